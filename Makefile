@@ -1,0 +1,52 @@
+# Everything a newcomer needs: `make demo` shows it, `make test` proves it. Both set up what is missing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: setup demo test bench lint format lock clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## Make .venv with the locked versions
+
+$(STAMP): requirements.lock pyproject.toml
+	@if command -v uv >/dev/null 2>&1; then \
+		uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+		uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
+		uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . ; \
+	else \
+		$(PYTHON) -m venv $(VENV) && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock && \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . ; \
+	fi
+	@touch $@
+
+demo: setup ## Start two real clusters and show them
+	$(BIN)/python -m fleet lab up --name demo --clusters eu-1,us-1 --workers 2
+	$(BIN)/python -m fleet lab status --name demo
+
+test: setup ## Run every test on real clusters
+	$(BIN)/python -m pytest
+
+bench: setup ## Measure; prints figures, never fails on one
+	$(BIN)/python -m tests.bench
+
+lint: setup ## Format, lint, types, layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: setup ## Renew requirements.lock from pyproject.toml
+	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --quiet --upgrade --output-file requirements.lock
+
+clean: ## Remove what setup made
+	rm -rf $(VENV)

@@ -1,0 +1,57 @@
+"""The command line. One module per command, imported when that command runs: `fleet --help` starts in a blink.
+
+A new command is a new module and one line in COMMANDS. Errors become exit codes here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+import click
+
+from fleet.cli.lazy import LazyGroup
+from fleet.version import __version__
+
+COMMANDS = {
+    "lab": ("fleet.cli.lab:lab", "Real Kubernetes clusters on this machine, in one command."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+@click.version_option(__version__, prog_name="fleet")
+def cli() -> None:
+    """Stateful apps as typed Python in git, applied and kept healthy in every cluster."""
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with the code of fleet.errors."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    from fleet.errors import CancelledError, ConfigurationError, FleetError
+
+    try:
+        result = cli.main(args=arguments, prog_name="fleet", standalone_mode=False)
+    except FleetError as error:
+        click.secho(f"error: {error}", fg="red", err=True)
+        return error.exit_code
+    except click.UsageError as error:
+        error.show()
+        return ConfigurationError.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.secho("cancelled", fg="yellow", err=True)
+        return CancelledError.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,44 @@
+"""How commands print: results on stdout in one of three forms, progress and remarks on stderr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+output_option = click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="Form of the result on standard output.",
+)
+
+
+def emit(data: Any, form: str, text: Callable[[], str]) -> None:
+    """Print `data` as JSON or YAML, or what `text` makes of it for people."""
+    if form == "json":
+        import orjson
+
+        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+    elif form == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip())
+    else:
+        click.echo(text())
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as kubectl prints them: upper-case header, three spaces between, no lines."""
+    lines = [[cell.upper() for cell in header], *[[str(cell) for cell in row] for row in rows]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def remark(text: str) -> None:
+    """A line for people on stderr; never part of the result."""
+    click.echo(text, err=True)

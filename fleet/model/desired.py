@@ -1,0 +1,62 @@
+"""What a stack wants in one cluster, as plain data: the output of evaluate and render, the input of plan.
+
+Nothing here knows pydantic, Kubernetes clients or git; it can be printed, stored, compared and sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.errors import Source
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """The identity of an object in a cluster. The group has no version: those change under one identity."""
+
+    group: str  # "" for the core group
+    kind: str
+    namespace: str  # "" for objects of the cluster
+    name: str
+
+    @classmethod
+    def of(cls, manifest: dict[str, Any]) -> Key:
+        group, _, version = manifest["apiVersion"].rpartition("/")
+        del version
+        metadata = manifest["metadata"]
+        return cls(group, manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+
+    def __str__(self) -> str:
+        kind = f"{self.kind}.{self.group}" if self.group else self.kind
+        return f"{kind} {self.namespace}/{self.name}" if self.namespace else f"{kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object that a stack wants, with what its options say about it."""
+
+    manifest: dict[str, Any]
+    source: Source
+    app: str = ""  # the app type's kind ("Etcd") when the object is an app's custom resource, else ""
+    depends_on: tuple[Key, ...] = ()
+    protect: bool = False
+    retain_on_delete: bool = False
+    adopt: bool = False
+    ignore_changes: tuple[str, ...] = ()  # field paths such as "spec.replicas"
+    aliases: tuple[Key, ...] = ()  # former identities: found there, the object is renamed and not made anew
+
+    @property
+    def key(self) -> Key:
+        return Key.of(self.manifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """One stack on one cluster, in a stable order (dependencies first, then by key)."""
+
+    stack: str
+    cluster: str
+    objects: tuple[Object, ...]
+    exports: dict[str, Any] = field(default_factory=dict)
+    source: Source = Source("")  # of the stack's function
