@@ -1,0 +1,1 @@
+"""Desired × inventory × live → steps, and the views of them. Pure: no network, no files, no clock."""

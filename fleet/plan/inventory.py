@@ -1,0 +1,58 @@
+"""What a stack put into one cluster and may therefore take out of it again: data only, stored by fleet.kube.
+
+Labels can be copied by anybody; the inventory cannot. Nothing is pruned that is not in it, and nothing whose UID
+is no longer the recorded one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fleet.model.desired import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object of a stack. An empty `uid` is an intent: we were about to create it and cannot yet prove that we did."""
+
+    key: Key
+    version: str  # the API version it was last applied with ("v1", "v1alpha1"), for reading it without discovery
+    uid: str = ""
+    hash: str = ""  # of the manifest that was last applied; tells "the file changed" from "the object changed"
+    retain: bool = False  # leave the object running when it is no longer wanted
+    protect: bool = False  # refuse to delete it
+    after: tuple[Key, ...] = ()  # it was created after these, so it is deleted before them
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Every object of one stack in one cluster, ordered by key."""
+
+    stack: str
+    cluster: str
+    revision: str = ""  # of the sync that last changed something here
+    entries: tuple[Entry, ...] = ()
+
+    def get(self, key: Key) -> Entry | None:
+        return next((entry for entry in self.entries if entry.key == key), None)
+
+    def by_key(self) -> dict[Key, Entry]:
+        return {entry.key: entry for entry in self.entries}
+
+    def with_entries(self, entries: Iterable[Entry], *, revision: str | None = None) -> Inventory:
+        """The inventory with these added, or put in the place of those with the same key."""
+        merged = {**self.by_key(), **{entry.key: entry for entry in entries}}
+        return replace(
+            self,
+            entries=tuple(merged[key] for key in sorted(merged)),
+            revision=self.revision if revision is None else revision,
+        )
+
+    def without(self, keys: Iterable[Key], *, revision: str | None = None) -> Inventory:
+        gone = frozenset(keys)
+        return replace(
+            self,
+            entries=tuple(entry for entry in self.entries if entry.key not in gone),
+            revision=self.revision if revision is None else revision,
+        )
