@@ -14,7 +14,7 @@ from fleet.model.desired import Key
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object of a stack. An empty `uid` is an intent: we were about to create it and cannot yet prove that we did."""
+    """One object of a stack. An empty `uid` is an intent: about to be created, with no proof yet that it was by us."""
 
     key: Key
     version: str  # the API version it was last applied with ("v1", "v1alpha1"), for reading it without discovery

@@ -15,6 +15,9 @@ from fleet.model.desired import Key
 from fleet.plan.inventory import Entry, Inventory
 
 
+NOWHERE = Source("")
+
+
 class Verb(StrEnum):
     CREATE = "create"  # certainly absent: apply; an object that turns up meanwhile is a conflict
     UPDATE = "update"  # ours and different: apply with metadata.uid
@@ -49,11 +52,9 @@ class Step:
     changes: tuple[Change, ...] = ()
     meanings: tuple[str, ...] = ()  # what the changes mean for an app: "scale 3 → 5", "restarts 3 pods"
     reason: str = ""  # why this verb, where it does not go without saying
-    source: Source = Source("")
+    source: Source = NOWHERE
     depends_on: tuple[Key, ...] = ()  # for deletes: keys to be deleted before this one
-    entry: Entry | None = (
-        None  # what the inventory holds once this is done (uid filled in by the applier); None: nothing
-    )
+    entry: Entry | None = None  # what the inventory holds once this is done; the applier fills in the uid
     refused: bool = False  # a conflict with the repository's own rules (protect), not with another owner
 
 
