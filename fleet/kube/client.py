@@ -1,0 +1,252 @@
+"""One client per cluster: one session, bounded concurrency, patience with a busy server, errors that say where.
+
+Requests and answers are bytes and plain dicts; nothing here knows kinds. The session comes from `kubernetes.aio`
+(see `credentials`), which is imported when a client connects, so importing this module is cheap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from fleet.errors import FleetError
+from fleet.kube import backoff, failure
+from fleet.kube.backoff import Patience
+from fleet.kube.failure import Place
+from fleet.kube.gate import Gate
+from fleet.version import __version__
+
+if TYPE_CHECKING:
+    from fleet.kube.credentials import Credentials
+    from fleet.kube.discovery import Discovery
+
+USER_AGENT = f"fleet/{__version__}"
+CONCURRENCY = 32  # of a small API server's 400 or 600 seats; more gains nothing there, measured
+CONNECT_SECONDS = 10.0
+READ_SECONDS = 60.0
+FIRST_CONTACT = Patience(seconds=3.0)  # a cluster never reached: say so soon
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status and the decoded body. `repeated`: an earlier try got no answer, so the effect may be that one's."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+    repeated: bool = False
+
+
+class Client:
+    """`async with Client.of(kubeconfig, context) as client:` – then `request`, or the verbs in the modules beside."""
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        cluster: str = "",
+        in_cluster: bool = False,
+        concurrency: int = CONCURRENCY,
+        patience: Patience = backoff.DEFAULT,
+        agent: str = USER_AGENT,
+    ) -> None:
+        self.cluster = cluster or context or ""
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._in_cluster = in_cluster
+        self._patience = patience
+        self._agent = agent
+        self._gate = Gate(concurrency)
+        self.concurrency = concurrency
+        self._credentials: Credentials | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._outdated: list[aiohttp.ClientSession] = []
+        self._renewal = asyncio.Lock()
+        self._arguments: dict[str, Any] = {}
+        self._reached = False
+        self._discovery: Discovery | None = None
+        self.place = Place(self.cluster, "", context or "")
+
+    @classmethod
+    def of(cls, kubeconfig: Path | str | None = None, context: str | None = None, **rest: Any) -> Client:
+        """From a kubeconfig (None: as kubectl finds it) and a context (None: its current one)."""
+        return cls(kubeconfig=Path(kubeconfig) if kubeconfig else None, context=context, **rest)
+
+    async def __aenter__(self) -> Self:
+        from fleet.kube.credentials import Credentials  # noqa: PLC0415 - the kubernetes package is slow to import
+
+        self._credentials = await (
+            Credentials.in_cluster()
+            if self._in_cluster
+            else Credentials.from_kubeconfig(self._kubeconfig, self._context)
+        )
+        self.cluster = self.cluster or self._credentials.context
+        self.place = Place(self.cluster, self._credentials.server, self._credentials.context)
+        self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        sessions = [*self._outdated, *([self._session] if self._session else [])]
+        self._session = None
+        self._outdated = []
+        for session in sessions:
+            await session.close()
+
+    def _open(self) -> None:
+        assert self._credentials is not None  # noqa: S101 - set by __aenter__, the only caller besides renewal
+        if self._session is not None:
+            self._outdated.append(self._session)
+        self._arguments = self._credentials.request_arguments
+        self._session = self._credentials.session(
+            trust_env=False,  # three to four times faster than asking the environment with each request
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"},
+            timeout=aiohttp.ClientTimeout(
+                total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
+            ),
+        )
+
+    async def discovery(self) -> Discovery:
+        """The kinds that this server serves, asked for once."""
+        from fleet.kube.discovery import discover  # noqa: PLC0415 - it uses the client
+
+        if self._discovery is None:
+            self._discovery = await discover(self)
+        return self._discovery
+
+    def forget_discovery(self) -> None:
+        self._discovery = None
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+        expect: Collection[int] = (),
+    ) -> Answer:
+        """Send it until there is an answer. Successes and the statuses of `expect` are returned, all else raised."""
+        data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        headers = {}
+        if data is not None:
+            headers["Content-Type"] = content_type
+        if accept is not None:
+            headers["Accept"] = accept
+        begun = time.monotonic()
+        attempt, renewed, repeated = 0, False, False
+        while True:
+            attempt += 1
+            try:
+                async with self._gate:
+                    status, answer_headers, raw = await self._once(method, path, data, headers)
+            except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+                wait = backoff.delay(attempt, None, self._patience)
+                if not _may_pass(problem) or self._out_of_patience(begun, wait):
+                    raise failure.of_connection(self.place, failure.asked(method, path), problem) from problem
+                repeated = repeated or not isinstance(problem, aiohttp.ClientConnectorError)
+                await asyncio.sleep(wait)
+                continue
+            self._reached = True
+            if status < 300:
+                self._gate.widen()
+                return Answer(status, _decoded(raw), answer_headers, repeated)
+            if status == 401 and not renewed:
+                renewed = True
+                await self._renew(headers_used=headers.get("Authorization"))
+                continue
+            if status in expect:
+                return Answer(status, _decoded(raw), answer_headers, repeated)
+            if status == backoff.OVERLOADED:
+                self._gate.narrow()
+            wait = backoff.delay(attempt, backoff.retry_after(answer_headers.get("Retry-After")), self._patience)
+            if not backoff.worth_another_try(status, attempt, self._patience) or self._out_of_patience(begun, wait):
+                raise failure.of_answer(self.place, failure.asked(method, path), status, _decoded(raw))
+            repeated = repeated or status in backoff.UNSETTLED
+            await asyncio.sleep(wait)
+
+    async def _once(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        async with self._opened.request(
+            method, self._url(path), data=data, headers=await self._authorized(headers), **self._arguments
+        ) as response:
+            return response.status, response.headers, await response.read()
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, *, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
+        """The body of a watch as it comes; a silence of that many seconds ends it. Not counted by the gate."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        async with self._opened.request(
+            "GET", self._url(path), headers=await self._authorized({}), timeout=timeout, **self._arguments
+        ) as response:
+            if response.status >= 300:
+                body = _decoded(await response.read())
+                raise StreamRefusedError(
+                    response.status, failure.of_answer(self.place, failure.asked("GET", path), response.status, body)
+                )
+            yield response.content
+
+    async def _authorized(self, headers: dict[str, str]) -> dict[str, str]:
+        assert self._credentials is not None  # noqa: S101 - `_opened` was asked before
+        if self._credentials.expired:
+            await self._renew(headers_used=self._credentials.authorization)
+        if token := self._credentials.authorization:
+            headers["Authorization"] = token
+        return headers
+
+    async def _renew(self, headers_used: str | None) -> None:
+        """New credentials, once for all requests that were refused with the old ones."""
+        assert self._credentials is not None  # noqa: S101 - a request was sent with them
+        async with self._renewal:
+            if self._credentials.authorization != headers_used and not self._credentials.expired:
+                return
+            if await self._credentials.renew():
+                self._open()
+
+    def _out_of_patience(self, begun: float, wait: float) -> bool:
+        patience = self._patience if self._reached else min(self._patience, FIRST_CONTACT, key=lambda p: p.seconds)
+        return time.monotonic() - begun + wait > patience.seconds
+
+    @property
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("the client is not open: use it as `async with Client.of(…) as client`")
+        return self._session
+
+    def _url(self, path: str) -> URL:
+        return URL(self.place.server + path, encoded=True)
+
+
+class StreamRefusedError(Exception):
+    """A watch that was answered with a status instead of events; 410 means: list again."""
+
+    def __init__(self, status: int, error: FleetError) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw) if raw else None
+    except orjson.JSONDecodeError:
+        return raw  # plain text, of the server's outer layers or of a proxy before it
+
+
+def _may_pass(problem: BaseException) -> bool:
+    """A server that is restarting refuses or drops connections; a certificate that is not trusted stays so."""
+    return not isinstance(
+        problem, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | aiohttp.InvalidURL
+    )

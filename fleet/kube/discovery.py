@@ -1,0 +1,126 @@
+"""Which kinds a server serves: group and kind → versions, plural, scope. Two requests (aggregated discovery), cached.
+
+A kind that is not listed is only absent when the server is sure: a group whose own server does not answer is marked
+stale, and asking for a kind in it is an error rather than "there is none".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from fleet.errors import NotFoundError, ResourceError
+from fleet.model.desired import Key
+
+if TYPE_CHECKING:
+    from fleet.kube.client import Client
+
+ACCEPT = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One version of one kind: enough to make the paths of its objects."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def collection(self, namespace: str = "") -> str:
+        """The path of all objects, in one namespace or (with "") in all."""
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"{root}/namespaces/{namespace}/{self.plural}" if namespace else f"{root}/{self.plural}"
+
+    def path(self, namespace: str, name: str) -> str:
+        # Names of RBAC objects may hold ":" and, in theory, anything but "/" and "%".
+        return f"{self.collection(namespace)}/{quote(name, safe=':')}"
+
+
+@dataclass(slots=True)
+class Discovery:
+    """The answer, indexed. `add` is for kinds that were just defined and that the server does not list yet."""
+
+    versions: dict[tuple[str, str], dict[str, Resource]] = field(default_factory=dict)  # best version first
+    stale: frozenset[str] = frozenset()  # groups of which not everything is known
+
+    def add(self, resource: Resource) -> None:
+        self.versions.setdefault((resource.group, resource.kind), {})[resource.version] = resource
+
+    def find(self, group: str, kind: str, version: str | None = None) -> Resource | None:
+        """None when the server certainly does not serve it."""
+        known = self.versions.get((group, kind), {})
+        found = known.get(version) if version else next(iter(known.values()), None)
+        if found is None and group in self.stale:
+            raise ResourceError(
+                f"it is not known whether {kind}.{group} exists: the server of group {group} does not answer",
+                hint="`kubectl get apiservices` shows which one is not available",
+            )
+        return found
+
+    def resource(self, key: Key, version: str | None = None) -> Resource:
+        """The version asked for, or the preferred one; NotFoundError when there is none."""
+        found = self.find(key.group, key.kind, version)
+        if found is None:
+            name = f"{key.kind}.{key.group}" if key.group else key.kind
+            others = ", ".join(self.versions.get((key.group, key.kind), {}))
+            served = f"version {version} (it serves {others})" if version and others else "kind"
+            raise NotFoundError(
+                f"the cluster does not serve this {served}: {name}",
+                hint="is its CustomResourceDefinition installed? `fleet crds` has those of the apps",
+            )
+        return found
+
+
+async def discover(client: Client) -> Discovery:
+    core, others = await asyncio.gather(
+        client.request("GET", "/api", accept=ACCEPT), client.request("GET", "/apis", accept=ACCEPT)
+    )
+    return read(core.body, others.body)
+
+
+def read(*lists: Any) -> Discovery:
+    """Pure: APIGroupDiscoveryLists, indexed."""
+    found = Discovery()
+    stale = set()
+    for document in lists:
+        if not isinstance(document, dict) or document.get("kind") != "APIGroupDiscoveryList":
+            raise ResourceError("the API server has no aggregated discovery", hint="Kubernetes 1.31 or newer is needed")
+        for item in document.get("items", ()):
+            group = item.get("metadata", {}).get("name", "")
+            for version in item.get("versions", ()):
+                if version.get("freshness", "Current") != "Current":
+                    stale.add(group)
+                for resource in version.get("resources", ()):
+                    kind = resource.get("responseKind", {}).get("kind")
+                    if kind and {"get", "list"} <= set(resource.get("verbs", ())):
+                        namespaced = resource["scope"] == "Namespaced"
+                        found.add(Resource(group, version["version"], kind, resource["resource"], namespaced))
+    found.stale = frozenset(stale)
+    return found
+
+
+def defined_by(crd: dict[str, Any]) -> list[Resource]:
+    """The resources that a CustomResourceDefinition defines, in its order of versions."""
+    spec = crd["spec"]
+    return [
+        Resource(
+            spec["group"],
+            version["name"],
+            spec["names"]["kind"],
+            spec["names"]["plural"],
+            spec["scope"] == "Namespaced",
+        )
+        for version in spec["versions"]
+        if version.get("served")
+    ]

@@ -1,0 +1,127 @@
+"""An answer or a broken connection, as the error a person can act on: which verb on what, where, and how to check.
+
+Pure. The one place where HTTP becomes `fleet.errors`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.errors import AccessError, ConflictError, FleetError, NotFoundError, ResourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request went, in the words of the user."""
+
+    cluster: str
+    server: str
+    context: str
+
+    def __str__(self) -> str:
+        return f"cluster {self.cluster}" if self.cluster else self.server
+
+    @property
+    def flag(self) -> str:
+        return f" --context {self.context}" if self.context else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asked for, read from its method and path: `patch deployments.apps orders/db`."""
+
+    verb: str
+    resource: str  # "configmaps", "deployments.apps"
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        name = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.verb} {self.resource} {name}".rstrip()
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def asked(method: str, path: str) -> Asked:
+    """The inverse of a resource's path; for other paths (discovery, /version) the path is the resource."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    group = ""
+    if parts[0] == "api" and len(parts) > 2:
+        parts = parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, parts = parts[1], parts[3:]
+    else:
+        return Asked(_VERBS.get(method, "get"), path.partition("?")[0])
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2:
+        namespace, parts = parts[1], parts[2:]
+    name = parts[1] if len(parts) > 1 else ""
+    verb = _VERBS.get(method) or ("get" if name else "list")
+    return Asked(verb, f"{parts[0]}.{group}" if group else parts[0], namespace, name)
+
+
+def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
+    """The error of an answer that is not a success."""
+    message = said(body) or f"HTTP {status}"
+    if status == 401:
+        return AccessError(
+            f"{place}: the credentials were refused ({message}) to {what}",
+            hint=f"check with: kubectl auth whoami{place.flag}",
+        )
+    if status == 403 and _is_missing_right(message):
+        scope = f" -n {what.namespace}" if what.namespace else ""
+        return AccessError(
+            f"{place}: no right to {what}: {message}",
+            hint=f"check with: kubectl auth can-i {what.verb} {what.resource}{scope}{place.flag}",
+        )
+    if status == 404:
+        return NotFoundError(f"{place}: {what}: {message}")
+    if status == 409:
+        return ConflictError(f"{place}: {what}: {message}")
+    hint = {
+        429: "the API server is overloaded; try again later or with less concurrency",
+        422: "the object is not valid for this cluster; `kubectl explain` shows the fields of its kind",
+    }.get(status)
+    return ResourceError(f"{place}: {what} failed: {message}", hint=hint)
+
+
+def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetError:
+    """The error of a request that got no answer. What it asked for may have happened: never read it as "no"."""
+    reason = str(problem) or type(problem).__name__
+    if isinstance(problem, TimeoutError):
+        reason = "no answer in time"
+    name = type(problem).__name__
+    if "Certificate" in name or "SSL" in name:
+        return AccessError(
+            f"cannot trust {place} at {place.server} (context {place.context or 'of the pod'}): {reason}",
+            hint="the kubeconfig's certificate-authority must be the one that signed the API server's certificate",
+        )
+    return ResourceError(
+        f"cannot reach {place} at {place.server} (context {place.context or 'of the pod'}) to {what}: {reason}",
+        hint=f"check with: kubectl{place.flag} version",
+    )
+
+
+def said(body: Any) -> str:
+    """The message of a Status object, or of whatever a proxy before the server answered."""
+    if isinstance(body, dict):
+        return str(body.get("message") or body.get("reason") or "")
+    if isinstance(body, bytes):
+        return body.decode(errors="replace").strip()[:500]
+    return str(body or "")
+
+
+def reason(body: Any) -> str:
+    return str(body.get("reason") or "") if isinstance(body, dict) else ""
+
+
+def causes(body: Any) -> list[dict[str, Any]]:
+    details = body.get("details") if isinstance(body, dict) else None
+    return list((details or {}).get("causes") or [])
+
+
+def _is_missing_right(message: str) -> bool:
+    """RBAC's words; quotas, terminating namespaces and admission refuse with 403 too, and are no matter of rights."""
+    return " cannot " in message and ("resource" in message or "path" in message)

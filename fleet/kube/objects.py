@@ -1,0 +1,118 @@
+"""The verbs on objects: get, list in pages, apply, delete. Thin: each is one request, or a loop over pages.
+
+Applying is always server-side with one field manager. A create carries a resourceVersion that no object ever has,
+so the server itself refuses it, untouched, if the object turned up meanwhile; an update carries the UID, so that a
+deleted object is not made anew by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+
+from fleet.errors import ResourceError
+from fleet.kube.client import Answer, Client
+from fleet.kube.discovery import Resource
+
+MANAGER = "fleet"
+APPLY = "application/apply-patch+yaml"
+NEVER = "1"  # etcd's first revision holds no object: applied with it, an object is created or refused
+PAGE = 500
+
+
+class ListExpiredError(Exception):
+    """The moment that a list shows is compacted away before its last page: begin it again."""
+
+
+async def get(client: Client, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+    """The object, or None when the server says that it does not exist."""
+    answer = await client.request("GET", resource.path(namespace, name), expect=(404,))
+    if answer.status == 404:
+        certainly_no_such_object(client, answer, f"{resource.kind} {namespace}/{name}")
+        return None
+    return without_others_fields(answer.body)
+
+
+def certainly_no_such_object(client: Client, answer: Answer, what: str) -> None:
+    """A 404 that names the object is an absence. One without is a path that is not served, and says nothing."""
+    details = answer.body.get("details") if isinstance(answer.body, dict) else None
+    if not details or not details.get("name"):
+        raise ResourceError(f"{client.place}: it is not certain whether {what} exists: its kind is not served there")
+
+
+async def pages(
+    client: Client, resource: Resource, namespace: str = "", *, limit: int = PAGE, **selectors: str
+) -> AsyncIterator[dict[str, Any]]:
+    """A whole list, page by page, as of one moment. It ends after the last page or with an error, never early."""
+    token = ""
+    while True:
+        query = {"limit": str(limit), **selectors, **({"continue": token} if token else {})}
+        path = f"{resource.collection(namespace)}?{urlencode(query)}"
+        answer = await client.request("GET", path, expect=(410,) if token else ())
+        if answer.status == 410:
+            raise ListExpiredError
+        if not isinstance(answer.body, dict) or "items" not in answer.body:
+            raise ResourceError(f"{client.place}: the list of {resource.plural} is not a list")
+        yield answer.body
+        token = answer.body.get("metadata", {}).get("continue", "")
+        if not token:
+            return
+
+
+async def apply(
+    client: Client, resource: Resource, manifest: dict[str, Any], *, force: bool, **metadata: str
+) -> Answer:
+    """Server-side apply, with `metadata` (uid, resourceVersion) as preconditions. 409 and 404 are returned."""
+    if metadata:
+        manifest = {**manifest, "metadata": {**manifest["metadata"], **metadata}}
+    own = manifest["metadata"]
+    path = resource.path(own.get("namespace", ""), own["name"])
+    return await client.request(
+        "PATCH",
+        f"{path}?fieldManager={MANAGER}&force={'true' if force else 'false'}",
+        body=orjson.dumps(manifest),
+        content_type=APPLY,
+        expect=(404, 409),
+    )
+
+
+async def delete(
+    client: Client,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    *,
+    uid: str,
+    resource_version: str | None = None,
+    propagation: str = "Background",
+) -> Answer:
+    """Delete exactly the object that was seen. 404 and 409 (it is another one, or it changed) are returned."""
+    preconditions = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "preconditions": preconditions,
+        "propagationPolicy": propagation,
+    }
+    return await client.request("DELETE", resource.path(namespace, name), body=options, expect=(404, 409))
+
+
+def without_others_fields(found: dict[str, Any]) -> dict[str, Any]:
+    """The object with only our manager's entry of managedFields: what others own is most of its size."""
+    metadata = found.get("metadata", {})
+    if "managedFields" in metadata:
+        metadata["managedFields"] = [
+            entry
+            for entry in metadata["managedFields"]
+            if entry.get("manager") == MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
+        ]
+    return found
+
+
+def managers(found: dict[str, Any]) -> list[str]:
+    """Who manages an object, for messages: the names of all its field managers, ours left out."""
+    entries = found.get("metadata", {}).get("managedFields", ())
+    return sorted({entry["manager"] for entry in entries if entry.get("manager")} - {MANAGER})
