@@ -14,7 +14,6 @@ from fleet.errors import Source
 from fleet.model.desired import Key
 from fleet.plan.inventory import Entry, Inventory
 
-
 NOWHERE = Source("")
 
 
@@ -67,6 +66,7 @@ class Plan:
     steps: tuple[Step, ...]
     inventory: Inventory
     revision: str = ""  # goes into the inventory with the first write
+    leaving: bool = False  # the stack is no longer placed on this cluster: nothing is wanted, everything is forgotten
 
     def having(self, *verbs: Verb) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.verb in verbs)

@@ -1,0 +1,168 @@
+"""Desired against live, field by field, looking only at fields that are ours or are to become ours.
+
+The list types (set, keyed, atomic) are read from our own entry in managedFields, so no schema is needed. Two questions
+have two answers: does the object differ from the file (`lenient`: what the server added inside values that we own as a
+whole is its own default), and, where the file has changed since it was last applied, could something have been taken
+out of such a value (`strict`)?
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.model.desired import Key
+from fleet.plan import paths
+from fleet.plan.equal import ABSENT, same, same_as_absent
+from fleet.plan.owned import Fields, field_of, item_keys, set_value
+from fleet.plan.step import Change
+
+IDENTITY = frozenset({"apiVersion", "kind"})
+IDENTITY_METADATA = frozenset({"name", "namespace"})
+
+
+def compare(
+    desired: dict[str, Any], live: dict[str, Any], owned: Fields | None, *, key: Key, strict: bool = False
+) -> tuple[Change, ...]:
+    """The fields whose live value is not the desired one, or that we put there and no longer want."""
+    comparison = _Comparison(key, strict)
+    for name in desired.keys() - IDENTITY - {"metadata"}:
+        comparison.compare_value(desired[name], live.get(name, ABSENT), field_of(owned, name), (name,), name)
+    metadata = {name: value for name, value in desired["metadata"].items() if name not in IDENTITY_METADATA}
+    comparison.compare_map(metadata, live.get("metadata", {}), field_of(owned, "metadata"), ("metadata",), "metadata")
+    for token, below in (owned or {}).items():
+        name = token[2:]
+        if token.startswith("f:") and name not in desired and name in live and name not in IDENTITY:
+            comparison.removed(live[name], below, name)
+    return tuple(sorted(comparison.changes, key=lambda change: change.path))
+
+
+@dataclass(slots=True)
+class _Comparison:
+    key: Key
+    strict: bool
+    changes: list[Change] = field(default_factory=list)
+
+    def compare_value(
+        self, want: Any, have: Any, owned: Fields | None, trail: tuple[str, ...], path: str, *, whole: bool = False
+    ) -> None:
+        """`whole`: inside a value that is owned as one, where managedFields says nothing more."""
+        if isinstance(want, dict) and (isinstance(have, dict) or have is ABSENT):
+            atomic = whole or (owned == {} and bool(want))
+            before = len(self.changes)
+            self.compare_map(want, {} if have is ABSENT else have, None if atomic else owned, trail, path, whole=atomic)
+            if have is ABSENT and (len(self.changes) > before or not (want or same_as_absent(want, trail, self.key))):
+                del self.changes[before:]
+                self.changes.append(Change(path, None, want))
+        elif have is ABSENT:
+            if not same_as_absent(want, trail, self.key):
+                self.changes.append(Change(path, None, want))
+        elif isinstance(want, list) and isinstance(have, list):
+            self.compare_list(want, have, None if whole else owned, trail, path, whole=whole)
+        elif not same(want, have, trail, self.key):
+            self.changes.append(Change(path, have, want))
+
+    def compare_map(
+        self,
+        want: dict[str, Any],
+        have: dict[str, Any],
+        owned: Fields | None,
+        trail: tuple[str, ...],
+        path: str,
+        *,
+        whole: bool = False,
+    ) -> None:
+        for name, value in want.items():
+            below = field_of(owned, name)
+            self.compare_value(
+                value, have.get(name, ABSENT), below, (*trail, name), paths.child(path, name), whole=whole
+            )
+        if whole and self.strict:
+            for name in have.keys() - want.keys():
+                self.changes.append(Change(paths.child(path, name), have[name], None))
+        for token, below in (owned or {}).items():
+            name = token[2:]
+            if token.startswith("f:") and name not in want and name in have:
+                self.removed(have[name], below, paths.child(path, name))
+
+    def compare_list(
+        self,
+        want: list[Any],
+        have: list[Any],
+        owned: Fields | None,
+        trail: tuple[str, ...],
+        path: str,
+        *,
+        whole: bool = False,
+    ) -> None:
+        tokens = tuple(owned or ())
+        if any(token.startswith("k:") for token in tokens):
+            self.compare_keyed(want, have, owned or {}, trail, path)
+        elif any(token.startswith("v:") for token in tokens):
+            self.compare_set(want, have, owned or {}, trail, path)
+        elif len(want) != len(have):
+            self.changes.append(Change(path, have, want))
+        else:
+            # A list that is not ours yet may be of any type: compared by position, and ours after the first update.
+            atomic = whole or owned == {}
+            for position, (one, other) in enumerate(zip(want, have, strict=True)):
+                self.compare_value(one, other, None, trail, f"{path}[{position}]", whole=atomic)
+
+    def compare_set(self, want: list[Any], have: list[Any], owned: Fields, trail: tuple[str, ...], path: str) -> None:
+        for value in want:
+            if not any(same(value, other, trail, self.key) for other in have):
+                self.changes.append(Change(f"{path}[{value}]", None, value))
+        for value in (set_value(token) for token in owned if token.startswith("v:")):
+            if value in have and not any(same(value, other, trail, self.key) for other in want):
+                self.changes.append(Change(f"{path}[{value}]", value, None))
+
+    def compare_keyed(self, want: list[Any], have: list[Any], owned: Fields, trail: tuple[str, ...], path: str) -> None:
+        ours = [(item_keys(token), below) for token, below in owned.items() if token.startswith("k:")]
+        names = tuple(ours[0][0])
+        positions: list[int] = []
+        for item in want:
+            position = _find(item, have, names, [keys for keys, _ in ours], positions)
+            if position is None:
+                self.changes.append(Change(paths.item(path, _keys(item, names)), None, item))
+                continue
+            positions.append(position)
+            keys = _keys(have[position], names)
+            below = next((fields for other, fields in ours if other == keys), None)
+            self.compare_value(item, have[position], below, trail, paths.item(path, keys))
+        if positions != sorted(positions):
+            before = [_keys(have[position], names) for position in sorted(positions)]
+            self.changes.append(Change(path, before, [_keys(have[position], names) for position in positions]))
+        for keys, below in ours:
+            gone = next((index for index, item in enumerate(have) if _keys(item, names) == keys), None)
+            if gone is not None and gone not in positions:
+                self.removed(have[gone], below, paths.item(path, keys), skip=frozenset(names))
+
+    def removed(self, have: Any, owned: Fields, path: str, *, skip: frozenset[str] = frozenset()) -> None:
+        """A field of ours is no longer wanted: as one change if all of it was ours, else by what was."""
+        children = {token[2:]: below for token, below in owned.items() if token.startswith("f:")}
+        if not isinstance(have, dict) or not children or have.keys() <= children.keys():
+            self.changes.append(Change(path, have, None))
+            return
+        if "." in owned and skip:
+            self.changes.append(Change(path, have, None))
+            return
+        for name, below in children.items():
+            if name in have and name not in skip:
+                self.removed(have[name], below, paths.child(path, name))
+
+
+def _keys(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: item[name] for name in names if name in item} if isinstance(item, dict) else {}
+
+
+def _find(
+    item: Any, have: list[Any], names: tuple[str, ...], ours: list[dict[str, Any]], taken: list[int]
+) -> int | None:
+    """The live item that a desired one means. Where a key was left to the server's default, it is the one of ours."""
+    keys = _keys(item, names)
+    fitting = [
+        index
+        for index, other in enumerate(have)
+        if index not in taken and isinstance(other, dict) and all(other.get(name) == keys[name] for name in keys)
+    ]
+    return next((index for index in fitting if _keys(have[index], names) in ours), fitting[0] if fitting else None)
