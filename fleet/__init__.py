@@ -1,5 +1,72 @@
-"""Stateful apps as typed Python objects in git, applied and kept healthy in every cluster."""
+"""Stateful apps as typed Python objects in git, applied and kept healthy in every cluster.
+
+Everything a stack needs is here and in `fleet.apps`. Names are loaded when they are first used, so that the
+command line starts without what it does not need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from fleet.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from fleet.errors import ConfigurationError as ConfigurationError
+    from fleet.errors import FleetError as FleetError
+    from fleet.model.app import App as App
+    from fleet.model.backup import NFS as NFS
+    from fleet.model.backup import S3 as S3
+    from fleet.model.backup import Backup as Backup
+    from fleet.model.backup import Claim as Claim
+    from fleet.model.backup import Restore as Restore
+    from fleet.model.cluster import Cluster as Cluster
+    from fleet.model.exports import export as export
+    from fleet.model.exports import output as output
+    from fleet.model.manifest import Manifest as Manifest
+    from fleet.model.options import Alias as Alias
+    from fleet.model.options import Options as Options
+    from fleet.model.placement import Where as Where
+    from fleet.model.placement import where as where
+    from fleet.model.rollout import Rollout as Rollout
+    from fleet.model.settings import TLS as TLS
+    from fleet.model.settings import Resources as Resources
+    from fleet.model.settings import Volume as Volume
+    from fleet.model.stack import Collected as Collected
+    from fleet.model.stack import Stack as Stack
+    from fleet.model.stack import stack as stack
+    from fleet.model.yaml_files import manifests as manifests
+
+_HOMES = {
+    "fleet.errors": ("ConfigurationError", "FleetError"),
+    "fleet.model.app": ("App",),
+    "fleet.model.backup": ("NFS", "S3", "Backup", "Claim", "Restore"),
+    "fleet.model.cluster": ("Cluster",),
+    "fleet.model.exports": ("export", "output"),
+    "fleet.model.manifest": ("Manifest",),
+    "fleet.model.options": ("Alias", "Options"),
+    "fleet.model.placement": ("Where", "where"),
+    "fleet.model.rollout": ("Rollout",),
+    "fleet.model.settings": ("TLS", "Resources", "Volume"),
+    "fleet.model.stack": ("Collected", "Stack", "stack"),
+    "fleet.model.yaml_files": ("manifests",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604 - one list, made from the table above
+    *sorted(_HOME),
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'fleet' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - not needed by `import fleet` itself
+
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

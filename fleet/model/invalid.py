@@ -1,0 +1,122 @@
+"""pydantic's errors in the words of our users: which field, what is wrong with it, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import PydanticCustomError
+
+from fleet.errors import ConfigurationError, Source
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+_TYPES = {
+    "string_type": "a string",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "True or False",
+    "dict_type": "a dict",
+    "mapping_type": "a dict",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "sequence_type": "a list",
+    "is_instance_of": "{class}",
+    "model_type": "{class_name}",
+    "model_attributes_type": "{class_name}",
+    "dataclass_type": "{class_name}",
+}
+_BOUNDS = {
+    "greater_than_equal": "must be at least {ge}, not {input}",
+    "greater_than": "must be more than {gt}, not {input}",
+    "less_than_equal": "must be at most {le}, not {input}",
+    "less_than": "must be less than {lt}, not {input}",
+    "too_short": "needs at least {min_length} items, has {actual_length}",
+    "too_long": "takes at most {max_length} items, has {actual_length}",
+    "string_too_long": "is longer than {max_length} characters",
+    "string_too_short": "is shorter than {min_length} characters",
+    "literal_error": "must be {expected}, not {input}",
+}
+
+
+def wrong(message: str, hint: str | None = None) -> PydanticCustomError:
+    """For a validator to raise: a message that continues the field's name, and what would be right."""
+    return PydanticCustomError("fleet", "{message}", {"message": message, "hint": hint})
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that was probably meant."""
+    found = get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def suggestion(word: str, known: Iterable[str]) -> str | None:
+    """A hint for an unknown word: the one that was probably meant, else all there are."""
+    words = sorted(known)
+    close = closest(word, words)
+    if close:
+        return f"did you mean {close!r}?"
+    return f"there are: {', '.join(words)}" if words else None
+
+
+def configuration_error(
+    error: ValidationError, *, title: str, source: Source, fields: Callable[[tuple[str | int, ...]], Mapping[str, str]]
+) -> ConfigurationError:
+    """One error for all that is wrong with a call; `fields` tells the known fields (and their hints) at a location."""
+    problems = [_problem(detail, title, fields) for detail in _distinct(error.errors(include_url=False))]
+    field, message, hint = problems[0]
+    for other, further, remedy in problems[1:]:
+        message += f"\n  also {other}: {further}" + (f" ({remedy})" if remedy else "")
+    return ConfigurationError(message, hint=hint, source=source, field=field)
+
+
+def _distinct(details: Iterable[ErrorDetails]) -> list[ErrorDetails]:
+    """A value that fits no branch of a union gives one detail per branch: the first says enough."""
+    seen: dict[tuple[int, str], ErrorDetails] = {}
+    for detail in details:
+        seen.setdefault((id(detail["input"]), str(detail["loc"][:1])), detail)
+    return list(seen.values())
+
+
+def _problem(
+    detail: ErrorDetails, title: str, fields: Callable[[tuple[str | int, ...]], Mapping[str, str]]
+) -> tuple[str, str, str | None]:
+    kind, location, context = detail["type"], detail["loc"], detail.get("ctx", {})
+    name = _path(location) or title
+    if kind == "fleet":
+        return name, str(context["message"]), context.get("hint")
+    if kind == "missing":
+        return name, f"is required by {title}", fields(location[:-1]).get(str(location[-1]))
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        unknown = str(location[-1])
+        return name, f"{title} has no field {unknown!r}", suggestion(unknown, fields(location[:-1]))
+    if kind in _TYPES:
+        wanted = _TYPES[kind].format_map(_Context(context))
+        hint = fields(location[:-1]).get(str(location[-1])) if location else None
+        return name, f"must be {wanted}, not {_shown(detail['input'])}", hint
+    if kind in _BOUNDS:
+        return name, _BOUNDS[kind].format_map(_Context(context, input=_shown(detail["input"]))), None
+    return name, detail["msg"][:1].lower() + detail["msg"][1:], None
+
+
+class _Context(dict[str, Any]):
+    def __missing__(self, key: str) -> str:
+        return "a value of the right type"
+
+
+def _path(location: tuple[str | int, ...]) -> str:
+    text = ""
+    for part in location:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif "[" not in part and "(" not in part:  # pydantic's own names of a union's branches are no fields
+            text += f".{part}" if text else part
+    return text
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"

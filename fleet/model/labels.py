@@ -1,0 +1,88 @@
+"""Labels of a cluster: a mapping that cannot change, and that says which labels there are when one is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import PlainSerializer, PlainValidator
+
+from fleet.errors import ConfigurationError
+from fleet.model.invalid import suggestion, wrong
+from fleet.model.source import locate
+
+_PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+class UnknownLabelError(ConfigurationError, KeyError):
+    """A KeyError too, so that `labels.get(…)`, `in` and `except KeyError` work as for any mapping."""
+
+    __str__ = ConfigurationError.__str__
+
+
+class Labels(Mapping[str, str]):
+    """Keys and values as Kubernetes takes them."""
+
+    __slots__ = ("_labels", "_owner")
+
+    def __init__(self, labels: Mapping[str, str], owner: str = "") -> None:
+        self._labels = dict(labels)
+        self._owner = owner
+
+    def of(self, owner: str) -> Labels:
+        """The same labels, naming whose they are in errors."""
+        return Labels(self._labels, owner)
+
+    def __getitem__(self, key: str) -> str:
+        if key in self._labels:
+            return self._labels[key]
+        owner = f"cluster {self._owner!r}" if self._owner else "the cluster"
+        hint = suggestion(key, self._labels) or f"{owner} has no labels at all: give it some in clusters/"
+        raise UnknownLabelError(f"{owner} has no label {key!r}", hint=hint, source=locate())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._labels
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._labels)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._labels.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._labels)
+
+
+def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    for key, value in labels.items():
+        check_label_key(key)
+        if value and (len(value) > 63 or not _PART.fullmatch(value)):
+            raise wrong(
+                f"{value!r} is not a value for the label {key!r}", "letters, digits, '-', '_' and '.'; 63 at most"
+            )
+    return {key: labels[key] for key in sorted(labels)}
+
+
+def check_label_key(key: str) -> str:
+    prefix, slash, name = key.rpartition("/")
+    if len(name) > 63 or not _PART.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
+        raise wrong(
+            f"{key!r} is not a name for a label", "letters, digits, '-', '_' and '.', with a DNS prefix if need be"
+        )
+    return key
+
+
+def _labels(value: object) -> Labels:
+    if isinstance(value, Labels):
+        return value
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
+        raise wrong("must be a dict of label names and values, both strings", 'such as {"env": "prod", "region": "eu"}')
+    return Labels(check_labels(value))
+
+
+LabelField = Annotated[Mapping[str, str], PlainValidator(_labels), PlainSerializer(dict, return_type=dict[str, str])]

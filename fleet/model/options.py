@@ -1,0 +1,53 @@
+"""How a resource is treated, whatever it is. The names are Pulumi's."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from fleet.model.base import Model
+from fleet.model.invalid import wrong
+from fleet.model.resource import Resource
+from fleet.model.types import Many, Name
+
+_PATH = re.compile(r"""[A-Za-z_][\w-]*(\.[A-Za-z_*][\w-]*|\[\d+\]|\[\*\]|\["[^"]+"\])*""")
+
+
+def _path(text: str) -> str:
+    if _PATH.fullmatch(text):
+        return text
+    raise wrong(
+        f"{text!r} is not a path of fields",
+        """such as "members", "spec.replicas" or 'metadata.annotations["example.com/note"]'""",
+    )
+
+
+class Alias(Model, frozen=True):
+    """A former identity of a resource; what is not given is as it is now."""
+
+    name: Name | None = None
+    namespace: Name | None = None
+    kind: str | None = None
+    group: str | None = None
+
+
+class Options(Model, frozen=True):
+    """Options of an app or a manifest, given as `opts=Options(…)`."""
+
+    depends_on: Many[Resource | str] = ()
+    """Wait for these to be healthy first: resources of this stack, or their names ("orders-db", "ConfigMap/settings")."""
+    parent: Resource | None = None
+    """Belongs to this resource: shown under it, inherits `protect` and `retain_on_delete`, and whoever depends on the
+    parent depends on it too."""
+    protect: bool | None = None
+    """Refuse to delete it until a commit says `protect=False`."""
+    retain_on_delete: bool | None = None
+    """When it is removed from git, leave it running in the cluster and forget it."""
+    ignore_changes: Many[Annotated[str, AfterValidator(_path)]] = ()
+    """Fields that are set when it is created and left alone afterwards."""
+    aliases: Many[Alias | str] = ()
+    """Former names; found under one of them, it is the same resource and not a new one."""
+    adopt: bool = False
+    """Take it over where it exists already. Without this an object of somebody else is a conflict."""

@@ -1,0 +1,182 @@
+"""Which clusters a stack goes to: by name, or by labels with `where`. Pure; mistakes are found with all clusters known."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleet.errors import ConfigurationError, Source
+from fleet.model.cluster import Cluster
+from fleet.model.invalid import closest, suggestion
+from fleet.model.source import NOWHERE, locate
+
+
+class Where(ABC):
+    """A condition on a cluster's labels. Combine with `&`, `|` and `~`."""
+
+    @abstractmethod
+    def matches(self, cluster: Cluster) -> bool: ...
+
+    @abstractmethod
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        """The labels that it asks about, with the values asked for."""
+
+    def __and__(self, other: Where) -> Where:
+        return _All((self, other))
+
+    def __or__(self, other: Where) -> Where:
+        return _Any((self, other))
+
+    def __invert__(self) -> Where:
+        return _Not(self)
+
+
+Selector = str | Where
+Placement = Selector | Sequence[Selector]
+
+
+def where(labels: Mapping[str, str | Sequence[str]] | None = None, /, **more: str | Sequence[str]) -> Where:
+    """Clusters that have every one of these labels; a list means any of its values.
+
+    >>> where(env="prod", region=["eu", "us"])
+    where(env='prod', region=['eu', 'us'])
+
+    Labels that are no Python names go into a dict: `where({"topology.kubernetes.io/region": "eu"})`.
+    """
+    wanted: dict[str, tuple[str, ...]] = {}
+    for key, value in {**(labels or {}), **more}.items():
+        values = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
+        for one in values:
+            if not isinstance(one, str):
+                shown = f"{type(one).__name__} {one!r}"
+                raise ConfigurationError(
+                    f"must be a string or a list of strings, not {shown}", source=locate(), field=f"where({key})"
+                )
+        wanted[key] = values
+    return _Labels(tuple(wanted.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Labels(Where):
+    labels: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def matches(self, cluster: Cluster) -> bool:
+        return all(cluster.labels.get(key) in values for key, values in self.labels)
+
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        return dict(self.labels)
+
+    def __repr__(self) -> str:
+        plain = {key: values[0] if len(values) == 1 else list(values) for key, values in self.labels}
+        if all(key.isidentifier() for key in plain):
+            return f"where({', '.join(f'{key}={value!r}' for key, value in plain.items())})"
+        return f"where({plain!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class _All(Where):
+    parts: tuple[Where, ...]
+
+    def matches(self, cluster: Cluster) -> bool:
+        return all(part.matches(cluster) for part in self.parts)
+
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        return _merged(self.parts)
+
+    def __repr__(self) -> str:
+        return " & ".join(map(repr, self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Any(Where):
+    parts: tuple[Where, ...]
+
+    def matches(self, cluster: Cluster) -> bool:
+        return any(part.matches(cluster) for part in self.parts)
+
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        return _merged(self.parts)
+
+    def __repr__(self) -> str:
+        return "(" + " | ".join(map(repr, self.parts)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class _Not(Where):
+    part: Where
+
+    def matches(self, cluster: Cluster) -> bool:
+        return not self.part.matches(cluster)
+
+    def wanted(self) -> dict[str, tuple[str, ...]]:
+        return self.part.wanted()
+
+    def __repr__(self) -> str:
+        return f"~{self.part!r}"
+
+
+def _merged(parts: Iterable[Where]) -> dict[str, tuple[str, ...]]:
+    merged: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        for key, values in part.wanted().items():
+            merged[key] = (*merged.get(key, ()), *values)
+    return merged
+
+
+def selectors(placement: Placement, *, field: str, source: Source) -> tuple[Selector, ...]:
+    """A placement as a tuple, or an error that says what one is."""
+    given = (placement,) if isinstance(placement, str | Where) else placement
+    if isinstance(given, Sequence) and given and all(isinstance(part, str | Where) for part in given):
+        return tuple(given)
+    shown = (
+        "an empty list" if isinstance(given, Sequence) and not given else f"{type(placement).__name__} {placement!r}"
+    )
+    raise ConfigurationError(
+        f"must be names of clusters or fleet.where(…), not {shown}",
+        hint='such as clusters=fleet.where(env="prod") or clusters=["eu-1", "us-1"]',
+        source=source,
+        field=field,
+    )
+
+
+def place(
+    chosen: Iterable[Selector], clusters: Sequence[Cluster], *, field: str = "clusters", source: Source = NOWHERE
+) -> tuple[Cluster, ...]:
+    """The clusters that any selector chooses, by name. Unknown names and labels are errors, and so is choosing none."""
+    chosen = tuple(chosen)
+    for selector in chosen:
+        _check_known(selector, clusters, field, source)
+    found = {c.name: c for c in clusters if any(_chooses(selector, c) for selector in chosen)}
+    if not found:
+        shown = ", ".join(map(repr, chosen))
+        raise ConfigurationError(
+            f"no cluster matches {shown}", hint=_values(chosen, clusters), source=source, field=field
+        )
+    return tuple(found[name] for name in sorted(found))
+
+
+def _chooses(selector: Selector, cluster: Cluster) -> bool:
+    return cluster.name == selector if isinstance(selector, str) else selector.matches(cluster)
+
+
+def _check_known(selector: Selector, clusters: Sequence[Cluster], field: str, source: Source) -> None:
+    if isinstance(selector, str):
+        names = [cluster.name for cluster in clusters]
+        if selector not in names:
+            hint = suggestion(selector, names) or "there are no clusters: add one with `fleet cluster add`"
+            raise ConfigurationError(f"there is no cluster {selector!r}", hint=hint, source=source, field=field)
+        return
+    known = {key for cluster in clusters for key in cluster.labels}
+    for key in selector.wanted():
+        if key not in known:
+            near = closest(key, known)
+            hint = f"did you mean {near!r}?" if near else f"labels in use: {', '.join(sorted(known)) or 'none'}"
+            raise ConfigurationError(f"no cluster has a label {key!r}", hint=hint, source=source, field=field)
+
+
+def _values(chosen: Iterable[Selector], clusters: Sequence[Cluster]) -> str | None:
+    """What the labels that were asked about do have as values."""
+    keys = sorted({key for selector in chosen if isinstance(selector, Where) for key in selector.wanted()})
+    known = [f"{key}: {', '.join(sorted({c.labels[key] for c in clusters if key in c.labels}))}" for key in keys]
+    return f"values in use: {'; '.join(known)}" if known else None

@@ -1,0 +1,58 @@
+"""In what order a change reaches the clusters of a stack, and how long each wave is watched before the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, PlainValidator
+
+from fleet.errors import ConfigurationError, Source
+from fleet.model.base import Model
+from fleet.model.cluster import Cluster
+from fleet.model.invalid import wrong
+from fleet.model.placement import Placement, Selector, Where, place, selectors
+from fleet.model.source import NOWHERE
+from fleet.model.types import Duration
+
+
+def _waves(value: Any) -> tuple[Placement, ...]:
+    if isinstance(value, str | Where) or not isinstance(value, Sequence):
+        raise wrong("must be a list of waves", 'such as ["eu-1", fleet.where(region="us")]')
+    for index, wave in enumerate(value):
+        parts = (wave,) if isinstance(wave, str | Where) else wave
+        if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, str | Where) for part in parts):
+            raise wrong(f"wave {index + 1} must be a cluster's name, fleet.where(…) or a list of them, not {wave!r}")
+    return tuple(wave if isinstance(wave, str | Where) else tuple(wave) for wave in value)
+
+
+class Rollout(Model, frozen=True):
+    """Waves of clusters, one after the other; a wave that is unhealthy stops those after it."""
+
+    waves: Annotated[Sequence[Placement], PlainValidator(_waves)] = ()
+    """Each wave is a cluster's name, `fleet.where(…)` or a list of them. Clusters in no wave come last, together."""
+    soak: Annotated[Duration, AfterValidator(str)] = "0s"
+    """How long a wave must stay healthy before the next one begins."""
+    timeout: Duration = "15m"
+    """How long a wave may take to become healthy before the rollout stops."""
+
+    def order(self, clusters: Sequence[Cluster], *, source: Source = NOWHERE) -> tuple[tuple[str, ...], ...]:
+        """The names of a stack's clusters, wave by wave."""
+        waves: list[tuple[str, ...]] = []
+        taken: dict[str, int] = {}
+        for number, wave in enumerate(self.waves, start=1):
+            field = f"rollout.waves[{number - 1}]"
+            chosen: tuple[Selector, ...] = selectors(wave, field=field, source=source)
+            names = tuple(cluster.name for cluster in place(chosen, clusters, field=field, source=source))
+            for name in names:
+                if name in taken:
+                    raise ConfigurationError(
+                        f"cluster {name!r} is in wave {taken[name]} already",
+                        hint="a cluster is in one wave only",
+                        source=source,
+                        field=field,
+                    )
+                taken[name] = number
+            waves.append(names)
+        rest = tuple(sorted(cluster.name for cluster in clusters if cluster.name not in taken))
+        return (*waves, rest) if rest else tuple(waves)

@@ -1,0 +1,59 @@
+"""Where in the user's files something was written, so that every error can point at it.
+
+The place is the innermost frame that is not ours: a user may call us from a helper function or a loop, and the
+line that made the call is the line to correct.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from fleet.errors import Source
+
+NOWHERE = Source("")  # of what no user wrote
+_OURS = (str(Path(__file__).resolve().parent.parent) + "/", "<frozen ", "<string>")
+_PYDANTIC = "/pydantic/"
+_root: ContextVar[Path | None] = ContextVar("fleet.root", default=None)
+
+
+def locate() -> Source:
+    """The file and line of the user's call that led here."""
+    file, line = calling_file()
+    return Source(shown(file), line)
+
+
+def calling_file() -> tuple[str, int]:
+    """The file as Python knows it, and the line, of the user's call that led here."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_OURS) and _PYDANTIC not in name:
+            break
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def shown(file: str | Path) -> str:
+    """A file as the user knows it: relative to the repository where it is inside, else unchanged."""
+    path = Path(file)
+    base = _root.get() or Path.cwd()
+    return path.relative_to(base).as_posix() if path.is_absolute() and path.is_relative_to(base) else str(file)
+
+
+def root() -> Path | None:
+    """The repository that is being evaluated, if one is."""
+    return _root.get()
+
+
+@contextmanager
+def relative_to(path: Path) -> Iterator[None]:
+    """Name files relative to `path`, the repository's root, and read none outside it."""
+    token = _root.set(path)
+    try:
+        yield
+    finally:
+        _root.reset(token)

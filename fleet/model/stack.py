@@ -1,0 +1,191 @@
+"""A stack: a function that declares what a cluster should have, run once for every cluster that it is placed on."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
+from fleet.errors import ConfigurationError, Source
+from fleet.model.app import App
+from fleet.model.cluster import Cluster
+from fleet.model.discovery import discovered
+from fleet.model.invalid import suggestion
+from fleet.model.manifest import Manifest
+from fleet.model.placement import Placement, Selector, place, selectors
+from fleet.model.plain import copied
+from fleet.model.resource import Resource
+from fleet.model.rollout import Rollout
+from fleet.model.scope import Asked, Scope, current, opened
+from fleet.model.source import NOWHERE, locate, shown
+from fleet.model.types.name import check_name
+
+A = TypeVar("A", bound=App)
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a stack declared for one cluster, in the order it was declared."""
+
+    stack: str
+    cluster: str
+    namespace: str
+    resources: tuple[Resource, ...]
+    exports: Mapping[str, Any]
+    outputs: tuple[Asked, ...] = ()  # exports of other stacks that it read
+    files: tuple[str, ...] = ()  # that it read beside its own code
+    source: Source = NOWHERE
+
+    @property
+    def apps(self) -> tuple[App, ...]:
+        return tuple(resource for resource in self.resources if isinstance(resource, App))
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        return tuple(resource for resource in self.resources if isinstance(resource, Manifest))
+
+    def app(self, name: str, kind: type[A] = App) -> A:  # type: ignore[assignment]
+        """The app of that name and type, for a test to look at: `orders(eu).app("orders-db", Etcd).members`."""
+        for app in self.apps:
+            if app.name == name and isinstance(app, kind):
+                return app
+        known = suggestion(name, (app.name for app in self.apps if isinstance(app, kind)))
+        raise KeyError(f"stack {self.stack!r} declares no {kind.__name__} {name!r}" + (f"; {known}" if known else ""))
+
+
+class Stack:
+    """Made by `@fleet.stack`. Call it with a cluster in a test to see what it declares there."""
+
+    def __init__(
+        self,
+        function: Callable[[Cluster], None],
+        *,
+        name: str,
+        namespace: str,
+        placement: tuple[Selector, ...],
+        rollout: Rollout,
+        depends_on: tuple[str, ...],
+        source: Source,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.namespace = namespace
+        self.placement = placement
+        self.rollout = rollout
+        self.depends_on = depends_on  # names of stacks that must be healthy first
+        self.source = source
+        functools.update_wrapper(self, function)
+
+    def __call__(self, cluster: Cluster, *, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
+        """What the stack declares for a cluster. `outputs` stands for the exports of other stacks, by stack and name."""
+        return collect(self, cluster, outputs=outputs)
+
+    def __repr__(self) -> str:
+        return f"<stack {self.name} at {self.source}>"
+
+    def clusters(self, known: Sequence[Cluster]) -> tuple[Cluster, ...]:
+        """The clusters that it is placed on, by name; the rollout's waves are checked against them."""
+        chosen = place(self.placement, known, field="clusters", source=self.source)
+        self.rollout.order(chosen, source=self.source)
+        return chosen
+
+
+def stack(
+    function: None = None,
+    /,
+    *,
+    clusters: Placement,
+    name: str | None = None,
+    namespace: str | None = None,
+    rollout: Rollout | None = None,
+    depends_on: Sequence[str | Stack] = (),
+) -> Callable[[Callable[[Cluster], None]], Stack]:
+    """Make a function a stack: `clusters` says where it goes, by name or with `fleet.where`.
+
+    The stack has the function's name (with dashes) and so has its namespace, unless they are given. With
+    `depends_on` it is applied after other stacks, as it is after those that it reads with `fleet.output`.
+    """
+    source = locate()
+    placement = selectors(clusters, field="clusters", source=source)
+    if rollout is not None and not isinstance(rollout, Rollout):
+        raise ConfigurationError("must be a fleet.Rollout", source=source, field="rollout")
+
+    def made(function: Callable[[Cluster], None]) -> Stack:
+        if not inspect.isfunction(function):
+            raise ConfigurationError("@fleet.stack decorates a function", source=source)
+        code = function.__code__
+        own = name if name is not None else function.__name__.strip("_").replace("_", "-").lower()
+        result = Stack(
+            function,
+            name=_name(own, "name", source),
+            namespace=_name(namespace if namespace is not None else own, "namespace", source),
+            placement=placement,
+            rollout=rollout or Rollout(),
+            depends_on=tuple(_needed(other, source) for other in depends_on),
+            source=Source(shown(code.co_filename), code.co_firstlineno),
+        )
+        found = discovered()
+        if found is not None:
+            found.stacks.append(result)
+        return result
+
+    return made
+
+
+def collect(stack: Stack, cluster: Cluster, *, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
+    """Run a stack's function once for a cluster and return what it declared.
+
+    Raises what the function raises; a `MissingOutputError` names an export that has to be evaluated first.
+    """
+    outer = current()
+    if outer is not None:
+        raise ConfigurationError(
+            f"stack {outer.stack!r} calls stack {stack.name!r}",
+            hint="share a plain function that constructs the apps, or read the other's exports with fleet.output",
+            source=locate(),
+        )
+    scope = Scope(stack=stack.name, namespace=stack.namespace, cluster=cluster.name, outputs=outputs or {})
+    with opened(scope):
+        returned: Any = stack.function(cluster)
+    if returned is not None:
+        raise ConfigurationError(
+            f"stack {stack.name!r} returns {type(returned).__name__}, but what it returns is not deployed",
+            hint="construct apps inside the function; give values to others with fleet.export(name, value)",
+            source=stack.source,
+        )
+    return Collected(
+        stack=stack.name,
+        cluster=cluster.name,
+        namespace=stack.namespace,
+        resources=tuple(scope.resources.values()),
+        exports=copied(scope.exports),
+        outputs=tuple(scope.asked),
+        files=tuple(scope.files),
+        source=stack.source,
+    )
+
+
+def _needed(other: object, source: Source) -> str:
+    if isinstance(other, str):
+        return other
+    if isinstance(other, Stack):
+        return other.name
+    raise ConfigurationError(
+        f"must be stacks or names of stacks, not {type(other).__name__}", source=source, field="depends_on"
+    )
+
+
+def _name(text: object, field: str, source: Source) -> str:
+    try:
+        if isinstance(text, str):
+            return check_name(text)
+    except (PydanticCustomError, ValidationError) as error:
+        context = getattr(error, "context", None) or {}
+        message, hint = str(context.get("message", error)), context.get("hint")
+        raise ConfigurationError(message, hint=hint, source=source, field=field) from None
+    raise ConfigurationError(f"must be a string, not {type(text).__name__}", source=source, field=field)

@@ -1,0 +1,45 @@
+"""Spans of time as people write them: "30s", "5m", "1h30m", "14d"."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from fleet.model.invalid import wrong
+
+_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_GRAMMAR = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_LOOSE = re.compile(r"(\d+)\s*(w|d|h|m|s)[a-z]*", re.IGNORECASE)
+
+
+def seconds(text: str) -> int:
+    """How long a checked duration is."""
+    match = _GRAMMAR.fullmatch(text)
+    if not match or not text:
+        raise ValueError(f"{text!r} is not a duration")
+    return sum(int(number or 0) * factor for number, factor in zip(match.groups(), _UNITS.values(), strict=True))
+
+
+def check_duration(text: str) -> str:
+    if text and _GRAMMAR.fullmatch(text):
+        return text
+    loose = _LOOSE.fullmatch(text.strip())
+    near = f"{loose[1]}{loose[2].lower()}" if loose else ""
+    units = "numbers with w, d, h, m or s, largest first, such as '30s', '5m' or '1h30m'"
+    raise wrong(f"{text!r} is not a duration", f"did you mean {near!r}?" if near else f"write {units}")
+
+
+Duration = Annotated[
+    str,
+    AfterValidator(check_duration),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$",
+            "minLength": 2,
+            "maxLength": 32,
+        }
+    ),
+]

@@ -1,0 +1,46 @@
+"""Amounts of storage, memory and CPU in Kubernetes' notation: "100Gi", "500m", "2"."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from fleet.model.invalid import wrong
+
+_GRAMMAR = re.compile(r"(\d+(?:\.\d+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?")
+_LOOSE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP])i?b?(yte)?s?", re.IGNORECASE)
+_FACTORS = {"": Decimal(1), "m": Decimal("0.001"), "k": Decimal(1000)}
+_FACTORS |= {letter: Decimal(1000) ** power for power, letter in enumerate("MGTPE", start=2)}
+_FACTORS |= {f"{letter}i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
+
+
+def amount(text: str) -> Decimal:
+    """The number that a checked quantity stands for: bytes, or CPUs."""
+    match = _GRAMMAR.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is not a quantity")
+    return Decimal(match[1]) * _FACTORS[match[2] or ""]
+
+
+def check_quantity(text: str) -> str:
+    if not _GRAMMAR.fullmatch(text):
+        loose = _LOOSE.fullmatch(text.strip())
+        letter = loose[2].upper() if loose else ""
+        near = f"{loose[1]}{letter}i" if loose else ""
+        hint = f"did you mean {near!r}?" if near else "write a number and a unit, such as '100Gi', '512Mi' or '500m'"
+        raise wrong(f"{text!r} is not a quantity", hint)
+    if amount(text) == 0:
+        raise wrong(f"{text!r} is nothing: a quantity must be more than 0")
+    return text
+
+
+Quantity = Annotated[
+    str,
+    AfterValidator(check_quantity),
+    WithJsonSchema(
+        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?$", "maxLength": 32}
+    ),
+]

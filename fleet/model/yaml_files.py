@@ -1,0 +1,99 @@
+"""Objects from YAML files of the repository, each with the file and line that it begins at."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from fleet.errors import ConfigurationError, Source
+from fleet.model.manifest import Manifest, read
+from fleet.model.options import Options
+from fleet.model.scope import current
+from fleet.model.source import calling_file, locate, root, shown
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_LOADER):  # type: ignore[misc]
+    """Dates stay strings, as the API server wants them, and a key that is there twice is an error."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Any] = set()
+        for key, _ in node.value:
+            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is there twice", key.start_mark)
+            seen.add(key.value)
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return mapping
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in _LOADER.yaml_implicit_resolvers.items()
+}
+
+
+def manifests(pattern: str, *, opts: Options | None = None) -> list[Manifest]:
+    """Every object in the YAML files that match, such as "files/*.yaml", beside the file that calls this.
+
+    Files are read in the order of their names. A pattern that matches nothing is an error.
+    """
+    source = locate()
+    base = Path(calling_file()[0]).resolve().parent
+    made: list[Manifest] = []
+    for file in _matching(pattern, base, source):
+        scope = current()
+        if scope is not None:
+            scope.files[shown(file)] = None
+        for document, place in _documents(file):
+            try:
+                made.append(read(document, place, opts or Options()))
+            except ValidationError as error:
+                refused = Manifest._refused(error)
+                raise ConfigurationError(refused.message, hint=refused.hint, source=place) from None
+    return made
+
+
+def _matching(pattern: str, base: Path, source: Source) -> list[Path]:
+    def refuse(message: str, hint: str) -> ConfigurationError:
+        return ConfigurationError(message, hint=hint, source=source, field="manifests")
+
+    if not pattern or Path(pattern).is_absolute():
+        raise refuse(f"{pattern!r} is not a path beside this file", "write it relative to this file: 'files/*.yaml'")
+    found = sorted(path for path in base.glob(pattern) if path.is_file())
+    if not found:
+        verb = "no file matches" if has_magic(pattern) else "there is no file"
+        raise refuse(f"{verb} {pattern!r}", f"it is looked for in {shown(base)}")
+    inside = (root() or base).resolve()
+    for path in found:
+        if root() is not None and not path.resolve().is_relative_to(inside):
+            raise refuse(f"{pattern!r} leads out of the repository", "keep the files inside the repository")
+    return found
+
+
+def _documents(file: Path) -> Iterator[tuple[Any, Source]]:
+    name = shown(file)
+    try:
+        loader = _Loader(file.read_text(encoding="utf-8"))
+        while loader.check_node():
+            node = loader.get_node()
+            document = loader.construct_document(node)
+            place = Source(name, node.start_mark.line + 1)
+            if document is None:
+                continue
+            if isinstance(document, dict) and str(document.get("kind", "")).endswith("List") and "items" in document:
+                yield from ((item, place) for item in document["items"])
+            else:
+                yield document, place
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        line = mark.line + 1 if mark else 0
+        raise ConfigurationError(f"is not YAML: {problem}", source=Source(name, line)) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError("is not UTF-8 text", source=Source(name)) from None
