@@ -1,0 +1,94 @@
+"""The status branch as a page: README.md at its root, which every forge shows. Pure.
+
+It is a function of the record files alone, so that two writers that have the same files write the same page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fleet.git.status import HEALTH, Record
+
+PATH = "README.md"
+MOST_ROWS = 2000  # forges cut off long pages
+_SIGNS = {
+    "Healthy": "🟢",
+    "Progressing": "🔵",
+    "Degraded": "🔴",
+    "Suspended": "⚪",
+    "Missing": "🔴",
+    "Unknown": "⚫",
+}
+
+
+def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
+    """The whole page; `records` come sorted by stack and cluster."""
+    lines = ["# Fleet status", "", _summary(records), ""]
+    if records:
+        lines += ["| Stack | Cluster | Health | Version | Revision | Since |", "|---|---|---|---|---|---|"]
+        lines += [_row(record) for record in records[:MOST_ROWS]]
+        lines += [""]
+    if len(records) > MOST_ROWS:
+        lines += [f"{len(records) - MOST_ROWS} more are in the files under `clusters/`.", ""]
+    troubled = [record for record in records if not record.is_well and (record.message or _app_messages(record))]
+    if troubled:
+        lines += ["## What is wrong", ""]
+        for record in troubled[:MOST_ROWS]:
+            lines += [f"- **{record.stack}** on **{record.cluster}**{_reason(record.message)}"]
+            lines += [f"  - {kind} {name}{_reason(message)}" for kind, name, message in _app_messages(record)]
+        lines += [""]
+    if unreadable:
+        lines += [f"{unreadable} files under `clusters/` are of another version and not shown.", ""]
+    lines += [
+        "Written by `fleet`; do not edit. One file per cluster and stack is under `clusters/`; "
+        "times say since when the health is what it is.",
+        "",
+    ]
+    return "\n".join(lines).encode()
+
+
+def _summary(records: Sequence[Record]) -> str:
+    if not records:
+        return "Nothing is deployed."
+    counts = Counter(record.health for record in records)
+    words = [f"{_SIGNS[health]} {counts[health]} {health.lower()}" for health in HEALTH if counts[health]]
+    behind = sum(record.sync != "Synced" for record in records)
+    words += [f"⚠️ {behind} not synced"] if behind else []
+    return " · ".join(words)
+
+
+def _row(record: Record) -> str:
+    health = f"{_SIGNS[record.health]} {record.health}"
+    if record.sync != "Synced":
+        health += f" · ⚠️ {record.sync}"
+    revision = f"`{record.revision[:8]}`" if record.revision else "none"
+    if record.wanted != record.revision:
+        revision += f" → `{record.wanted[:8]}`"
+    since = record.since.replace("T", " ").removesuffix("Z")[:16]
+    stack = f"[{record.stack}]({record.path})"
+    return f"| {stack} | {record.cluster} | {health} | {_versions(record)} | {revision} | {since} UTC |"
+
+
+def _versions(record: Record) -> str:
+    """Every kind of app once with each version that runs: "Etcd 3.6.5, Postgres 17.2"."""
+    found = dict.fromkeys(f"{app.kind} {app.version}" for app in record.apps if app.version)
+    return ", ".join(_plain(version) for version in found) or "–"
+
+
+def _app_messages(record: Record) -> list[tuple[str, str, str]]:
+    return [(app.kind, app.name, app.message) for app in record.apps if app.health != "Healthy" and app.message]
+
+
+def _reason(message: str) -> str:
+    return f": {_code(message)}" if message else ""
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown and HTML read as text, also inside a table."""
+    return "".join(f"&#{ord(letter)};" if letter in "|`*_<>[]&\\@#~!$" else letter for letter in text)
+
+
+def _code(message: str) -> str:
+    """A message as a code span: no link, no mention, no mark-up can be in it."""
+    return f"`{message.replace('`', chr(39)).strip()}`"

@@ -1,0 +1,284 @@
+"""Write refs so that no other writer's work is lost: read the tip, edit its files, commit on it, swap if still the tip.
+
+Plumbing only, with an index of its own: the user's index, working tree and branches stay as they are. Against a remote
+the swap is a push with a lease, so that the server compares; without one it is `update-ref`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fleet.errors import AccessError, ConfigurationError, FleetError, ResourceError
+from fleet.git import names
+from fleet.git.failure import from_stderr
+from fleet.git.names import Address
+from fleet.git.repository import Repository
+from fleet.git.tree import Tree
+
+Changes = Mapping[str, bytes | None]
+"""What to write by path; None removes the file."""
+
+_LOST_RACE = re.compile(
+    r"stale info|fetch first|non-fast-forward|needs force|failed to (update|lock)|cannot lock ref|unable to lock"
+    r"|incorrect old value|already exists|is at [0-9a-f]+ but expected"
+)
+_IN_THE_WAY = re.compile(r"exists; cannot create|directory/file conflict|D/F conflict")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who commits. The status branch is written by a program, and says so."""
+
+    name: str = "fleet"
+    email: str = "fleet@localhost"
+
+
+FLEET = Identity()
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One ref's new content. `decide` sees the newest tree (None: no ref yet), and again after each lost race."""
+
+    ref: str
+    message: str
+    decide: Callable[[Tree | None], Changes]
+
+
+@dataclass(slots=True)
+class Published:
+    """The refs that got a new commit; one that is missing needed none."""
+
+    commits: dict[str, str] = field(default_factory=dict)
+    attempts: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.commits)
+
+
+def publish(
+    repository: Repository,
+    remote: Address | None,
+    edits: Sequence[Edit],
+    *,
+    identity: Identity = FLEET,
+    seconds: float = 60,
+) -> Published:
+    """Bring every ref to what its edit decides, in one push where nobody interferes; raise what could not be done."""
+    for edit in edits:
+        names.ref(edit.ref)
+    result, refusals = Published(), list[FleetError]()
+    pending, deadline = list(edits), time.monotonic() + seconds
+    while pending:
+        result.attempts += 1
+        tips = fetch_tips(repository, remote, [edit.ref for edit in pending])
+        proposed = [
+            _Proposal(edit, tips[edit.ref], commit)
+            for edit in pending
+            if (commit := _commit(repository, tips[edit.ref], edit, identity))
+        ]
+        if not proposed:
+            break
+        swap = _push if remote else _update
+        outcome = swap(repository, remote, proposed)
+        pending = [proposal.edit for proposal in proposed if outcome[proposal.edit.ref] == "lost"]
+        for proposal in proposed:
+            verdict = outcome[proposal.edit.ref]
+            if isinstance(verdict, FleetError):
+                refusals.append(verdict)
+            elif verdict == "done":
+                result.commits[proposal.edit.ref] = proposal.commit
+        if pending and time.monotonic() > deadline:
+            raise ResourceError(
+                f"{pending[0].ref} is not written: other writers were faster for {seconds:g} s",
+                hint="the next sync writes it",
+            )
+        if pending:  # full jitter: writers that met once should not meet again
+            time.sleep(random.uniform(0, min(2.0, 0.05 * 2**result.attempts)))  # noqa: S311
+    if refusals:
+        raise refusals[0]
+    return result
+
+
+def fetch_tips(repository: Repository, remote: Address | None, refs: Sequence[str]) -> dict[str, str | None]:
+    """The newest commit of every ref, None where there is no such ref; fetched when they are a remote's."""
+    places = {ref: ref if remote is None else _tracking(remote, ref) for ref in refs}
+    if remote is not None:
+        # A pattern that matches nothing is not an error as a missing name is, and with --prune it also forgets.
+        specs = [f"+{ref}*:{place}*" for ref, place in places.items()]
+        with _fetching(repository):
+            repository.git.run(
+                f"fetch the status from {remote}",
+                "fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+                "--no-auto-maintenance", "--end-of-options", remote.url, *specs,
+                protocol=remote.protocol,
+            )  # fmt: skip
+    listing = repository.git.run("read the refs", "for-each-ref", "--format=%(refname) %(objectname)", *places.values())
+    found = dict(line.split(" ") for line in listing.text.splitlines())
+    return {ref: found.get(place) for ref, place in places.items()}
+
+
+def tree_of(repository: Repository, tip: str | None, ref: str) -> Tree | None:
+    """The files at the tip of a status ref."""
+    if tip is None:
+        return None
+    identity = repository.git.run(f"read {ref}", "rev-parse", "--verify", f"{tip}^{{tree}}").text
+    return Tree(repository.git, identity, ref)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    edit: Edit
+    tip: str | None
+    commit: str
+
+
+_Verdict = str | FleetError  # "done", "lost", or why it was refused
+
+
+def _commit(repository: Repository, tip: str | None, edit: Edit, identity: Identity) -> str | None:
+    """A commit on the tip with the edit's changes, None when there is nothing to change."""
+    old = tree_of(repository, tip, edit.ref)
+    changes = edit.decide(old)
+    if not changes:
+        return None
+    git, what = repository.git, f"write {edit.ref}"
+    with TemporaryDirectory(prefix="fleet-index-") as scratch:
+        own_index = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
+        git.run(what, "read-tree", *([tip] if tip else ["--empty"]), variables=own_index)
+        git.run(
+            what, "update-index", "-z", "--add", "--replace", "--index-info",
+            stdin=_index_lines(changes, _store(repository, what, changes, Path(scratch))), variables=own_index,
+        )  # fmt: skip
+        tree = git.run(what, "write-tree", variables=own_index).text
+    if old and tree == old.id:
+        return None
+    who = {
+        f"GIT_{role}_{part}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for part, value in (("NAME", identity.name), ("EMAIL", identity.email))
+    }
+    parents = ["-p", tip] if tip else []
+    return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=edit.message.encode(), variables=who).text
+
+
+def _store(repository: Repository, what: str, changes: Changes, scratch: Path) -> dict[str, str]:
+    """Put the contents into the object database with one process; path → id."""
+    contents = [(path, content) for path, content in changes.items() if content is not None]
+    for number, (_, content) in enumerate(contents):
+        (scratch / str(number)).write_bytes(content)
+    listing = "".join(f"{scratch / str(number)}\n" for number in range(len(contents)))
+    ids = repository.git.run(what, "hash-object", "-w", "--no-filters", "--stdin-paths", stdin=listing.encode())
+    return dict(zip((path for path, _ in contents), ids.text.splitlines(), strict=True))
+
+
+def _index_lines(changes: Changes, ids: Mapping[str, str]) -> bytes:
+    width = len(next(iter(ids.values()), "0" * 40))
+    lines = [
+        f"100644 {ids[path]}\t{path}\0" if content is not None else f"0 {'0' * width}\t{path}\0"
+        for path, content in changes.items()
+    ]
+    return "".join(sorted(lines)).encode()  # removals ("0 …") first: a file may take a directory's place
+
+
+def _push(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
+    assert remote is not None  # noqa: S101
+    leases = [f"--force-with-lease={each.edit.ref}:{each.tip or ''}" for each in proposed]
+    what = f"push the status to {remote}"
+    said = repository.git.run(
+        what,
+        "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", *leases,
+        "--end-of-options", remote.url, *(f"{each.commit}:{each.edit.ref}" for each in proposed),
+        protocol=remote.protocol, accept=(0, 1),
+    )  # fmt: skip
+    reports = dict(_push_reports(said.text))
+    if said.status and not reports:
+        raise from_stderr(what, said.stderr)
+    return {each.edit.ref: _judge(each.edit.ref, remote, reports.get(each.edit.ref), said.stderr) for each in proposed}
+
+
+def _push_reports(text: str) -> list[tuple[str, tuple[str, str]]]:
+    """`git push --porcelain`: ref → (flag, summary)."""
+    lines = [line.split("\t", 2) for line in text.splitlines() if line.count("\t") >= 2]
+    return [(pair.rpartition(":")[2], (flag.strip(), summary)) for flag, pair, summary in lines]
+
+
+def _judge(ref: str, remote: Address, report: tuple[str, str] | None, stderr: str) -> _Verdict:
+    flag, summary = report or ("!", "the remote did not answer for it")
+    if flag != "!":
+        return "done"
+    if _IN_THE_WAY.search(summary) or _IN_THE_WAY.search(stderr):
+        return ConfigurationError(
+            f"{ref} cannot be made on {remote}: another branch is in the way of its name",
+            hint="choose another status branch in fleet.toml, or rename that branch",
+        )
+    if _LOST_RACE.search(summary):
+        return "lost"
+    said = " ".join(line[8:].strip() for line in stderr.splitlines() if line.startswith("remote: "))
+    reason = names.without_credentials(f"{summary} {said}".strip())[:400]
+    return AccessError(
+        f"{remote} refused {ref}: {''.join(letter if letter.isprintable() else ' ' for letter in reason)}",
+        hint=f"allow this writer to push to {ref} (branch protection, hooks, deploy key with write access)",
+    )
+
+
+def _update(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
+    assert remote is None  # noqa: S101
+    busy = repository.checked_out()
+    return {each.edit.ref: _update_one(repository, each, busy) for each in proposed}
+
+
+def _update_one(repository: Repository, proposal: _Proposal, busy: frozenset[str]) -> _Verdict:
+    ref = proposal.edit.ref
+    if ref in busy:
+        return ConfigurationError(
+            f"{ref} is checked out here, and fleet does not write to a branch that is checked out",
+            hint="switch to another branch",
+        )
+    said = repository.git.run(
+        f"write {ref}",
+        "update-ref",
+        "-m",
+        "fleet: status",
+        ref,
+        proposal.commit,
+        proposal.tip or "",
+        accept=(0, 1, 128),
+    )
+    if said.status == 0:
+        return "done"
+    if _IN_THE_WAY.search(said.stderr):
+        return ConfigurationError(
+            f"{ref} cannot be made: another branch is in the way of its name",
+            hint="choose another status branch in fleet.toml, or rename that branch",
+        )
+    return "lost" if _LOST_RACE.search(said.stderr) else from_stderr(f"write {ref}", said.stderr)
+
+
+def _tracking(remote: Address, ref: str) -> str:
+    """Where a remote's ref is kept here: a place of our own, that no branch listing shows."""
+    key = hashlib.sha256(remote.url.encode()).hexdigest()[:16]
+    return f"refs/fleet/{key}/{ref.removeprefix('refs/')}"
+
+
+class _fetching:  # noqa: N801 - reads as a statement: with _fetching(repository)
+    """Two fetches into the same refs would fail on each other's locks."""
+
+    def __init__(self, repository: Repository) -> None:
+        common = repository.git.run("find the repository", "rev-parse", "--git-common-dir").text
+        self._path = repository.root / common / "fleet.lock"
+
+    def __enter__(self) -> None:
+        self._file = self._path.open("w")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

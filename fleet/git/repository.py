@@ -1,0 +1,162 @@
+"""A repository that is read and whose private refs are written: a person's clone, or a bare one. Never its checkout."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError
+from fleet.git import names
+from fleet.git.command import Git
+from fleet.git.limits import USUAL, Limits
+from fleet.git.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    id: str
+    tree: str
+    time: int  # of the committer, in seconds since the epoch
+    subject: str
+
+    @property
+    def short(self) -> str:
+        return self.id[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file that differs between two revisions; a rename is a removal and an addition."""
+
+    path: str
+    verb: str  # "added", "changed", "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Dirt:
+    """What a working tree has that its HEAD does not: nothing of it is in a commit."""
+
+    changed: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.untracked)
+
+
+_VERBS = {"A": "added", "D": "removed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """`root` is the top of the working tree, or the bare repository itself."""
+
+    root: Path
+    bare: bool = False
+    limits: Limits = USUAL
+
+    @classmethod
+    def find(cls, start: Path, *, limits: Limits = USUAL) -> Repository:
+        """The repository that `start` lies in, found as git finds it, ownership check included."""
+        root = Git(start, limits=limits).run("find the repository", "rev-parse", "--show-toplevel").text
+        return cls(Path(root), limits=limits)
+
+    @classmethod
+    def open_bare(cls, path: Path, *, limits: Limits = USUAL) -> Repository:
+        """A bare repository that is named outright; one that belongs to another user is refused."""
+        if not (path / "HEAD").is_file() or not (path / "objects").is_dir():
+            raise NotFoundError(f"{path} is not a bare git repository")
+        if path.stat().st_uid not in (os.geteuid(), 0):
+            raise AccessError(f"the repository {path} belongs to another user", hint="make one that is yours")
+        return cls(path, bare=True, limits=limits)
+
+    @property
+    def git(self) -> Git:
+        return Git(self.root, self.root if self.bare else None, self.limits)
+
+    def resolve(self, revision: str = "HEAD") -> Commit:
+        """The commit that a revision means."""
+        names.revision(revision)
+        found = self.git.run(
+            f"resolve {revision}", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", accept=(0, 1, 128)
+        )
+        if found.status:
+            raise self._unresolved(revision, found.stderr)
+        shown = self.git.run(f"read {revision}", "cat-file", "commit", found.text)
+        return _commit(found.text, shown.stdout)
+
+    def tree(self, revision: str = "HEAD") -> Tree:
+        """The files of a revision."""
+        return Tree(self.git, self.resolve(revision).tree, revision)
+
+    def dirt(self) -> Dirt:
+        """How the working tree differs from HEAD; the user's index is only read."""
+        if self.bare:
+            return Dirt()
+        listing = self.git.run(
+            "compare the working tree",
+            "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames",
+        )  # fmt: skip
+        changed, untracked = [], []
+        for entry in _fields(listing.stdout):
+            if entry.startswith("? "):
+                untracked.append(entry[2:])
+            elif entry.startswith("1 "):
+                changed.append(entry.split(" ", 8)[8])
+            elif entry.startswith("u "):
+                changed.append(entry.split(" ", 10)[10])
+        return Dirt(tuple(sorted(changed)), tuple(sorted(untracked)))
+
+    def changes(self, base: str, head: str) -> tuple[Change, ...]:
+        """The files that differ between two revisions, by path."""
+        old, new = self.resolve(base), self.resolve(head)
+        listing = self.git.run(
+            f"compare {base} with {head}",
+            "diff-tree", "-r", "-z", "--no-renames", "--name-status", "--no-ext-diff", old.tree, new.tree,
+        )  # fmt: skip
+        fields = list(_fields(listing.stdout))
+        pairs = zip(fields[::2], fields[1::2], strict=True)
+        return tuple(Change(path, _VERBS.get(letter, "changed")) for letter, path in pairs)
+
+    def branch(self) -> str | None:
+        """The branch that is checked out, None when HEAD is a commit."""
+        found = self.git.run("read HEAD", "symbolic-ref", "--quiet", "--short", "HEAD", accept=(0, 1))
+        return found.text or None
+
+    def checked_out(self) -> frozenset[str]:
+        """The full refs that this or a linked working tree has checked out."""
+        listing = self.git.run("list the working trees", "worktree", "list", "--porcelain")
+        return frozenset(line[7:] for line in listing.text.splitlines() if line.startswith("branch "))
+
+    def remotes(self) -> tuple[str, ...]:
+        return tuple(self.git.run("list the remotes", "remote").text.splitlines())
+
+    def remote(self, name: str = "origin") -> names.Address | None:
+        """Where a remote of this clone's own configuration is pushed to, None when it has none of that name."""
+        if name.startswith("-") or name not in self.remotes():
+            return None
+        url = self.git.run(f"read the remote {name}", "remote", "get-url", "--push", name).text
+        return names.address(url, by_person=True)
+
+    def _unresolved(self, revision: str, stderr: str) -> FleetError:
+        if "dubious ownership" in stderr or "not a git repository" in stderr:
+            self.git.run("read the repository", "rev-parse", "--git-dir")  # says why, as an error
+        if revision == "HEAD":
+            return ConfigurationError("the repository has no commit yet", hint="commit something first")
+        shallow = self.git.run("read the repository", "rev-parse", "--is-shallow-repository").text == "true"
+        fetch = (
+            "this clone is shallow: `git fetch --unshallow` gets the rest" if shallow else "is it fetched? `git fetch`"
+        )
+        return NotFoundError(f"there is no revision {revision!r}", hint=fetch)
+
+
+def _commit(identity: str, content: bytes) -> Commit:
+    header, _, message = content.decode(errors="replace").partition("\n\n")
+    fields = dict(line.split(" ", 1) for line in header.splitlines() if " " in line and not line.startswith(" "))
+    time = fields["committer"].rpartition("> ")[2].split(" ")[0]
+    return Commit(identity, fields["tree"], int(time), next(iter(message.splitlines()), ""))
+
+
+def _fields(listing: bytes) -> Iterator[str]:
+    return (os.fsdecode(field) for field in listing.split(b"\0") if field)

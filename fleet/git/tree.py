@@ -1,0 +1,178 @@
+"""The files of one revision, without a checkout: no filters, no hooks, no submodules, no symlink followed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError, Source
+from fleet.git.command import Git
+from fleet.git.limits import Limits
+
+_SYMLINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    path: str
+    id: str
+    size: int
+    mode: str
+
+    @property
+    def is_symlink(self) -> bool:
+        return self.mode == _SYMLINK
+
+    @property
+    def is_submodule(self) -> bool:
+        return self.mode == _SUBMODULE
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """`id` is the tree's own id: two revisions with one id have the same files."""
+
+    git: Git
+    id: str
+    revision: str
+
+    def files(self, *under: str) -> tuple[File, ...]:
+        """All files by path, or those that are or lie under the paths given; symlinks and submodules included."""
+        listing = self.git.run(
+            f"list the files of {self.revision}",
+            "ls-tree", "-r", "-z", "-l", "--full-tree", self.id, "--", *(_inside(path) for path in under),
+        )  # fmt: skip
+        found = tuple(_file(entry) for entry in listing.stdout.split(b"\0") if entry)
+        if len(found) > self.git.limits.files:
+            raise ResourceError(f"{self.revision} has more than {self.git.limits.files} files")
+        return found
+
+    def read(self, path: str) -> bytes:
+        """One file's content."""
+        found = [file for file in self.files(path) if file.path == path]
+        if not found:
+            raise NotFoundError(f"{self.revision} has no file {path!r}")
+        _check(found, self.git.limits, self.revision)
+        if found[0].is_submodule:
+            raise NotFoundError(f"{path!r} is a submodule in {self.revision}; those are not read")
+        return next(content for _, content in self._contents(found))
+
+    def read_all(self, *under: str, matching: Callable[[str], bool] = lambda path: True) -> dict[str, bytes]:
+        """The content of all files (or those under the paths given, and of those the matching ones), by path."""
+        files = [file for file in self.files(*under) if not file.is_submodule and matching(file.path)]
+        _check(files, self.git.limits, self.revision)
+        return {file.path: content for file, content in self._contents(files)}
+
+    def materialise(self, directory: Path, *under: str) -> tuple[File, ...]:
+        """Write the files into `directory`, which must be new or empty, and return what was written.
+
+        A symlink is an error that names it: what it points at is not part of the revision. A submodule is left out.
+        """
+        files = [file for file in self.files(*under) if not file.is_submodule]
+        _check(files, self.git.limits, self.revision)
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise ConfigurationError(f"{directory} is not empty")
+        made: set[str] = set()
+        for file, content in self._contents(files):
+            parent = os.path.dirname(file.path)  # noqa: PTH120 - many thousand times: strings
+            if parent not in made:
+                (directory / parent).mkdir(parents=True, exist_ok=True)
+                made.add(parent)
+            _write(directory / file.path, content, 0o755 if file.mode == _EXECUTABLE else 0o644)
+        return tuple(files)
+
+    def _contents(self, files: Sequence[File]) -> Iterator[tuple[File, bytes]]:
+        """Every file's content in order, from one process."""
+        if not files:
+            return
+        with self.git.conversation(f"read the files of {self.revision}", "cat-file", "--batch", "--buffer") as process:
+            assert process.stdin and process.stdout  # noqa: S101 - pipes, always
+            asking = threading.Thread(target=_ask, args=(process.stdin, files), daemon=True)
+            asking.start()
+            for file in files:
+                yield file, _answer(process.stdout, file)
+            asking.join()
+
+
+def _ask(stream: IO[bytes], files: Iterable[File]) -> None:
+    with suppress(BrokenPipeError, ValueError):
+        stream.write(b"".join(file.id.encode() + b"\n" for file in files))
+        stream.close()
+
+
+def _answer(stream: IO[bytes], file: File) -> bytes:
+    header = stream.readline().split()
+    if len(header) == 2 and header[1] == b"missing":
+        raise ResourceError(
+            f"the content of {file.path!r} is not in this repository",
+            hint="in a partial clone, fetch all of it: `git fetch --refetch --no-filter`",
+        )
+    if len(header) != 3 or header[1] != b"blob" or int(header[2]) != file.size:
+        raise EOFError
+    content = stream.read(file.size + 1)
+    if len(content) != file.size + 1:
+        raise EOFError
+    return content[:-1]
+
+
+def _file(entry: bytes) -> File:
+    about, _, path = entry.partition(b"\t")
+    mode, _, identity, size = about.decode().split()
+    return File(os.fsdecode(path), identity, 0 if size == "-" else int(size), mode)
+
+
+def _check(files: Iterable[File], limits: Limits, revision: str) -> None:
+    total = 0
+    for file in files:
+        source = Source(file.path)
+        if file.is_symlink:
+            raise PolicyError(
+                f"it is a symlink in {revision}, and those are never followed",
+                source=source,
+                hint="commit the file itself, or keep the symlink out of what fleet reads",
+            )
+        if not _is_plain(file.path):
+            raise PolicyError(f"{revision} has a path that is not safe to write", source=source)
+        if file.size > limits.file_bytes:
+            raise ResourceError(f"it is over {limits.file_bytes} bytes in {revision}", source=source)
+        total += file.size
+    if total > limits.tree_bytes:
+        raise ResourceError(f"the files of {revision} are over {limits.tree_bytes} bytes together")
+
+
+def _is_plain(path: str) -> bool:
+    """git's own rules for paths in an index: a hand-made tree object can hold anything."""
+    parts = path.split("/")
+    bare = [part.lower().rstrip(". ") for part in parts]
+    return (
+        bool(path)
+        and "\\" not in path
+        and not any(part in ("", ".git", "git~1") for part in bare)
+        and ".." not in parts
+    )
+
+
+def _inside(path: str) -> str:
+    if not path or path.startswith("-") or not _is_plain(path):
+        raise ConfigurationError(
+            f"{path!r} is not a path inside the repository", hint="relative, with '/', without '..'"
+        )
+    return path
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """A new file, never through a symlink; on file systems that fold case, a second name for it is an error."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+    except FileExistsError:
+        raise PolicyError(
+            "two paths of the revision are one file on this file system", source=Source(path.name)
+        ) from None
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
