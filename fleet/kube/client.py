@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -74,6 +76,7 @@ class Client:
         self._renewal = asyncio.Lock()
         self._arguments: dict[str, Any] = {}
         self._reached = False
+        self._dated: tuple[str | None, float] = (None, 0.0)
         self._discovery: Discovery | None = None
         self.place = Place(self.cluster, "", context or "")
 
@@ -127,6 +130,13 @@ class Client:
     def forget_discovery(self) -> None:
         self._discovery = None
 
+    def server_time(self) -> datetime.datetime:
+        """The server's clock, to a second or so: Leases are judged by it, whatever the clocks of the machines say."""
+        date, then = self._dated
+        if date is None:
+            return datetime.datetime.now(tz=datetime.UTC)
+        return parsedate_to_datetime(date) + datetime.timedelta(seconds=time.monotonic() - then)
+
     async def request(
         self,
         method: str,
@@ -159,6 +169,7 @@ class Client:
                 await asyncio.sleep(wait)
                 continue
             self._reached = True
+            self._dated = (answer_headers.get("Date"), time.monotonic())
             if status < 300:
                 self._gate.widen()
                 return Answer(status, _decoded(raw), answer_headers, repeated)

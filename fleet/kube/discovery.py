@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from fleet.errors import NotFoundError, ResourceError
+from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.model.desired import Key
 
 if TYPE_CHECKING:
@@ -40,9 +40,12 @@ class Resource:
     def collection(self, namespace: str = "") -> str:
         """The path of all objects, in one namespace or (with "") in all."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        return f"{root}/namespaces/{namespace}/{self.plural}" if namespace else f"{root}/{self.plural}"
+        inside = namespace and self.namespaced
+        return f"{root}/namespaces/{namespace}/{self.plural}" if inside else f"{root}/{self.plural}"
 
     def path(self, namespace: str, name: str) -> str:
+        if self.namespaced and not namespace:
+            raise ConfigurationError(f"{self.kind} {name} has no namespace, and its kind needs one")
         # Names of RBAC objects may hold ":" and, in theory, anything but "/" and "%".
         return f"{self.collection(namespace)}/{quote(name, safe=':')}"
 

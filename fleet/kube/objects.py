@@ -101,13 +101,14 @@ async def delete(
 
 
 def without_others_fields(found: dict[str, Any]) -> dict[str, Any]:
-    """The object with only our manager's entry of managedFields: what others own is most of its size."""
+    """The object with what we own in managedFields; of other managers only the names: their fields are most of it."""
     metadata = found.get("metadata", {})
     if "managedFields" in metadata:
         metadata["managedFields"] = [
             entry
+            if entry.get("manager") == MANAGER
+            else {k: v for k, v in entry.items() if k not in ("fieldsV1", "time")}
             for entry in metadata["managedFields"]
-            if entry.get("manager") == MANAGER and entry.get("operation") == "Apply" and not entry.get("subresource")
         ]
     return found
 

@@ -1,0 +1,212 @@
+"""Where a stack's inventory is kept: ConfigMaps in `fleet-system`, as many as its size needs.
+
+Entries do not depend on each other and stay in the ConfigMap that they are in, so several ConfigMaps need no common
+transaction: a crash between two writes leaves entries that are not filled in yet, which the next plan understands.
+Every write carries the resourceVersion that was read; a plan made from an older inventory is refused, not applied.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from fleet.errors import ConflictError, ResourceError
+from fleet.kube import ledger
+from fleet.kube.client import Answer, Client
+from fleet.kube.objects import MANAGER, delete, pages
+from fleet.kube.system import CONFIG_MAPS, NAMESPACE, make_namespace
+from fleet.plan.inventory import Entry, Inventory
+
+LABEL = "fleet.dev/inventory"
+ROOM = 700_000  # bytes of a chunk: a ConfigMap may hold 1 MiB, escapes and metadata included
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class StalePlanError(ConflictError):
+    """Somebody else changed the stack's inventory since the plan was made: read and plan again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One ConfigMap. Number 0 is the head, with the names and the revision of the whole."""
+
+    number: int
+    entries: tuple[Entry, ...] = ()
+    uid: str = ""
+    resource_version: str = ""  # "": not in the cluster yet
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An inventory with what is needed to change it where it is."""
+
+    inventory: Inventory
+    chunks: tuple[Chunk, ...] = ()
+
+
+async def load(client: Client, stack: str, cluster: str) -> Stored:
+    """The inventory of a stack; an empty one where the stack was never applied."""
+    found = await _load(client, f"{LABEL}={stack}")
+    return found[0] if found else Stored(Inventory(stack, cluster))
+
+
+async def load_all(client: Client) -> list[Stored]:
+    """Every stack that has an inventory in the cluster, by name."""
+    return await _load(client, LABEL)
+
+
+async def verify(client: Client, stored: Stored) -> None:
+    """Raise StalePlanError unless the inventory in the cluster is still the one that was read."""
+    query = urlencode({"labelSelector": f"{LABEL}={stored.inventory.stack}"})
+    answer = await client.request("GET", f"{CONFIG_MAPS.collection(NAMESPACE)}?{query}", accept=METADATA_ONLY)
+    there = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in answer.body["items"]}
+    if there != {chunk.uid: chunk.resource_version for chunk in stored.chunks}:
+        raise _stale(stored.inventory.stack)
+
+
+async def save(client: Client, stored: Stored, inventory: Inventory) -> Stored:
+    """Write the ConfigMaps that differ; none when nothing does, and none are left of an empty inventory."""
+    head_same = replace(stored.inventory, entries=()) == replace(inventory, entries=())
+    kept, emptied = [], []
+    for old, entries in _arranged(stored.chunks, inventory.entries):
+        if not entries and (old.number > 0 or not inventory.entries):
+            emptied.append(old)
+        elif old.entries == entries and old.resource_version and (head_same or old.number > 0):
+            kept.append(old)
+        else:
+            kept.append(await _write(client, inventory, replace(old, entries=entries)))
+    for chunk in reversed(emptied):  # the head comes first and goes last: without it the others cannot be read
+        if chunk.resource_version:
+            await _remove(client, inventory.stack, chunk)
+    return Stored(inventory, tuple(kept))
+
+
+def _arranged(chunks: tuple[Chunk, ...], entries: tuple[Entry, ...]) -> list[tuple[Chunk, tuple[Entry, ...]]]:
+    """Pure: each chunk with its entries to be. Those it holds stay in it; new ones go where there is room."""
+    home = {entry.key: chunk.number for chunk in chunks for entry in chunk.entries}
+    places = {chunk.number: chunk for chunk in chunks} or {0: Chunk(0)}
+    content: dict[int, list[Entry]] = {number: [] for number in places}
+    size = dict.fromkeys(places, 0)
+    newcomers = []
+    for entry in entries:
+        if entry.key in home:
+            content[home[entry.key]].append(entry)
+            size[home[entry.key]] += len(ledger.line(entry)) + 2
+        else:
+            newcomers.append(entry)
+    numbers = iter(sorted(places) + list(itertools.islice(itertools.count(max(places) + 1), len(newcomers))))
+    number = next(numbers)
+    for entry in newcomers:
+        # An intent has no uid yet; it gets one in the same place, so room for it is taken now.
+        needed = len(ledger.line(entry)) + 2 + (0 if entry.uid else 36)
+        while size.setdefault(number, 0) + needed > ROOM:
+            number = next(numbers)
+        size[number] += needed
+        content.setdefault(number, []).append(entry)
+    return [
+        (places.get(number, Chunk(number)), tuple(sorted(content[number], key=_by_key))) for number in sorted(content)
+    ]
+
+
+def _by_key(entry: Entry) -> Any:
+    return entry.key
+
+
+async def _load(client: Client, selector: str) -> list[Stored]:
+    chunks: dict[str, list[tuple[dict[str, str], Chunk]]] = {}
+    async for page in pages(client, CONFIG_MAPS, NAMESPACE, limit=8, labelSelector=selector):
+        for item in page["items"]:
+            stack, data = item["metadata"]["labels"][LABEL], item.get("data") or {}
+            chunks.setdefault(stack, []).append((data, _read(client, item["metadata"], data)))
+    return [_joined(client, stack, chunks[stack]) for stack in sorted(chunks)]
+
+
+def _read(client: Client, metadata: dict[str, Any], data: dict[str, str]) -> Chunk:
+    number = metadata["name"].rpartition(".")[2]
+    if "entries" not in data or not number.isdigit():
+        raise ResourceError(
+            f"{client.place}: ConfigMap {NAMESPACE}/{metadata['name']} is labelled as an inventory and is none",
+            hint="restore it, or delete it if it was made by mistake; nothing is changed until then",
+        )
+    entries = tuple(ledger.read(data["entries"]))
+    return Chunk(int(number), entries, metadata["uid"], metadata["resourceVersion"])
+
+
+def _joined(client: Client, stack: str, parts: list[tuple[dict[str, str], Chunk]]) -> Stored:
+    parts = sorted(parts, key=lambda part: part[1].number)
+    head, first = parts[0]
+    if first.number != 0 or head.get("stack") != stack:
+        raise ResourceError(
+            f"{client.place}: the first part of the inventory of stack {stack} is missing",
+            hint=f"it is ConfigMap {NAMESPACE}/{_name(stack, 0)}; restore it from a backup, or delete the other parts "
+            "to give up ownership of their objects",
+        )
+    merged: dict[Any, Entry] = {}
+    for _, chunk in parts:
+        for entry in chunk.entries:
+            merged[entry.key] = entry
+    inventory = Inventory(stack, head.get("cluster", ""), head.get("revision", ""))
+    return Stored(inventory.with_entries(merged.values()), tuple(chunk for _, chunk in parts))
+
+
+async def _write(client: Client, inventory: Inventory, chunk: Chunk) -> Chunk:
+    name = _name(inventory.stack, chunk.number)
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "labels": {LABEL: inventory.stack, "app.kubernetes.io/managed-by": "fleet"},
+    }
+    data = {"entries": ledger.write(map(ledger.line, chunk.entries))}
+    if chunk.number == 0:
+        data |= {"stack": inventory.stack, "cluster": inventory.cluster, "revision": inventory.revision}
+    if chunk.resource_version:
+        metadata |= {"uid": chunk.uid, "resourceVersion": chunk.resource_version}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    answer = await _send(client, chunk, body)
+    if answer.status == 404 and not chunk.resource_version:
+        await make_namespace(client)
+        answer = await _send(client, chunk, body)
+    written = answer.body
+    if answer.status in (404, 409) and answer.repeated:  # the first try may have been ours: look
+        there = await client.request("GET", CONFIG_MAPS.path(NAMESPACE, name), expect=(404,))
+        written = there.body if there.status == 200 and there.body.get("data") == data else None
+    elif answer.status in (404, 409):
+        written = None
+    if written is None:
+        raise _stale(inventory.stack)
+    found = written["metadata"]
+    return replace(chunk, uid=found["uid"], resource_version=found["resourceVersion"])
+
+
+async def _send(client: Client, chunk: Chunk, body: dict[str, Any]) -> Answer:
+    query = f"?fieldManager={MANAGER}"
+    if chunk.resource_version:
+        path = CONFIG_MAPS.path(NAMESPACE, body["metadata"]["name"])
+        return await client.request("PUT", path + query, body=body, expect=(404, 409))
+    return await client.request("POST", CONFIG_MAPS.collection(NAMESPACE) + query, body=body, expect=(404, 409))
+
+
+async def _remove(client: Client, stack: str, chunk: Chunk) -> None:
+    answer = await delete(
+        client,
+        CONFIG_MAPS,
+        NAMESPACE,
+        _name(stack, chunk.number),
+        uid=chunk.uid,
+        resource_version=chunk.resource_version,
+    )
+    if answer.status == 409:
+        raise _stale(stack)
+
+
+def _name(stack: str, number: int) -> str:
+    return f"{stack}.inventory.{number}"
+
+
+def _stale(stack: str) -> StalePlanError:
+    return StalePlanError(
+        f"stack {stack} was changed by somebody else since this plan was made",
+        hint="plan again: sync does so by itself",
+    )
