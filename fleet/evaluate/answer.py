@@ -1,0 +1,192 @@
+"""Read what a worker left: its answer, validated, or what went wrong when there is none.
+
+Everything here came from user code, so it is checked for form, for speaking only of what was asked, and for characters
+that a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from fleet.errors import Source
+from fleet.evaluate.decode import MalformedError, decode
+from fleet.evaluate.job import Job
+from fleet.evaluate.pool import Outcome
+from fleet.evaluate.result import ClusterData, Problem, StackResult
+
+_SHOWN_OUTPUT = 2_000
+_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+_CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
+_LOOKS = "look for a loop without end, or raise {} under [limits] in fleet.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemData:
+    message: str
+    hint: str | None
+    field: str | None
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    name: str
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A stack that cannot go on before it knows an export of another one."""
+
+    stack: str
+    wants: str
+    problem: ProblemData
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of either task; what the other one answers is empty."""
+
+    problems: tuple[ProblemData, ...] = ()
+    clusters: tuple[ClusterData, ...] = ()
+    declared: tuple[Declared, ...] = ()
+    stacks: tuple[StackResult, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+    files: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
+def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
+    """The answer and the problems it tells of; an empty answer and one problem when there is none to be had."""
+    notes, last = _lines(outcome.stream)
+    at = _at(job, notes)
+    failure = _failure(job, outcome, last, at)
+    if failure is not None:
+        return Answer(), (_shown(job, failure, outcome),)
+    try:
+        answer = decode(Answer, orjson.loads(last))
+        _check(job, answer)
+    except (MalformedError, orjson.JSONDecodeError) as error:
+        malformed = ProblemData(
+            f"answered something that is no result: {error}",
+            "does the code write to descriptors it did not open?",
+            None,
+            *at,
+        )
+        return Answer(), (_shown(job, malformed, outcome),)
+    return answer, tuple(_shown(job, problem, outcome) for problem in answer.problems)
+
+
+def _lines(stream: bytes) -> tuple[list[bytes], bytes]:
+    """The notes, and what comes after the last of them."""
+    notes, rest = [], stream
+    while rest.startswith(b'{"at":'):
+        note, newline, behind = rest.partition(b"\n")
+        if not newline:
+            break
+        notes.append(note)
+        rest = behind
+    return notes, rest
+
+
+def _at(job: Job, notes: list[bytes]) -> tuple[str, int]:
+    try:
+        file, line = orjson.loads(notes[-1])["at"]
+    except (IndexError, ValueError):
+        file, line = job.files[0], 1
+    return (file, line) if file in job.files and isinstance(line, int) else (job.files[0], 1)
+
+
+def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> ProblemData | None:
+    """Why there is no answer to read, if so. The order matters: the first that applies is the cause of the others."""
+    limits = job.limits
+    here = _traced(job, last) or at
+    if last.startswith(b"Timeout") or outcome.overtime:
+        return ProblemData(f"took longer than {limits.time:g} s", _LOOKS.format("time"), None, *here)
+    if outcome.code == -24 or last.startswith((b"Current thread", b"Thread 0x")):  # SIGXCPU
+        return ProblemData(f"used more than {limits.cpu:g} s of CPU time", _LOOKS.format("cpu"), None, *here)
+    if outcome.oversized:
+        hint = "make less of it, split the stack, or raise result under [limits] in fleet.toml"
+        return ProblemData(f"the result has more than the {limits.result} bytes allowed", hint, None, *at)
+    if outcome.lost:
+        return ProblemData("ended the process that evaluates it", "a stack cannot start or end processes", None, *here)
+    if last.startswith(b"Fatal Python error"):
+        what = last.partition(b"\n")[0].decode(errors="replace").removeprefix("Fatal Python error: ")
+        return ProblemData(f"crashed: {what}", "look at what the line does outside Python", None, *here)
+    if not last or outcome.code:
+        how = f"by signal {-outcome.code}" if outcome.code < 0 else f"with exit code {outcome.code}"
+        hint = "return from the function, or raise an error"
+        return ProblemData(f"ended its process {how} and gave no result", hint, None, *at)
+    if outcome.left:
+        count = f"{outcome.left} process{'es' if outcome.left > 1 else ''}"
+        hint = "a stack cannot start processes: write what the program would print into a file, and read that"
+        return ProblemData(f"left {count} running (they were ended)", hint, None, *at)
+    return None
+
+
+def _traced(job: Job, last: bytes) -> tuple[str, int] | None:
+    """The innermost line of the repository in a traceback that the worker wrote on its way out."""
+    for file, line in _FRAME.findall(last.decode(errors="replace")):
+        path = Path(file)
+        if path.is_relative_to(job.root) and "site-packages" not in path.parts:
+            return path.relative_to(job.root).as_posix(), int(line)
+    return None
+
+
+def _check(job: Job, answer: Answer) -> None:
+    """That a worker speaks only of what it was asked, and in the form that the stages after it rely on."""
+    known = {cluster["name"] for cluster in job.clusters}
+    for stack in answer.stacks:
+        if stack.source.file not in job.files:
+            raise MalformedError(f"stack {stack.name} is of {stack.source.file}")
+        if not known.issuperset(stack.clusters) or tuple(one.cluster for one in stack.desired) != stack.clusters:
+            raise MalformedError(f"stack {stack.name} is for clusters it is not placed on")
+        for desired in stack.desired:
+            if desired.stack != stack.name:
+                raise MalformedError(f"stack {stack.name} answers for {desired.stack}")
+            for one in desired.objects:
+                _check_manifest(one.manifest)
+
+
+def _check_manifest(manifest: dict[str, Any]) -> None:
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict):
+        raise MalformedError("an object without metadata")
+    named = (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), metadata.get("namespace", ""))
+    if not all(isinstance(part, str) for part in named) or not all(named[:3]):
+        raise MalformedError("an object without apiVersion, kind or name")
+
+
+def _shown(job: Job, data: ProblemData, outcome: Outcome) -> Problem:
+    return Problem(
+        _printable(data.message),
+        hint=_printable(data.hint) if data.hint else None,
+        field=_printable(data.field) if data.field else None,
+        source=Source(_printable(data.file), data.line),
+        excerpt=_excerpt(job, data),
+        output=_tail(outcome.output),
+    )
+
+
+def _excerpt(job: Job, data: ProblemData) -> str:
+    """The line itself, read by us: the file is named by the worker, so it must be one of the repository."""
+    root, path = Path(job.root), Path(job.root, data.file)
+    if data.line < 1 or not data.file.endswith(".py") or not path.resolve().is_relative_to(root) or not path.is_file():
+        return ""
+    lines = path.read_bytes()[: 1 << 22].decode(errors="replace").splitlines()
+    return _printable(lines[data.line - 1].strip())[:160] if data.line <= len(lines) else ""
+
+
+def _tail(output: bytes) -> str:
+    text = _printable(output[-_SHOWN_OUTPUT:].decode(errors="replace")).strip()
+    return f"…{text}" if len(output) > _SHOWN_OUTPUT else text
+
+
+def _printable(text: str) -> str:
+    return _CONTROL.sub("�", text)

@@ -1,0 +1,108 @@
+"""What no single file can know, and so no worker can find: names given twice, stacks that do not exist, circles.
+
+Pure: the answers of all workers in, problems out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+
+from fleet.errors import Source
+from fleet.evaluate.answer import Declared, Waiting
+from fleet.evaluate.result import ClusterData, Problem, StackResult
+from fleet.model.desired import Key, Object
+from fleet.model.graph import CycleError, ordered
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    close = get_close_matches(word, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are: {', '.join(names)}" if names else "there are none"
+
+
+def clusters(declared: Iterable[ClusterData]) -> Iterator[Problem]:
+    first: dict[str, ClusterData] = {}
+    for one in declared:
+        before = first.setdefault(one.name, one)
+        if before is not one:
+            yield Problem(
+                f"cluster {one.name!r} is defined twice",
+                hint=f"the first is at {before.source}; remove one or give it another name",
+                source=one.source,
+                field="name",
+            )
+
+
+def stacks(
+    places: Mapping[str, Sequence[Declared]], done: Mapping[str, StackResult], waiting: Mapping[str, Waiting]
+) -> Iterator[Problem]:
+    yield from _declared_twice(places)
+    yield from _not_there(places, done, waiting)
+    yield from _circle(places, done, waiting)
+    yield from _claimed_twice(done.values())
+
+
+def _declared_twice(places: Mapping[str, Sequence[Declared]]) -> Iterator[Problem]:
+    for name, declared in places.items():
+        first, *others = sorted(declared, key=lambda one: (one.source.file, one.source.line))
+        for other in others:
+            yield Problem(
+                f"there are two stacks {name!r}",
+                hint=f"the other is at {first.source}; rename the function or give it name=…",
+                source=other.source,
+                field="name",
+            )
+
+
+def _not_there(
+    places: Mapping[str, Sequence[Declared]], done: Mapping[str, StackResult], waiting: Mapping[str, Waiting]
+) -> Iterator[Problem]:
+    for one in waiting.values():
+        if one.wants not in places:
+            place = Source(one.problem.file, one.problem.line)
+            hint = suggestion(one.wants, set(places) - {one.stack})
+            yield Problem(f"there is no stack {one.wants!r}", hint=hint, source=place, field="output")
+    for stack in done.values():
+        for need in stack.needs:
+            if need not in places:
+                hint = suggestion(need, set(places) - {stack.name})
+                yield Problem(f"there is no stack {need!r}", hint=hint, source=stack.source, field="depends_on")
+
+
+def _circle(
+    places: Mapping[str, Sequence[Declared]], done: Mapping[str, StackResult], waiting: Mapping[str, Waiting]
+) -> Iterator[Problem]:
+    needs = {name: list(stack.needs) for name, stack in done.items()}
+    needs |= {name: [one.wants] for name, one in waiting.items()}
+    try:
+        ordered(sorted(needs), needs)
+    except CycleError as cycle:
+        names = [str(name) for name in cycle.path]
+        start = waiting.get(names[0])
+        yield Problem(
+            f"stacks need each other in a circle: {' → '.join(names)}",
+            hint="take one dependency out of it (depends_on or fleet.output)",
+            source=Source(start.problem.file, start.problem.line) if start else places[names[0]][0].source,
+            field="output" if start else "depends_on",
+        )
+
+
+def _claimed_twice(done: Iterable[StackResult]) -> Iterator[Problem]:
+    """An object has one owner: two stacks that both want it would take it from each other for ever."""
+    owners: dict[tuple[str, Key], tuple[str, Object]] = {}
+    told: set[tuple[str, str, Key]] = set()
+    for stack in sorted(done, key=lambda one: one.name):
+        for desired in stack.desired:
+            for one in desired.objects:
+                owner, first = owners.setdefault((desired.cluster, one.key), (stack.name, one))
+                if owner != stack.name and (owner, stack.name, one.key) not in told:
+                    told.add((owner, stack.name, one.key))
+                    yield Problem(
+                        f"{one.key} in cluster {desired.cluster} is wanted by two stacks, {owner!r} and {stack.name!r}",
+                        hint=f"the other is at {first.source}; give one of them another name or namespace",
+                        source=one.source,
+                        field="name",
+                    )

@@ -1,0 +1,67 @@
+"""What is different in the second evaluation, so that code which depends on it is found out before it does harm.
+
+The process is another one, so object addresses and random numbers differ by themselves, and it is started with
+another hash seed (the order of sets) and another time zone (see `pool.py`). Here: the clock and the order of directory
+listings, which would be the same seconds later on this machine, and others on another machine or another day.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any
+
+AHEAD = 400 * 86_400 + 3_599  # another year, month, day and second
+SEED, TIME_ZONE = "0", "UTC0"
+OTHER_SEED, OTHER_TIME_ZONE = "4211", "FLEET-23:59:59"  # almost a day ahead: today is another day for local time too
+
+
+def everything() -> None:
+    _shift_clock()
+    _turn_listings()
+
+
+def _shift_clock() -> None:
+    now, now_ns, gmtime, localtime = time.time, time.time_ns, time.gmtime, time.localtime
+
+    def later(convert: Callable[[float], time.struct_time]) -> Callable[..., time.struct_time]:
+        return lambda seconds=None: convert(now() + AHEAD if seconds is None else seconds)
+
+    time.time = lambda: now() + AHEAD
+    time.time_ns = lambda: now_ns() + AHEAD * 10**9
+    time.gmtime = later(gmtime)
+    time.localtime = later(localtime)
+
+
+def _turn_listings() -> None:
+    listdir, scandir = os.listdir, os.scandir
+
+    class Turned:
+        """As `os.scandir` returns it: an iterator that can be closed and used in a with statement."""
+
+        def __init__(self, entries: Iterator[Any]) -> None:
+            self._entries = entries
+
+        def __iter__(self) -> Iterator[Any]:
+            return self._entries
+
+        def __next__(self) -> Any:
+            return next(self._entries)
+
+        def close(self) -> None:
+            self._entries = iter(())
+
+        def __enter__(self) -> Turned:
+            return self
+
+        def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+            self.close()
+
+    def turned(path: Any = ".") -> Any:
+        with scandir(path) as entries:
+            return Turned(reversed(list(entries)))
+
+    os.listdir = lambda path=".": listdir(path)[::-1]  # type: ignore[assignment]
+    os.scandir = turned

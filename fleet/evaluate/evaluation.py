@@ -1,0 +1,149 @@
+"""The stage itself: all files of a repository in, clusters and stacks as data out, or every problem at once.
+
+clusters   one worker reads all files of clusters
+stacks     one worker per file of stacks; a stack that reads an export of another is run again when that is known
+checks     what no single file can know: names given twice, stacks that do not exist, circles of stacks
+twice      where asked, all of it in a second zygote that differs in everything the result must not depend on
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from fleet.errors import NotFoundError, PolicyError
+from fleet.evaluate import answer, checks, compare
+from fleet.evaluate.answer import Declared, Waiting
+from fleet.evaluate.job import Job, Task
+from fleet.evaluate.pool import Outcome, Pool
+from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
+from fleet.model.graph import ordered
+from fleet.repository import Code, Limits, Repository
+
+
+def evaluate(
+    repository: Repository,
+    *,
+    stacks: Sequence[str] | None = None,
+    twice: bool = False,
+    limits: Limits | None = None,
+    pool: Pool | None = None,
+) -> Evaluation:
+    """Evaluate a repository's stacks (those named, or all) for all their clusters.
+
+    It never runs user code in this process, and may be called from any thread. A `pool` that is kept open keeps the
+    zygotes warm for the next time; it must have been made with the same `twice`.
+    """
+    if repository.settings.trust.code is Code.OTHERS:
+        raise PolicyError(
+            "the code of others is evaluated in a sandbox only, and there is none here",
+            hint='for code of your own: code = "own" under [trust] in fleet.toml, on the branch that is synced',
+        )
+    if pool is None:
+        with Pool(twice=twice) as own:
+            return evaluate(repository, stacks=stacks, twice=twice, limits=limits, pool=own)
+    return _Evaluator(repository, limits or repository.settings.limits, pool, twice).evaluate(stacks)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known about the stacks so far."""
+
+    places: dict[str, list[Declared]] = field(default_factory=lambda: defaultdict(list))  # where each is declared
+    tried: set[str] = field(default_factory=set)
+    done: dict[str, StackResult] = field(default_factory=dict)
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    reads: dict[str, Reads] = field(default_factory=dict)
+
+
+class _Evaluator:
+    def __init__(self, repository: Repository, limits: Limits, pool: Pool, twice: bool) -> None:
+        self._repository = repository
+        self._pool = pool
+        self._twice = twice
+        paths = repository.settings.paths
+        self._job = Job(Task.CLUSTERS, str(repository.root), (), limits, importable=(paths.stacks,))
+
+    def evaluate(self, names: Sequence[str] | None) -> Evaluation:
+        clusters, problems = self._clusters()
+        if problems:  # without them every placement would be wrong too
+            return Evaluation(clusters, (), tuple(problems))
+        found = self._stacks(clusters, names)
+        problems = [*found.problems, *checks.stacks(found.places, found.done, found.waiting)]
+        if not problems:
+            for name in names or ():
+                if name not in found.places:
+                    raise NotFoundError(f"there is no stack {name!r}", hint=checks.suggestion(name, found.places))
+        chosen = [one for one in found.done.values() if names is None or one.name in names]
+        stacks = () if problems else _in_order(chosen)
+        reads = tuple(found.reads[file] for file in sorted(found.reads))
+        return Evaluation(clusters, stacks, tuple(sorted(problems, key=_place)), reads)
+
+    def _clusters(self) -> tuple[tuple[ClusterData, ...], list[Problem]]:
+        files = self._repository.cluster_files()
+        if not files:
+            return (), []
+        ((job, first, second),) = self._run([replace(self._job, files=files)])
+        got, problems = answer.read(job, first)
+        if not problems and second is not None:
+            problems = tuple(compare.clusters(got.clusters, *answer.read(job, second)))
+        return tuple(sorted(got.clusters, key=lambda one: one.name)), [*problems, *checks.clusters(got.clusters)]
+
+    def _stacks(self, clusters: tuple[ClusterData, ...], names: Sequence[str] | None) -> _Found:
+        found = _Found()
+        job = replace(self._job, task=Task.STACKS, clusters=tuple(asdict(cluster) for cluster in clusters))
+        wanted = None if names is None else tuple(names)
+        jobs = [replace(job, files=(file,), only=wanted) for file in self._repository.stack_files()]
+        while jobs:
+            for one, outcome, second in self._run(jobs):
+                self._note(found, one, outcome, second)
+            jobs = self._next_round(found, job)
+        return found
+
+    def _note(self, found: _Found, job: Job, outcome: Outcome, second: Outcome | None) -> None:
+        (file,) = job.files
+        got, problems = answer.read(job, outcome)
+        found.problems += problems
+        if file not in found.reads:
+            for declared in got.declared:
+                found.places[declared.name].append(declared)
+        tried = [one.name for one in got.declared if job.only is None or one.name in job.only]
+        found.tried.update(tried)
+        for name in tried:
+            found.waiting.pop(name, None)
+        found.waiting |= {one.stack: one for one in got.waiting}
+        found.done |= {one.name: one for one in got.stacks}
+        before = found.reads.get(file, Reads(file, (), ()))
+        files = tuple(sorted({*before.files, *got.files}))
+        found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))
+        if second is not None and not problems:
+            found.problems += compare.stacks(got.stacks, *answer.read(job, second))
+
+    def _next_round(self, found: _Found, job: Job) -> list[Job]:
+        """Run again what waits for exports that are known now; and first what it waits for, if nobody asked for it."""
+        exports = {name: {one.cluster: one.exports for one in stack.desired} for name, stack in found.done.items()}
+        by_file: dict[str, list[str]] = defaultdict(list)
+        for waiting in found.waiting.values():
+            name = waiting.stack if waiting.wants in found.done else waiting.wants
+            if waiting.wants in found.done or (name in found.places and name not in found.tried):
+                only = by_file[found.places[name][0].source.file]
+                only += [] if name in only else [name]
+        return [replace(job, files=(file,), only=tuple(only), exports=exports) for file, only in by_file.items()]
+
+    def _run(self, jobs: list[Job]) -> Iterator[tuple[Job, Outcome, Outcome | None]]:
+        if not self._twice:
+            return zip(jobs, self._pool.run(jobs), [None] * len(jobs), strict=True)
+        # First and second time of a job beside each other: both zygotes have work from the beginning.
+        outcomes = self._pool.run([one for job in jobs for one in (job, replace(job, disturbed=True))])
+        return zip(jobs, outcomes[::2], outcomes[1::2], strict=True)
+
+
+def _in_order(stacks: Iterable[StackResult]) -> tuple[StackResult, ...]:
+    by_name = {one.name: one for one in sorted(stacks, key=lambda one: one.name)}
+    return tuple(by_name[name] for name in ordered(by_name, {name: one.needs for name, one in by_name.items()}))
+
+
+def _place(problem: Problem) -> tuple[str, int]:
+    return (problem.source.file, problem.source.line) if problem.source else ("", 0)

@@ -1,0 +1,137 @@
+"""From an exception in user code to a problem: the file and line of the user's own code, and what to do about it.
+
+The exception may have happened deep in a library; the line to correct is the innermost one of the repository. A problem
+is a plain dict here, for it is about to leave the process.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from difflib import get_close_matches
+from errno import EFBIG
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import FleetError
+from fleet.evaluate.guard import RefusedError
+from fleet.repository.settings import Limits
+
+_LONGEST = 4_000
+_OURS = str(Path(__file__).resolve().parent.parent) + "/"
+
+
+def explain(error: BaseException, root: Path, limits: Limits, fallback: tuple[str, int]) -> dict[str, Any]:
+    """The problem that `error` is. `fallback` is the place when none of its frames is in the user's files."""
+    file, line = place_of(error, root) or fallback
+    message, hint, field = _told(error, limits)
+    if isinstance(error, FleetError) and error.source is not None and error.source.line:
+        file, line = error.source.file, error.source.line
+    return {
+        "message": _short(message) or type(error).__name__,
+        "hint": _short(hint),
+        "field": _short(field),
+        "file": file,
+        "line": line,
+    }
+
+
+def place_of(error: BaseException, root: Path) -> tuple[str, int] | None:
+    """The innermost place in the repository, also when only an exception further down the chain came by there."""
+    for one in _chain(error):
+        if isinstance(one, SyntaxError) and one.filename and (inside := _inside(one.filename, root)):
+            return inside, one.lineno or 0
+        frames = list(traceback.walk_tb(one.__traceback__))
+        for frame, line in reversed(frames):
+            if inside := _inside(frame.f_code.co_filename, root):
+                return inside, line
+    return None
+
+
+def _inside(filename: str, root: Path) -> str | None:
+    path = Path(filename)
+    if not path.is_absolute() or filename.startswith(_OURS) or not path.is_relative_to(root):
+        return None
+    relative = path.relative_to(root)
+    return None if "site-packages" in relative.parts else relative.as_posix()
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+
+
+def _told(error: BaseException, limits: Limits) -> tuple[str, str | None, str | None]:
+    """Message, hint, field."""
+    for one in _chain(error):
+        if isinstance(one, RefusedError):
+            return one.message, one.hint, None
+    match error:
+        case FleetError():
+            return error.message, error.hint, error.field
+        case SyntaxError():
+            return f"syntax error: {error.msg}", _caret(error), None
+        case ModuleNotFoundError():
+            return f"there is no module {error.name!r}", _module_hint(error.name or ""), None
+        case MemoryError():
+            hint = "make less, or raise memory under [limits] in fleet.toml"
+            return f"used more than {limits.memory // 2**20} MiB of memory", hint, None
+        case OSError() if error.errno == EFBIG:
+            hint = "print less, or raise output under [limits] in fleet.toml"
+            return f"wrote more than {limits.output} bytes of output", hint, None
+        case RecursionError():
+            return "calls itself without end", "see the function at this line", None
+        case SystemExit():
+            return "ended the process", "return from the function, or raise an error", None
+        case KeyboardInterrupt():
+            return "was interrupted", None, None
+    return f"{type(error).__name__}: {_text_of(error)}", _details(error), _field(error)
+
+
+def _caret(error: SyntaxError) -> str | None:
+    return f"near: {error.text.strip()}" if error.text else None
+
+
+def _module_hint(name: str) -> str:
+    top = name.partition(".")[0]
+    close = get_close_matches(top, sys.stdlib_module_names | set(sys.modules), n=1, cutoff=0.75)
+    meant = f"did you mean {close[0]!r}? otherwise " if close and close[0] != top else ""
+    return f"{meant}put it into the repository, or install it where fleet is installed"
+
+
+def _details(error: BaseException) -> str | None:
+    """A pydantic model of the user's own that refused a value: what it said, by field."""
+    lines = [f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg', '')}" for one in _errors_of(error)]
+    return "; ".join(lines) or None
+
+
+def _field(error: BaseException) -> str | None:
+    locations = [one.get("loc", ()) for one in _errors_of(error)]
+    return ".".join(map(str, locations[0])) if locations and locations[0] else None
+
+
+def _errors_of(error: BaseException) -> list[dict[str, Any]]:
+    if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
+        return []
+    try:
+        return list(error.errors(include_url=False, include_input=False))
+    except Exception:  # an exception class that only has the name
+        return []
+
+
+def _text_of(error: BaseException) -> str:
+    if _errors_of(error):
+        return str(error).splitlines()[0]
+    try:
+        return str(error)
+    except Exception:  # the user's own class, whose __str__ fails in turn
+        return "its text cannot be shown"
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,27 @@
+"""What a worker is asked to do, as data: evaluate these files of that repository, within these limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from fleet.repository.settings import Limits
+
+
+class Task(StrEnum):
+    CLUSTERS = "clusters"  # all files of clusters, in one worker
+    STACKS = "stacks"  # one file of stacks, for all its clusters, in one worker
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    task: Task
+    root: str
+    files: tuple[str, ...]
+    limits: Limits
+    importable: tuple[str, ...] = ()  # directories beside the root from which siblings are imported
+    clusters: tuple[dict[str, Any], ...] = ()  # as the clusters' worker answered
+    only: tuple[str, ...] | None = None  # names of stacks; None means all
+    exports: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # stack → cluster → name → value
+    disturbed: bool = False  # the second time, in the other zygote

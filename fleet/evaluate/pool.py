@@ -1,0 +1,250 @@
+"""The parent's side of the boundary: start zygotes, hand out jobs to as many workers as there are cores, collect.
+
+What comes back is bytes, a capped amount of them, and how the worker ended. Nothing of the user's code is imported,
+unpickled or run here. Closing the pool, or this process dying in whatever way, closes the control sockets, and with
+that the zygotes end and everything under them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import IO, Self
+
+import orjson
+
+from fleet.errors import FleetError
+from fleet.evaluate import wire
+from fleet.evaluate.disturb import OTHER_SEED, OTHER_TIME_ZONE, SEED, TIME_ZONE
+from fleet.evaluate.job import Job
+
+_GRACE = 1.0  # from the worker's own alarm to the zygote's
+_STARTING = 30.0  # for a zygote to import the model on a busy machine
+_KEPT = (
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "SYSTEMROOT",
+    "TMPDIR",
+)  # how this Python finds its parts
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a worker ended and what it left. `stream` is what it wrote as its answer: not to be believed unread."""
+
+    stream: bytes
+    output: bytes
+    code: int = 0
+    left: int = 0
+    overtime: bool = False
+    oversized: bool = False
+    lost: bool = False  # its zygote died under it
+
+
+class _Process:
+    """A zygote, as its parent has it."""
+
+    def __init__(self, *, disturbed: bool) -> None:
+        self.control, theirs = socket.socketpair()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        seed, zone = (OTHER_SEED, OTHER_TIME_ZONE) if disturbed else (SEED, TIME_ZONE)
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment |= {"PYTHONHASHSEED": seed, "TZ": zone, "LANG": "C.UTF-8", "PYTHONUTF8": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-B", "-P", "-m", "fleet.evaluate.zygote", str(theirs.fileno())]
+            + (["disturbed"] if disturbed else []),
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,  # Ctrl-C is for us; we tell it
+        )
+        theirs.close()
+
+    def died(self) -> FleetError | None:
+        """Once its socket is closed: the error when it ended by itself, which only a fault of ours makes it do."""
+        code = self._process.wait()
+        if code <= 0:  # by a signal: user code killed it
+            return None
+        self._errors.seek(0)
+        text = self._errors.read(100_000).decode(errors="replace").strip()
+        last = text.splitlines()[-1] if text else f"exit code {code}"
+        return FleetError(f"the evaluation could not start: {last}", hint="is the installation of fleet complete?")
+
+    def close(self) -> None:
+        self.control.close()
+        try:
+            self._process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        self._errors.close()
+
+
+@dataclass(slots=True)
+class _Run:
+    index: int
+    job: Job
+    process: _Process
+    pipe: int
+    output: IO[bytes]
+    deadline: float
+    stream: bytearray = field(default_factory=bytearray)
+    oversized: bool = False
+
+    def read(self) -> bool:
+        """Take what is there; False at the end."""
+        try:
+            part = os.read(self.pipe, 1 << 20)
+        except BlockingIOError:
+            return False
+        if len(self.stream) + len(part) > self.job.limits.result + (1 << 20):  # the notes come on top
+            self.oversized = True
+            return False
+        self.stream += part
+        return bool(part)
+
+    def outcome(self, ended: wire.Ended | None) -> Outcome:
+        while self.read():
+            pass
+        output = os.pread(self.output.fileno(), self.job.limits.output, 0)
+        if ended is None:
+            return Outcome(bytes(self.stream), output, lost=True)
+        return Outcome(bytes(self.stream), output, ended.code, ended.left, ended.overtime, self.oversized)
+
+    def close(self) -> None:
+        os.close(self.pipe)
+        self.output.close()
+
+
+class Pool:
+    """Zygotes and the workers under them. `twice` starts the second, disturbed zygote at once beside the first."""
+
+    def __init__(self, *, twice: bool = False, width: int | None = None) -> None:
+        self._width = width or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._numbers = count(1)
+        self._processes = {
+            disturbed: _Process(disturbed=disturbed) for disturbed in ((False, True) if twice else (False,))
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes.values():
+            process.close()
+        self._processes.clear()
+
+    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """All jobs, as many at a time as there are cores; the outcomes in the order of the jobs."""
+        waiting = deque(enumerate(jobs))
+        running: dict[int, _Run] = {}
+        outcomes: dict[int, Outcome] = {}
+        with selectors.DefaultSelector() as selector:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < self._width:
+                        number, run = self._start(*waiting.popleft())
+                        running[number] = run
+                        selector.register(run.pipe, selectors.EVENT_READ, number)
+                        if run.process.control not in selector.get_map():
+                            selector.register(run.process.control, selectors.EVENT_READ, run.process)
+                    self._collect(selector, running, outcomes)
+            finally:
+                for run in running.values():  # only after an error
+                    run.close()
+                    self._discard(run.process)
+        return [outcomes[index] for index in range(len(jobs))]
+
+    def _start(self, index: int, job: Job) -> tuple[int, _Run]:
+        process = self._processes.get(job.disturbed)
+        if process is None:
+            process = self._processes[job.disturbed] = _Process(disturbed=job.disturbed)
+        number = next(self._numbers)
+        pipe, theirs = os.pipe()
+        os.set_blocking(pipe, False)
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the run
+        seconds = job.limits.time + _GRACE
+        run = _Run(index, job, process, pipe, output, time.monotonic() + seconds + _STARTING)
+        try:
+            request = wire.Request(wire.RUN, number, seconds, orjson.dumps(job), (theirs, output.fileno()))
+            with contextlib.suppress(
+                BrokenPipeError, ConnectionResetError
+            ):  # it is dead; its socket says so in a moment
+                wire.send_request(process.control, request)
+        finally:
+            os.close(theirs)
+        return number, run
+
+    def _collect(
+        self, selector: selectors.BaseSelector, running: dict[int, _Run], outcomes: dict[int, Outcome]
+    ) -> None:
+        for key, _ in selector.select(1.0):
+            if isinstance(key.data, _Process):
+                self._hear(key.data, selector, running, outcomes)
+            elif key.data in running:
+                run = running[key.data]
+                if not run.read():
+                    selector.unregister(run.pipe)  # closed, or more than we take; the end is heard from the zygote
+                    if run.oversized:
+                        wire.send_request(run.process.control, wire.Request(wire.KILL, key.data))
+        for run in list(running.values()):
+            if run.deadline < time.monotonic() and run.process in self._processes.values():
+                self._discard(run.process)  # it does not keep time: end it; its workers count as lost
+
+    def _hear(
+        self,
+        process: _Process,
+        selector: selectors.BaseSelector,
+        running: dict[int, _Run],
+        outcomes: dict[int, Outcome],
+    ) -> None:
+        try:
+            ended = wire.receive_ended(process.control)
+        except OSError:
+            ended = None
+        if ended is not None:
+            self._finish(ended.run, ended, selector, running, outcomes)
+            return
+        selector.unregister(process.control)
+        for number in [number for number, run in running.items() if run.process is process]:
+            self._finish(number, None, selector, running, outcomes)
+        error = process.died()
+        self._discard(process)
+        if error:
+            raise error
+
+    @staticmethod
+    def _finish(
+        number: int,
+        ended: wire.Ended | None,
+        selector: selectors.BaseSelector,
+        running: dict[int, _Run],
+        outcomes: dict[int, Outcome],
+    ) -> None:
+        run = running.pop(number)
+        with contextlib.suppress(KeyError):
+            selector.unregister(run.pipe)
+        outcomes[run.index] = run.outcome(ended)
+        run.close()
+
+    def _discard(self, process: _Process) -> None:
+        for disturbed, known in list(self._processes.items()):
+            if known is process:
+                del self._processes[disturbed]
+        process.close()

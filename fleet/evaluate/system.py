@@ -1,0 +1,54 @@
+"""What the operating system offers to hold processes together. Linux has it all; elsewhere the pipes have to do.
+
+subreaper      processes that a worker leaves behind become children of the zygote, which ends them
+die_with       a process is killed by the kernel when the one that started it dies
+children       the processes whose parent is this one, each with its session
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def become_subreaper() -> None:
+    if LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with(parent: int) -> None:
+    """To be called in a new child of `parent`."""
+    if LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the kernel knew
+        os._exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    pid: int
+    session: int
+    alive: bool
+
+
+def children() -> list[Child]:
+    if not LINUX:
+        return []
+    me = os.getpid()
+    pids = Path(f"/proc/{me}/task/{me}/children").read_text().split()
+    found = []
+    for pid in pids:
+        try:
+            # "pid (name) state parent group session …", and a name may hold anything, also ")"
+            state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[:4]
+        except OSError:
+            continue
+        found.append(Child(int(pid), int(session), state not in {"Z", "X"}))
+    return found

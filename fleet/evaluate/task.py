@@ -1,0 +1,108 @@
+"""What workers do with user code: load files, find clusters or stacks, run each stack for its clusters, render.
+
+Only ever imported by a zygote. What is returned is plain data; `answer.py` is the reader on the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import Source
+from fleet.evaluate import load
+from fleet.evaluate.explain import explain
+from fleet.evaluate.job import Job
+from fleet.evaluate.result import ClusterData, RolloutData, StackResult
+from fleet.model.cluster import Cluster
+from fleet.model.discovery import discovering
+from fleet.model.exports import MissingOutputError
+from fleet.model.source import relative_to
+from fleet.model.stack import Stack, collect
+from fleet.render import render
+
+Note = Callable[[str, int], None]
+
+
+def clusters(job: Job, note: Note) -> dict[str, Any]:
+    """All clusters that the files declare, or what is wrong with each file."""
+    root = Path(job.root)
+    found_clusters: list[ClusterData] = []
+    problems = []
+    with relative_to(root):
+        for file in job.files:
+            note(file, 1)
+            try:
+                with discovering() as found:
+                    load.load(root, file)
+            except MemoryError:
+                raise
+            except Exception as error:
+                problems.append(explain(error, root, job.limits, (file, 1)))
+                continue
+            found_clusters += [_data(cluster) for cluster in found.clusters]
+    return {"clusters": found_clusters, "problems": problems}
+
+
+def stacks(job: Job, note: Note) -> dict[str, Any]:
+    """The stacks of one file, each for all its clusters: done, waiting for another's export, or a problem."""
+    root = Path(job.root)
+    (file,) = job.files
+    known = [_cluster(data) for data in job.clusters]
+    done: list[StackResult] = []
+    waiting, problems = [], []
+    with relative_to(root):
+        note(file, 1)
+        with discovering() as found:
+            load.load(root, file)
+        mine = [stack for stack in found.stacks if stack.source.file == file]  # not those it imported from a sibling
+        for stack in mine:
+            if job.only is not None and stack.name not in job.only:
+                continue
+            note(file, stack.source.line)
+            try:
+                done.append(_evaluated(stack, known, job.exports))
+            except MemoryError:
+                raise
+            except Exception as error:
+                problem = explain(error, root, job.limits, (file, stack.source.line))
+                if isinstance(error, MissingOutputError) and error.asked.stack not in job.exports:
+                    waiting.append({"stack": stack.name, "wants": error.asked.stack, "problem": problem})
+                else:
+                    problems.append(problem)
+    declared = [{"name": stack.name, "source": stack.source} for stack in mine]
+    return {"declared": declared, "stacks": done, "waiting": waiting, "problems": problems}
+
+
+def _evaluated(
+    stack: Stack, known: list[Cluster], exports: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> StackResult:
+    placed = stack.clusters(known)
+    waves = stack.rollout.order(placed, source=stack.source)
+    desired, needs = [], set(stack.depends_on)
+    for cluster in placed:
+        outputs = {name: by_cluster[cluster.name] for name, by_cluster in exports.items() if cluster.name in by_cluster}
+        collected = collect(stack, cluster, outputs=outputs)
+        needs.update(asked.stack for asked in collected.asked)
+        desired.append(render(collected, cluster))
+    return StackResult(
+        name=stack.name,
+        source=stack.source,
+        clusters=tuple(cluster.name for cluster in placed),
+        rollout=RolloutData(waves, str(stack.rollout.soak), str(stack.rollout.timeout)),
+        desired=tuple(desired),
+        needs=tuple(sorted(needs)),
+    )
+
+
+def _data(cluster: Cluster) -> ClusterData:
+    return ClusterData(
+        cluster.name, dict(cluster.labels), cluster.context, cluster.secret, cluster.pull, cluster.source
+    )
+
+
+def _cluster(data: dict[str, Any]) -> Cluster:
+    fields = {name: data[name] for name in ("labels", "context", "secret", "pull")}
+    cluster = Cluster(data["name"], **fields)
+    cluster.__dict__["_source"] = Source(**data["source"])
+    return cluster

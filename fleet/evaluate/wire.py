@@ -1,0 +1,71 @@
+"""The frames between the command line and its zygotes: small, fixed, and with nothing of the user's code in them.
+
+The parent asks for a run and hands over two file descriptors with the request: where the worker writes its result
+and where it prints. The zygote answers once per run, when nothing of it is alive any more. What user code produces
+never passes through the zygote; it goes straight to the parent, which caps it and validates it.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from dataclasses import dataclass
+
+RUN, KILL = b"R", b"K"
+_REQUEST = struct.Struct("!cIdQ")  # verb, run, seconds it may take, bytes of the job that follow
+_ENDED = struct.Struct("!IiI?")  # run, exit code (negative: signal), processes left behind, whether time ran out
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    verb: bytes
+    run: int
+    seconds: float = 0.0
+    job: bytes = b""
+    descriptors: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    run: int
+    code: int
+    left: int
+    overtime: bool
+
+
+def send_request(control: socket.socket, request: Request) -> None:
+    header = _REQUEST.pack(request.verb, request.run, request.seconds, len(request.job))
+    socket.send_fds(control, [header], list(request.descriptors))
+    control.sendall(request.job)
+
+
+def receive_request(control: socket.socket) -> Request | None:
+    """The next request; None when the other side has gone."""
+    header, descriptors, _, _ = socket.recv_fds(control, _REQUEST.size, 2)
+    header += _exactly(control, _REQUEST.size - len(header)) if header else b""
+    if len(header) < _REQUEST.size:
+        return None
+    verb, run, seconds, length = _REQUEST.unpack(header)
+    job = _exactly(control, length)
+    return Request(verb, run, seconds, job, tuple(descriptors)) if len(job) == length else None
+
+
+def send_ended(control: socket.socket, ended: Ended) -> None:
+    control.sendall(_ENDED.pack(ended.run, ended.code, ended.left, ended.overtime))
+
+
+def receive_ended(control: socket.socket) -> Ended | None:
+    data = _exactly(control, _ENDED.size)
+    return Ended(*_ENDED.unpack(data)) if len(data) == _ENDED.size else None
+
+
+def _exactly(control: socket.socket, length: int) -> bytes:
+    """That many bytes, or fewer when the other side has gone."""
+    parts = []
+    while length:
+        part = control.recv(min(length, 1 << 20))
+        if not part:
+            break
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)

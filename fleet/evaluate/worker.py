@@ -1,0 +1,137 @@
+"""The life of one worker: bounded, guarded, and over when it has written its answer.
+
+This is the boundary. On this side runs user code; what leaves is lines of JSON on one descriptor: notes of where it is
+(`{"at": [file, line]}`), then the answer. The parent believes none of it without looking.
+
+    limit      wall clock, CPU, memory, output: the line that hits a limit is told
+    confine    ← the sandbox goes here (namespaces, Landlock, seccomp): after the limits, before the first line of user
+                 code; what has to be open is open by then, and what every stack needs is imported
+    guard      refuse, at the user's line, what a stack has no business doing
+    run        the task
+    answer     at most `limits.result` bytes
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable
+from math import ceil
+from pathlib import Path
+from typing import Any, NoReturn
+
+import orjson
+
+import fleet
+from fleet.evaluate import explain, load
+from fleet.evaluate.guard import stand_guard
+from fleet.evaluate.job import Job, Task
+from fleet.repository.settings import Limits
+
+GRACE = 1.0  # seconds from the worker's own alarm, which knows the line, to the zygote's, which does not
+_BALLAST = 1 << 20
+
+_exit = os._exit
+
+
+def warm_up() -> None:
+    """Import before the fork what nearly every worker needs."""
+    for name in ("fleet.evaluate.task", "fleet.apps", "yaml"):
+        importlib.import_module(name)
+    for name in fleet.__all__:  # they load on first use
+        getattr(fleet, name)
+
+
+class Answer:
+    """The stream to the parent."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.at: tuple[str, int] = ("", 0)
+
+    def note(self, file: str, line: int) -> None:
+        """Say where we are, for the case that nothing is heard of us any more."""
+        self.at = (file, line)
+        self._write(orjson.dumps({"at": self.at}) + b"\n")
+
+    def give(self, data: bytes) -> None:
+        self._write(data + b"\n")
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._descriptor, view) :]
+
+
+def work(request: bytes, descriptor: int) -> NoReturn:
+    """Do the job and end the process."""
+    answer = Answer(descriptor)
+    ballast = bytearray(_BALLAST)
+    job = _job(request)
+    root = Path(job.root)
+    try:
+        os.chdir(root)
+        _limit(job.limits, descriptor)
+        ledger = stand_guard(root)
+        load.make_importable(root, *job.importable)
+        try:
+            result = _task(job.task)(job, answer.note)
+        except BaseException as error:
+            del ballast[:]  # there must be memory to say that there is none
+            result = {"problems": [explain.explain(error, root, job.limits, answer.at)]}
+        faulthandler.cancel_dump_traceback_later()
+        result |= {"files": ledger.files(), "directories": ledger.directories()}
+        answer.give(_packed(result, job.limits, answer.at))
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+    finally:
+        _exit(0)
+
+
+def _job(request: bytes) -> Job:
+    data = orjson.loads(request)
+    return Job(**data | {"task": Task(data["task"]), "limits": Limits(**data["limits"])})
+
+
+def _task(task: Task) -> Callable[[Job, Callable[[str, int], None]], dict[str, Any]]:
+    from fleet.evaluate import task as tasks  # noqa: PLC0415 - imports the model, which only a zygote should hold
+
+    return {Task.CLUSTERS: tasks.clusters, Task.STACKS: tasks.stacks}[task]
+
+
+def _packed(result: dict[str, Any], limits: Limits, at: tuple[str, int]) -> bytes:
+    try:
+        data = orjson.dumps(result)
+    except (MemoryError, TypeError, RecursionError) as error:
+        what = "is too large to be sent" if isinstance(error, MemoryError) else f"is not plain data: {error}"
+        return orjson.dumps({"problems": [_about_result(what, at)]})
+    if len(data) <= limits.result:
+        return data
+    what = f"has {len(data)} bytes as JSON, more than the {limits.result} allowed"
+    return orjson.dumps({"problems": [_about_result(what, at)]})
+
+
+def _about_result(what: str, at: tuple[str, int]) -> dict[str, Any]:
+    hint = "make less of it, split the stack, or raise result under [limits] in fleet.toml"
+    return {"message": f"the result {what}", "hint": hint, "field": None, "file": at[0], "line": at[1]}
+
+
+def _limit(limits: Limits, descriptor: int) -> None:
+    # A traceback on the way out, in the place of an answer, tells the line that loops or crashes.
+    faulthandler.enable(file=descriptor, all_threads=False)
+    faulthandler.register(signal.SIGXCPU, file=descriptor, all_threads=True, chain=True)
+    faulthandler.dump_traceback_later(limits.time, exit=True, file=descriptor)
+    seconds = ceil(limits.cpu)
+    for what, soft, hard in (
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+        (resource.RLIMIT_AS, limits.memory, limits.memory),
+        (resource.RLIMIT_FSIZE, limits.output, limits.output),
+    ):
+        with contextlib.suppress(ValueError, OSError):  # a lower one is in force already, or the system has none
+            resource.setrlimit(what, (soft, hard))

@@ -1,0 +1,194 @@
+"""A warm process that forks one worker per run: pydantic and the model are imported once, before any user code.
+
+    parent ──request, descriptors──▶ zygote ──fork──▶ worker (user code)
+       ▲ ◀──────────ended─────────────┘                  │
+       └───────────────── result, output ────────────────┘
+
+It runs no user code itself and has no thread. It is the keeper of the workers' processes: ends them in time, ends what
+they leave behind, reaps all, and ends with everything under it when its parent is gone (the control socket closes).
+
+Started as `python -m fleet.evaluate.zygote FD [disturbed]`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from fleet.evaluate import disturb, system, wire, worker
+
+
+@dataclass(slots=True)
+class Running:
+    run: int
+    pid: int  # also its session and process group
+    deadline: float
+    left: int = 0
+    overtime: bool = False
+
+
+class Zygote:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._running: dict[int, Running] = {}  # by pid
+        self._wake, wakeup = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _noticed)
+        self._wakeup = wakeup
+
+    def serve(self) -> None:
+        try:
+            while True:
+                sources: list[Any] = [self._control, self._wake]
+                readable, _, _ = select.select(sources, [], [], self._patience())
+                if self._wake in readable:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wake, 4096)
+                self._reap()
+                self._end_overdue()
+                if self._control in readable:
+                    request = wire.receive_request(self._control)
+                    if request is None:
+                        return
+                    self._take(request)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        finally:
+            self._end_all()
+
+    def _take(self, request: wire.Request) -> None:
+        if request.verb == wire.RUN:
+            self._start(request)
+            return
+        for running in self._running.values():
+            if running.run == request.run:
+                _kill_group(running.pid)
+
+    def _start(self, request: wire.Request) -> None:
+        me = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker(me, request)
+        with contextlib.suppress(OSError):  # the child does it too; whoever is first
+            os.setpgid(pid, pid)
+        for descriptor in request.descriptors:
+            os.close(descriptor)
+        self._running[pid] = Running(request.run, pid, time.monotonic() + request.seconds)
+
+    def _become_worker(self, zygote: int, request: wire.Request) -> None:
+        """In the new child; never returns."""
+        try:
+            with contextlib.suppress(OSError):
+                os.setsid()
+            system.die_with(zygote)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            self._control.close()
+            os.close(self._wake)
+            os.close(self._wakeup)
+            result, output = request.descriptors
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.close(output)
+            worker.work(request.job, result)
+        finally:
+            os._exit(70)  # a worker ends itself; this is for one that could not even begin
+
+    def _patience(self) -> float | None:
+        """Seconds until the next deadline."""
+        if not self._running:
+            return None
+        return max(0.0, min(running.deadline for running in self._running.values()) - time.monotonic())
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        for running in self._running.values():
+            if running.deadline <= now:
+                running.overtime = True
+                running.deadline = now + 1.0  # not again at once: dying can take a moment
+                _kill_group(running.pid)
+
+    def _reap(self) -> None:
+        while (ended := _next_ended()) is not None:
+            running = self._running.get(ended)
+            if running is None:  # somebody's orphan
+                os.waitpid(ended, os.WNOHANG)
+                continue
+            # Still a zombie here, so its number cannot have gone to another process or group.
+            self._end_orphans(running)
+            _kill_group(ended)
+            _, status = os.waitpid(ended, 0)
+            del self._running[ended]
+            code = os.waitstatus_to_exitcode(status)
+            wire.send_ended(self._control, wire.Ended(running.run, code, running.left, running.overtime))
+
+    def _end_orphans(self, ended: Running | None) -> None:
+        """End what a worker left behind. Orphans become our children; whoever is no worker is one."""
+        counted: set[int] = set()
+        give_up = time.monotonic() + 5.0
+        while time.monotonic() < give_up:
+            orphans = [child for child in system.children() if child.pid not in self._running and child.alive]
+            if not orphans:
+                return
+            for orphan in orphans:
+                owner = self._running.get(orphan.session, ended)
+                if orphan.pid not in counted and owner:
+                    counted.add(orphan.pid)
+                    owner.left += 1
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(orphan.pid, signal.SIGKILL)
+            time.sleep(0.001)  # what those left behind comes to us in turn
+
+    def _end_all(self) -> None:
+        for pid in self._running:
+            _kill_group(pid)
+            os.waitpid(pid, 0)
+        self._running.clear()
+        self._end_orphans(None)
+
+
+def _next_ended() -> int | None:
+    """A child that has ended and is not reaped yet."""
+    try:
+        info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return info.si_pid if info else None
+
+
+def _kill_group(leader: int) -> None:
+    for kill in (os.killpg, os.kill):  # the leader itself too: it may not have made its group yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(leader, signal.SIGKILL)
+
+
+def _noticed(_number: int, _frame: FrameType | None) -> None:
+    """SIGCHLD needs a handler for the wake-up descriptor to be written to."""
+
+
+def main() -> None:
+    descriptor, *how = sys.argv[1:]
+    control = socket.socket(fileno=int(descriptor))
+    control.set_inheritable(False)
+    worker.warm_up()
+    if "disturbed" in how:
+        disturb.everything()
+    gc.collect()
+    gc.freeze()  # what is shared with the workers stays shared: their collector need not touch it
+    system.become_subreaper()
+    Zygote(control).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""From the text of `fleet.toml` to Settings, or to an error that names line, field and what would be right.
+
+`tomllib` gives values without positions, so the line of a key is looked up in the text once there is something to say.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import PurePosixPath
+from typing import Any, NoReturn
+
+from fleet.errors import ConfigurationError, Source
+from fleet.repository.settings import Budget, Code, Git, Limits, Paths, Settings, Trust
+
+FILE = "fleet.toml"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SIZE = re.compile(r"(\d+)(Ki|Mi|Gi)?")
+_BYTES = {None: 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+_REF = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\x00-\x20~^:?*\[\\\x7f]+")
+
+
+class InvalidError(ValueError):
+    """A value that a field does not take; the message says what it takes."""
+
+
+def directory(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidError('is a directory of the repository, such as "stacks"')
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or str(path) == ".":
+        raise InvalidError('is a directory below the repository\'s root, such as "stacks"')
+    return str(path)
+
+
+def ref(value: object) -> str:
+    if not isinstance(value, str) or not _REF.fullmatch(value):
+        raise InvalidError('is a name that git accepts, such as "main"')
+    return value
+
+
+def count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidError("is a whole number, 0 or more")
+    return value
+
+
+def code(value: object) -> Code:
+    if not isinstance(value, str) or value not in set(Code):
+        raise InvalidError("is " + " or ".join(f'"{choice}"' for choice in Code))
+    return Code(value)
+
+
+def duration(value: object) -> float:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if not match or not float(match[1]):
+        raise InvalidError('is a duration above zero, such as "30s" or "2m"')
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def size(value: object) -> int:
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if not match or not int(match[1]):
+        raise InvalidError('is a size above zero, such as "512Mi" or "1Gi"')
+    return int(match[1]) * _BYTES[match[2]]
+
+
+SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
+    "paths": (Paths, {"stacks": directory, "clusters": directory}),
+    "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref}),
+    "budget": (Budget, {"deletions": count}),
+    "trust": (Trust, {"code": code}),
+    "limits": (Limits, {"time": duration, "cpu": duration, "memory": size, "output": size, "result": size}),
+}
+
+
+def read_settings(text: str) -> Settings:
+    """The settings in the text of a `fleet.toml`."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(error) from None
+    sections = {}
+    for section, values in data.items():
+        if section not in SECTIONS:
+            _unknown(text, (section,), "section", SECTIONS)
+        if not isinstance(values, dict):
+            _refuse(
+                text, (section,), f"{values!r} is no section", f"write a line [{section}] and its settings below it"
+            )
+        sections[section] = _section(text, section, values)
+    settings = Settings(**sections)
+    if settings.git.branch == settings.git.status_branch:
+        _refuse(
+            text,
+            ("git", "status_branch"),
+            "health would be written to the branch that is synced",
+            'choose a branch of its own, such as "fleet/status"',
+        )
+    return settings
+
+
+def _section(text: str, section: str, values: dict[str, Any]) -> Any:
+    made, fields = SECTIONS[section]
+    read = {}
+    for name, value in values.items():
+        if name not in fields:
+            _unknown(text, (section, name), "setting", fields)
+        try:
+            read[name] = fields[name](value)
+        except InvalidError as takes:
+            _refuse(text, (section, name), f"does not take {value!r}", f"{name} {takes}")
+    return made(**read)
+
+
+def _unknown(text: str, path: tuple[str, ...], what: str, known: Mapping[str, Any]) -> NoReturn:
+    close = get_close_matches(path[-1], known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"{what}s are: {', '.join(known)}"
+    _refuse(text, path, f"there is no such {what}", hint)
+
+
+def _refuse(text: str, path: tuple[str, ...], message: str, hint: str) -> NoReturn:
+    raise ConfigurationError(message, hint=hint, source=Source(FILE, line_of(text, path)), field=".".join(path))
+
+
+def _not_toml(error: tomllib.TOMLDecodeError) -> ConfigurationError:
+    message, _, place = str(error).partition(" (at ")
+    line = re.search(r"line (\d+)", place)
+    return ConfigurationError(
+        f"is not TOML: {message}", hint="see https://toml.io", source=Source(FILE, int(line[1]) if line else 0)
+    )
+
+
+def line_of(text: str, path: tuple[str, ...]) -> int:
+    """The line where a section or a key of it begins; 0 when it cannot be told."""
+    section, *rest = path
+    here = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
+        if header:
+            here = header[1]
+            if not rest and here.split(".")[0] == section:
+                return number
+            continue
+        key = re.match(r"\s*([\w.\"-]+)\s*=", line)
+        full = ".".join(part for part in (here, key[1].replace('"', "") if key else "") if part)
+        if key and (full == ".".join(path) or full.startswith(".".join(path) + ".")):
+            return number
+        if key and rest and full == section:  # an inline table: paths = { stacks = "…" }
+            return number
+    return 0

@@ -1,0 +1,68 @@
+"""What `fleet.toml` may say, as types: one frozen class per section, every field with a default that is safe.
+
+An empty `fleet.toml` is a valid one. Reading the file and explaining what is wrong in it is `read.py`'s job; this
+module has no I/O and imports nothing heavy, because every command needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Directories of the repository, relative to its root."""
+
+    stacks: str = "stacks"
+    clusters: str = "clusters"
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """What `fleet sync` follows and where health is written."""
+
+    remote: str = "origin"
+    branch: str = "main"
+    status_branch: str = "fleet/status"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much one sync may take away from one cluster before a person has to say so."""
+
+    deletions: int = 10
+
+
+class Code(StrEnum):
+    """Whose code the stacks are."""
+
+    OWN = "own"  # limits suffice where the system has no sandbox
+    OTHERS = "others"  # never runs outside a sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    code: Code = Code.OWN
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What evaluating one stack for all its clusters may use. Times in seconds, sizes in bytes."""
+
+    time: float = 30.0  # by the clock on the wall
+    cpu: float = 30.0
+    memory: int = 1024 * MIB  # of address space
+    output: int = MIB  # that the code prints; also the largest file it can write
+    result: int = 64 * MIB  # the rendered objects, as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    paths: Paths = field(default_factory=Paths)
+    git: Git = field(default_factory=Git)
+    budget: Budget = field(default_factory=Budget)
+    trust: Trust = field(default_factory=Trust)
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,91 @@
+"""A fleet's repository as a directory: its root, its settings, its stack and cluster files.
+
+A revision of git is materialised into a directory first, so nothing here knows git. Nothing here reads or runs the
+Python files either; it only says which there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.errors import ConfigurationError, Source
+from fleet.repository.read import FILE, read_settings
+from fleet.repository.settings import Settings
+
+_LARGEST_SETTINGS = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    root: Path
+    settings: Settings = field(default_factory=Settings)
+
+    @classmethod
+    def at(cls, root: Path, *, settings: Settings | None = None) -> Repository:
+        """The repository at `root`. `settings` are given when they come from elsewhere (the base of a pull request)."""
+        root = root.resolve()
+        return cls(root, settings or read_settings(_text_of(root / FILE)))
+
+    @classmethod
+    def find(cls, start: Path | None = None) -> Repository:
+        """The repository around `start` (or the current directory): the nearest directory upwards with a fleet.toml."""
+        start = (start or Path.cwd()).resolve()
+        for directory in (start, *start.parents):
+            if (directory / FILE).is_file():
+                return cls.at(directory)
+        raise ConfigurationError(
+            f"there is no {FILE} in {start} or above it",
+            hint="run fleet inside a repository; `fleet init` makes one",
+        )
+
+    def stack_files(self) -> tuple[str, ...]:
+        """The files that may hold stacks, relative to the root, sorted."""
+        return self._files("stacks", self.settings.paths.stacks)
+
+    def cluster_files(self) -> tuple[str, ...]:
+        """The files that hold clusters, relative to the root, sorted."""
+        return self._files("clusters", self.settings.paths.clusters)
+
+    def _files(self, what: str, directory: str) -> tuple[str, ...]:
+        top = self.root / directory
+        if not top.is_dir() or not _is_below(top, self.root):
+            raise ConfigurationError(
+                f"the directory {directory}/ for {what} does not exist",
+                hint=f"make it, or name another one in {FILE} under [paths]",
+                source=Source(FILE),
+                field=f"paths.{what}",
+            )
+        found = (path for path in _python_files(top) if _is_below(path, self.root))
+        return tuple(sorted(path.relative_to(self.root).as_posix() for path in found))
+
+
+def _python_files(top: Path) -> Iterator[Path]:
+    """Python files below `top`, except tests, hidden ones and those with a leading underscore (shared code)."""
+    for directory, names, files in os.walk(top, followlinks=False):
+        names[:] = [name for name in names if not name.startswith((".", "_"))]
+        for name in files:
+            if name.endswith(".py") and not name.startswith((".", "_", "test_")) and name != "conftest.py":
+                yield Path(directory, name)
+
+
+def _is_below(path: Path, root: Path) -> bool:
+    """Whether the path, links followed, stays in the repository: a link must not bring in a file of this machine."""
+    return path.resolve().is_relative_to(root)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+        if len(data) > _LARGEST_SETTINGS:
+            raise ConfigurationError("is larger than 1 MiB", hint="settings are a few lines", source=Source(FILE))
+        return data.decode()
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"there is no {FILE} in {path.parent}", hint="`fleet init` makes a repository"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigurationError("is not UTF-8 text", hint="save it as UTF-8", source=Source(FILE, line)) from None
