@@ -11,6 +11,10 @@ from typing import Any
 from fleet.errors import AccessError, ConflictError, FleetError, NotFoundError, ResourceError
 
 
+class UnansweredError(ResourceError):
+    """No answer, or one that does not say whether the thing was done: it may have been."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a request went, in the words of the user."""
@@ -84,7 +88,8 @@ def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
         429: "the API server is overloaded; try again later or with less concurrency",
         422: "the object is not valid for this cluster; `kubectl explain` shows the fields of its kind",
     }.get(status)
-    return ResourceError(f"{place}: {what} failed: {message}", hint=hint)
+    kind = UnansweredError if status >= 500 else ResourceError
+    return kind(f"{place}: {what} failed: {message}", hint=hint)
 
 
 def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetError:
@@ -98,7 +103,7 @@ def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetErr
             f"cannot trust {place} at {place.server} (context {place.context or 'of the pod'}): {reason}",
             hint="the kubeconfig's certificate-authority must be the one that signed the API server's certificate",
         )
-    return ResourceError(
+    return UnansweredError(
         f"cannot reach {place} at {place.server} (context {place.context or 'of the pod'}) to {what}: {reason}",
         hint=f"check with: kubectl{place.flag} version",
     )

@@ -61,7 +61,7 @@ async def verify(client: Client, stored: Stored) -> None:
     """Raise StalePlanError unless the inventory in the cluster is still the one that was read."""
     query = urlencode({"labelSelector": f"{LABEL}={stored.inventory.stack}"})
     answer = await client.request("GET", f"{CONFIG_MAPS.collection(NAMESPACE)}?{query}", accept=METADATA_ONLY)
-    there = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in answer.body["items"]}
+    there = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in answer.body["items"] or ()}
     if there != {chunk.uid: chunk.resource_version for chunk in stored.chunks}:
         raise _stale(stored.inventory.stack)
 

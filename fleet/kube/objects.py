@@ -56,6 +56,7 @@ async def pages(
             raise ListExpiredError
         if not isinstance(answer.body, dict) or "items" not in answer.body:
             raise ResourceError(f"{client.place}: the list of {resource.plural} is not a list")
+        answer.body["items"] = answer.body["items"] or []  # some servers write an empty list as null
         yield answer.body
         token = answer.body.get("metadata", {}).get("continue", "")
         if not token:

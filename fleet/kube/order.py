@@ -64,10 +64,10 @@ def deleted(steps: Iterable[Step]) -> dict[Key, set[Key]]:
     """For each delete: the keys to be gone before it, which the plan has said already."""
     acting = {step.key: step for step in steps if step.verb is Verb.DELETE}
     before = {key: {other for other in step.depends_on if other in acting} - {key} for key, step in acting.items()}
+    namespaces = {key.name: key for key in acting if (key.group, key.kind) == NAMESPACE}
     for key in acting:
-        for other in acting:
-            if (other.group, other.kind) == NAMESPACE and key.namespace == other.name:
-                before[other].add(key)
+        if key.namespace in namespaces:
+            before[namespaces[key.namespace]].add(key)
     _refuse_cycles(before)
     return before
 

@@ -1,0 +1,127 @@
+"""Carry out a plan: intents first, then creates and changes, then deletes, then the inventory as it came to be.
+
+A crash at any point is resumable, because the inventory is never behind the cluster: an object that is to be made is
+recorded (without UID) before the first request that could make it, and an entry is dropped only after the object is
+confirmed to be gone. Nothing is deleted while something of the stack could not be applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from fleet.kube import order
+from fleet.kube.client import Client
+from fleet.kube.execute import Execution
+from fleet.kube.graph import walk
+from fleet.kube.inventory import Stored, save, verify
+from fleet.kube.result import Outcome, Result, State
+from fleet.model.desired import Key
+from fleet.plan.inventory import Entry, Inventory
+from fleet.plan.step import Plan, Step, Verb
+
+APPLIED = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
+
+
+async def apply(
+    client: Client,
+    plan: Plan,
+    stored: Stored,
+    *,
+    on_result: Callable[[Result], None] | None = None,
+    delete_seconds: float = 60.0,
+) -> Outcome:
+    """Under the stack's Lease. `stored` is what the plan was made from; StalePlanError when it is not any more."""
+    await verify(client, stored)
+    stored = await save(client, stored, _with_intents(plan))
+    execution = Execution(client, plan.stack, delete_seconds=delete_seconds)
+    steps = {step.key: step for step in plan.steps}
+    results = {step.key: _settled(step) for step in plan.steps if step.verb not in (*APPLIED, Verb.DELETE)}
+    tell = on_result or (lambda result: None)
+    for result in results.values():
+        tell(result)
+
+    async def do(key: Key) -> Result:
+        known = results.get(key)
+        if known is not None:
+            return known
+        result = await execution.run(steps[key])
+        tell(result)
+        return result
+
+    def skip(key: Key, cause: Key) -> Result:
+        known = results.get(key)
+        if known is not None:
+            return known
+        result = Result(steps[key], State.SKIPPED, reason=f"{cause} comes before it and was not done")
+        tell(result)
+        return result
+
+    async def carry_out(before: dict[Key, set[Key]]) -> None:
+        results.update(await walk(before, do, skip, succeeded=_succeeded, rank=order.rank, workers=client.concurrency))
+
+    await carry_out(order.applied(plan.steps))
+    unfinished = sum(not result.ok for result in results.values())
+    if not unfinished:
+        await carry_out(order.deleted(plan.steps))
+    for step in plan.steps:
+        if step.key not in results:
+            results[step.key] = _held_back(step, unfinished)
+            tell(results[step.key])
+    ordered = tuple(results[step.key] for step in plan.steps)
+    return Outcome(ordered, await save(client, stored, inventory_after(plan, ordered)))
+
+
+def _with_intents(plan: Plan) -> Inventory:
+    """Before anything is made: an entry without UID for all that will be; it claims only what we then apply."""
+    intents = [replace(step.entry, uid="") for step in plan.having(Verb.CREATE, Verb.ADOPT) if step.entry is not None]
+    if not intents:
+        return plan.inventory
+    return plan.inventory.with_entries(intents, revision=plan.revision or None)
+
+
+def inventory_after(plan: Plan, results: Iterable[Result]) -> Inventory:
+    """Pure: what the stack owns after these results."""
+    before = plan.inventory.by_key()
+    entries: dict[Key, Entry] = dict(before)
+    changed = False
+    for result in results:
+        step = result.step
+        entry = _entry_after(before.get(step.key), result)
+        if entry is None:
+            entries.pop(step.key, None)
+        else:
+            entries[step.key] = entry
+        changed = changed or entry != before.get(step.key)
+    revision = plan.revision if plan.revision and changed else plan.inventory.revision
+    return Inventory(plan.stack, plan.cluster, revision, tuple(entries[key] for key in sorted(entries)))
+
+
+def _entry_after(known: Entry | None, result: Result) -> Entry | None:
+    step = result.step
+    if step.verb is Verb.FORGET:
+        return None
+    if step.verb is Verb.DELETE:
+        return None if result.state is State.DONE else known
+    if step.verb is Verb.UNCHANGED:
+        return step.entry
+    if result.uid and step.entry is not None:
+        return replace(step.entry, uid=result.uid)
+    if step.verb in (Verb.CREATE, Verb.ADOPT) and not result.certain and step.entry is not None:
+        return replace(step.entry, uid="")  # it may be there: the intent stays until somebody has looked
+    return None if step.verb is Verb.CREATE else known
+
+
+def _settled(step: Step) -> Result:
+    """The result of a step that sends nothing."""
+    if step.verb is Verb.CONFLICT:
+        return Result(step, State.CONFLICT, reason=step.reason)
+    return Result(step, State.DONE if step.verb is Verb.FORGET else State.UNCHANGED, uid=step.uid or "")
+
+
+def _succeeded(result: Result) -> bool:
+    return result.ok
+
+
+def _held_back(step: Step, failures: int) -> Result:
+    return Result(step, State.SKIPPED, reason=f"nothing is deleted while {failures} other steps are not done")

@@ -1,0 +1,71 @@
+"""Do many things as concurrently as their order allows; what comes after a failure is not done.
+
+It knows nothing of Kubernetes: keys, what comes before each, and how to do one. A fixed number of workers take what is
+free, so ten thousand steps cost ten thousand queue entries and not as many tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from fleet.kube.together import together
+from fleet.model.desired import Key
+
+R = TypeVar("R")
+
+
+async def walk(
+    before: Mapping[Key, set[Key]],
+    do: Callable[[Key], Awaitable[R]],
+    skip: Callable[[Key, Key], R],
+    *,
+    succeeded: Callable[[R], bool],
+    rank: Callable[[Key], int],
+    workers: int,
+) -> dict[Key, R]:
+    """`skip(key, cause)` makes the result of a key of which the predecessor `cause` did not succeed."""
+    if not before:
+        return {}
+    after: dict[Key, list[Key]] = defaultdict(list)
+    for key, others in before.items():
+        for other in others:
+            after[other].append(key)
+    missing = {key: len(others) for key, others in before.items()}
+    results: dict[Key, R] = {}
+    free: asyncio.PriorityQueue[tuple[int, int, Key | None]] = asyncio.PriorityQueue()
+    count = 0
+
+    def enqueue(key: Key) -> None:
+        nonlocal count
+        count += 1
+        free.put_nowait((rank(key), count, key))
+
+    def settle(key: Key, result: R) -> None:
+        finished = [(key, result)]
+        while finished:
+            done, its = finished.pop()
+            results[done] = its
+            for follower in after.get(done, ()):
+                if follower in results:
+                    continue
+                missing[follower] -= 1
+                if not succeeded(its):
+                    finished.append((follower, skip(follower, done)))
+                elif missing[follower] == 0:
+                    enqueue(follower)
+        if len(results) == len(before):
+            for worker in range(workers):
+                free.put_nowait((1 << 30, worker, None))
+
+    async def work() -> None:
+        while (key := (await free.get())[2]) is not None:
+            settle(key, await do(key))
+
+    for key, number in missing.items():
+        if number == 0:
+            enqueue(key)
+    await together(work() for _ in range(min(workers, len(before))))
+    return results
