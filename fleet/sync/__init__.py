@@ -1,0 +1,12 @@
+"""One run over the fleet: resolve → evaluate → per cluster, concurrently: look, plan, apply, wait → report into git.
+
+source      which files: the working tree, or a commit written into a directory of its own
+choice      which stacks and clusters the flags mean
+look        what one cluster has and what is to be done there; reads only
+apply       carry it out there, under a Lease and from a plan made under it
+waiting     until it is healthy, gone, or out of time
+run         all clusters at once, one failure failing one cluster only
+outcome     what happened, as data, and the exit code that it makes
+status      outcome → the status branch and the notes
+progress    what the person at the terminal sees meanwhile
+"""

@@ -1,0 +1,50 @@
+"""Which stacks go to which clusters in this run: what git says, narrowed by the flags. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from fleet.errors import NotFoundError
+from fleet.evaluate import ClusterData, Evaluation
+from fleet.model.desired import Desired
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One cluster with what is wanted there."""
+
+    cluster: ClusterData
+    desired: tuple[Desired, ...]  # in the order in which stacks need each other
+    needs: dict[str, tuple[str, ...]]  # stack → stacks that come before it
+    stacks: frozenset[str]  # every stack of the run, placed here or not
+    complete: bool  # the run is about all stacks of the repository
+
+
+def targets(evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str]) -> tuple[Target, ...]:
+    """By cluster; clusters with nothing placed on them are there too, for they may have something to forget."""
+    for name in clusters:
+        check_cluster(evaluation.clusters, name)
+    chosen = [stack for stack in evaluation.stacks if not stacks or stack.name in stacks]
+    return tuple(
+        Target(
+            cluster=cluster,
+            desired=tuple(one for stack in chosen for one in stack.desired if one.cluster == cluster.name),
+            needs={stack.name: stack.needs for stack in chosen},
+            stacks=frozenset(stack.name for stack in chosen),
+            complete=not stacks,
+        )
+        for cluster in evaluation.clusters
+        if not clusters or cluster.name in clusters
+    )
+
+
+def check_cluster(known: Sequence[ClusterData], name: str) -> ClusterData:
+    for cluster in known:
+        if cluster.name == name:
+            return cluster
+    names = [cluster.name for cluster in known]
+    close = get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"clusters are: {', '.join(names) or 'none'}"
+    raise NotFoundError(f"there is no cluster {name!r}", hint=hint)

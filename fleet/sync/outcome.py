@@ -1,0 +1,73 @@
+"""What became of a run, as data: per stack and cluster, and as the one error that it ends with, if any."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fleet.errors import ConflictError, FleetError, ResourceError
+from fleet.plan import Branch, Plan, Verb
+
+PAST = {
+    Verb.CREATE: "created",
+    Verb.UPDATE: "updated",
+    Verb.ADOPT: "adopted",
+    Verb.DELETE: "deleted",
+    Verb.FORGET: "forgotten",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectHealth:
+    kind: str
+    namespace: str
+    name: str
+    state: str
+    message: str = ""
+    version: str = ""
+    is_app: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One stack in one cluster."""
+
+    stack: str
+    cluster: str
+    plan: Plan | None = None
+    problem: FleetError | None = None
+    health: str = "Unknown"
+    objects: tuple[ObjectHealth, ...] = ()
+    done: Counter[Verb] = field(default_factory=Counter)
+    leaving: bool = False
+
+    @property
+    def branch(self) -> Branch:
+        return Branch(self.stack, self.cluster, self.plan, str(self.problem) if self.problem else "")
+
+    @property
+    def words(self) -> str:
+        """ "2 created, 1 updated", or "no changes"."""
+        parts = [f"{self.done[verb]} {word}" for verb, word in PAST.items() if self.done[verb]]
+        return ", ".join(parts) or "no changes"
+
+
+def conflict(made: Plan) -> ConflictError | None:
+    """The error for objects that belong to somebody else; the rest of the plan may be carried out all the same."""
+    foreign = [step for step in made.conflicts if not step.refused]
+    if not foreign:
+        return None
+    more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+    return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
+
+
+def failure(problems: Iterable[FleetError | None]) -> FleetError | None:
+    """One error for all: itself when alone, else a summary with their common exit code, or 4 when they differ."""
+    unique = list({str(problem): problem for problem in problems if problem}.values())
+    if len(unique) <= 1:
+        return unique[0] if unique else None
+    codes = {problem.exit_code for problem in unique}
+    error = ResourceError("\nerror: ".join(str(problem) for problem in unique))
+    error.exit_code = codes.pop() if len(codes) == 1 else ResourceError.exit_code
+    return error
