@@ -18,6 +18,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
 	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
@@ -50,7 +51,10 @@ func main() {
 	}
 	if program, known := programs[name]; known {
 		if name == "kubectl" {
-			os.Exit(cli.RunNoErrOutput(program()))
+			if err := cli.RunNoErrOutput(program()); err != nil {
+				kubectlutil.CheckErr(err) // prints as kubectl does, and exits
+			}
+			return
 		}
 		os.Exit(cli.Run(program()))
 	}

@@ -1,0 +1,123 @@
+"""The objects every new cluster of a lab gets: storage, names, rights of the lab's own programs, simulated nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.lab.spec import ClusterSpec
+
+PROVISIONER = "lab.fleet.dev/node-volume"
+WATCH = ["get", "list", "watch"]
+
+
+def addons(cluster: ClusterSpec) -> list[dict[str, Any]]:
+    """All of them, in the order in which they are applied."""
+    objects = [_storage_class(), *_provisioner_rights()]
+    if cluster.network:
+        return [*objects, *_names(cluster), *_proxy_rights()]
+    return [*objects, *_kwok_rights(), *(simulated_node(cluster.node_name(i + 1)) for i in range(cluster.workers))]
+
+
+def _storage_class() -> dict[str, Any]:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "standard", "annotations": annotations},
+        "provisioner": PROVISIONER,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "reclaimPolicy": "Delete",
+    }
+
+
+def _rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+
+
+def _rights(user: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"system:{user}"}
+    api = "rbac.authorization.k8s.io/v1"
+    return [
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules},
+        {
+            "apiVersion": api,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": user},
+            "roleRef": role,
+            "subjects": [subject],
+        },
+    ]
+
+
+def _provisioner_rights() -> list[dict[str, Any]]:
+    return _rights(
+        "fleet-lab-provisioner",
+        [
+            _rule("", ["persistentvolumeclaims"], WATCH),
+            _rule("", ["persistentvolumes"], [*WATCH, "create", "delete"]),
+            _rule("storage.k8s.io", ["storageclasses"], WATCH),
+        ],
+    )
+
+
+def _proxy_rights() -> list[dict[str, Any]]:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:node-proxier"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:kube-proxy"}
+    binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding"}
+    return [{**binding, "metadata": {"name": "fleet-lab-proxy"}, "roleRef": role, "subjects": [subject]}]
+
+
+def _names(cluster: ClusterSpec) -> list[dict[str, Any]]:
+    """CoreDNS runs beside the control plane, not in a pod: names work before the first node does, and on any."""
+    ports = [{"name": protocol.lower(), "port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
+    metadata: dict[str, Any] = {"name": "kube-dns", "namespace": "kube-system"}
+    labels = {"kubernetes.io/service-name": "kube-dns"}
+    return [
+        *_rights(
+            "fleet-lab-coredns",
+            [
+                _rule("", ["services", "pods", "namespaces"], WATCH),
+                _rule("discovery.k8s.io", ["endpointslices"], WATCH),
+            ],
+        ),
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {**metadata, "labels": {"k8s-app": "kube-dns"}},
+            "spec": {"clusterIP": cluster.dns, "ports": ports},
+        },
+        {
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {**metadata, "labels": labels},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": [cluster.gateway], "conditions": {"ready": True}}],
+            "ports": ports,
+        },
+    ]
+
+
+def _kwok_rights() -> list[dict[str, Any]]:
+    everything = [*WATCH, "create", "update", "patch", "delete"]
+    return _rights(
+        "fleet-lab-kwok",
+        [
+            _rule("", ["nodes", "pods"], everything),
+            _rule("", ["nodes/status", "pods/status"], ["update", "patch"]),
+            _rule("", ["events"], ["create", "patch", "update"]),
+            _rule("coordination.k8s.io", ["leases"], everything),
+        ],
+    )
+
+
+def simulated_node(name: str) -> dict[str, Any]:
+    """A node that kwok keeps alive: as large as scheduling needs, with nothing behind it."""
+    resources = {"cpu": "64", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "kwok"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "status": {"allocatable": resources, "capacity": resources},
+    }

@@ -1,0 +1,179 @@
+"""Build the Go modules of this package into the cache, one directory per module, version and content.
+
+A build appears in the cache whole or not at all, with the checksum of its binary: what was damaged since is
+found when it is used, and built again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.errors import ConfigurationError, ResourceError
+from fleet.lab import paths, toolchain
+from fleet.lab.files import explained, write
+from fleet.lab.progress import Progress
+from fleet.lab.spec import KUBERNETES
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A Go module inside this package and what is built of it."""
+
+    name: str
+    version: str
+    package: str = "."
+    ldflags: str = ""
+    programs: tuple[str, ...] = field(default=())  # names under which the one binary is called
+
+    @property
+    def source(self) -> Path:
+        return paths.modules() / self.name
+
+
+def _kubernetes_version_flags() -> str:
+    major, minor, _ = KUBERNETES.split(".")
+    values = {"gitVersion": f"v{KUBERNETES}", "gitMajor": major, "gitMinor": minor}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
+
+
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+MODULES = {
+    module.name: module
+    for module in (
+        Module(
+            "kubernetes",
+            KUBERNETES,
+            ldflags=_kubernetes_version_flags(),
+            programs=(*CONTROL_PLANE, "kubelet", "kube-proxy", "provisioner"),
+        ),
+        Module("coredns", "1.14.7", programs=("coredns",)),
+        Module("kwok", "0.8.0", package="sigs.k8s.io/kwok/cmd/kwok", programs=("kwok",)),
+        Module("pause", "1", programs=("pause",)),
+    )
+}
+
+
+def built(module: Module) -> Path:
+    """The directory with the module's programs, building it first if the cache does not have it whole."""
+    target = paths.cache() / "bin" / f"{module.name}-{module.version}-{_content(module)}"
+    if _whole(target, module):
+        return target
+    with explained(f"building {module.name}"), _alone(target):
+        if not _whole(target, module):  # another process may have built it while this one waited
+            shutil.rmtree(target, ignore_errors=True)
+            _build(module, target)
+    return target
+
+
+def _content(module: Module) -> str:
+    digest = hashlib.sha256(f"{module} {platform.system()} {platform.machine()}".encode())
+    for file in sorted(module.source.rglob("*")):
+        if file.suffix in {".go", ".mod", ".sum"}:
+            digest.update(str(file.relative_to(module.source)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
+
+def _whole(target: Path, module: Module) -> bool:
+    binary, checksum = target / module.name, target / "sha256"
+    try:
+        return checksum.read_text() == _sha256(binary) and all((target / name).exists() for name in module.programs)
+    except FileNotFoundError:
+        return False
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """Two labs that start at once build a thing once."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(module: Module, target: Path) -> None:
+    go = toolchain.go()
+    # Left-overs of builds that were killed; the lock says that nobody is working on them.
+    for stale in target.parent.glob(f".{target.name}.build-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.build-", dir=target.parent))
+    try:
+        environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
+        total = _packages(go, module, environment)
+        command = [go, "build", "-v", "-trimpath", "-ldflags", f"-s -w {module.ldflags}".strip()]
+        command += ["-o", work / module.name, module.package]
+        with Progress(f"building {module.name} {module.version}") as progress:
+            _run(command, module, environment, progress, total)
+        for program in module.programs:
+            if program != module.name:
+                (work / program).symlink_to(module.name)
+        write(work / "sha256", _sha256(work / module.name))
+        work.chmod(0o755)
+        work.replace(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _packages(go: Path, module: Module, environment: dict[str, str]) -> int:
+    """How many packages the build has; the download of the modules happens here too."""
+    with Progress(f"fetching the Go modules of {module.name} {module.version}"):
+        done = subprocess.run(
+            [go, "list", "-deps", module.package], cwd=module.source, env=environment, capture_output=True, text=True
+        )
+    if done.returncode:
+        raise _failed(module, done.stderr)
+    return done.stdout.count("\n")
+
+
+def _run(
+    command: list[str | Path], module: Module, environment: dict[str, str], progress: Progress, total: int
+) -> None:
+    tail: deque[str] = deque(maxlen=30)
+    process = subprocess.Popen(
+        command, cwd=module.source, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None  # noqa: S101 - a pipe was asked for
+        for count, line in enumerate(process.stderr, 1):
+            tail.append(line)
+            progress.update(count, total, line.strip())
+        if process.wait():
+            raise _failed(module, "".join(tail))
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _failed(module: Module, output: str) -> ResourceError:
+    lines = output.strip().splitlines()
+    telling = [line for line in lines if not line.startswith("go: downloading")][-12:]
+    hint = "the Go module proxy must be reachable (see `go env GOPROXY`)"
+    if any("no space left" in line for line in lines):
+        hint = "the disk is full: free some space, or put the cache elsewhere with FLEET_CACHE_DIR and GOCACHE"
+    return ResourceError(f"{module.name} {module.version} did not build:\n    " + "\n    ".join(telling), hint=hint)
+
+
+def check_version(wanted: str) -> None:
+    if wanted not in (KUBERNETES, KUBERNETES.rpartition(".")[0]):
+        raise ConfigurationError(
+            f"Kubernetes {wanted} is not among the versions that the lab builds",
+            field="--kubernetes",
+            hint=f"use {KUBERNETES}, or point KUBEBUILDER_ASSETS at a directory with binaries of {wanted}",
+        )

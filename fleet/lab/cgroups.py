@@ -1,0 +1,84 @@
+"""The control groups of a lab: one subtree in every hierarchy, a branch per node.
+
+Kubelets that share a root would end each other's pods as orphans, so each node has its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+
+def hierarchies() -> list[Path]:
+    """Where control groups are mounted: one place per controller with version 1, one in all with version 2."""
+    places = []
+    mounts = Path("/proc/self/mountinfo")
+    for line in mounts.read_text().splitlines() if mounts.exists() else []:
+        fields, _, kind = line.partition(" - ")
+        if kind.split()[0] in {"cgroup", "cgroup2"}:
+            places.append(Path(fields.split()[4]))
+    return places
+
+
+def name(lab: str) -> str:
+    return f"fleet-lab-{lab}"
+
+
+def make(lab: str, node: str) -> str:
+    """Make a node's branch everywhere and return its path as the kubelet's cgroupRoot."""
+    for hierarchy in hierarchies():
+        branch = hierarchy / name(lab) / node
+        branch.mkdir(parents=True, exist_ok=True)
+        for parent in (hierarchy, branch.parent, branch):
+            _hand_down(parent)
+    return f"/{name(lab)}/{node}"
+
+
+def _hand_down(directory: Path) -> None:
+    """Version 1: a cpuset must name its CPUs before anything can be in it. Version 2: controllers are passed on."""
+    for file in ("cpuset.cpus", "cpuset.mems"):
+        target = directory / file
+        source = directory.parent / file
+        if target.exists() and source.exists() and not target.read_text().strip():
+            with contextlib.suppress(OSError):
+                target.write_text(source.read_text())
+    controllers = directory / "cgroup.controllers"
+    if controllers.exists():
+        for controller in controllers.read_text().split():
+            with contextlib.suppress(OSError):
+                (directory / "cgroup.subtree_control").write_text(f"+{controller}")
+
+
+def trees(lab: str) -> list[Path]:
+    return [tree for hierarchy in hierarchies() if (tree := hierarchy / name(lab)).is_dir()]
+
+
+def processes(lab: str) -> set[int]:
+    """Whatever still runs in a pod of the lab, containers without a shim included."""
+    found: set[int] = set()
+    for tree in trees(lab):
+        for file in tree.rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                found |= {int(line) for line in file.read_text().split()}
+    return found - {0}
+
+
+def remove(lab: str) -> None:
+    """End what is left inside, then remove the subtrees from the leaves up; the kernel may need a moment."""
+    deadline = time.monotonic() + 10
+    while trees(lab) and time.monotonic() < deadline:
+        for process in processes(lab):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        for tree in trees(lab):
+            for directory in sorted(tree.rglob("*"), reverse=True):
+                if directory.is_dir():
+                    with contextlib.suppress(OSError):
+                        directory.rmdir()
+            with contextlib.suppress(OSError):
+                tree.rmdir()
+        if trees(lab):
+            time.sleep(0.1)

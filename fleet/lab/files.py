@@ -1,0 +1,43 @@
+"""Files that are there whole or not at all, and errors of the disk that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fleet.errors import AccessError, ResourceError
+
+
+def write(path: Path, content: bytes | str, mode: int = 0o644) -> None:
+    """Write through a temporary name beside it: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        temporary.chmod(mode)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def explained(doing: str) -> Iterator[None]:
+    """Turn the disk's own errors into ones that a person can act on."""
+    try:
+        yield
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ResourceError(
+                f"the disk is full while {doing}{place}",
+                hint="free some space, or put the cache elsewhere with FLEET_CACHE_DIR and labs with FLEET_STATE_DIR",
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise AccessError(
+                f"no permission while {doing}{place}",
+                hint="use a directory that you own: FLEET_CACHE_DIR for caches, FLEET_STATE_DIR for labs",
+            ) from error
+        raise

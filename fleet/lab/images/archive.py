@@ -1,0 +1,88 @@
+"""Write image archives in the form that `docker save` has and containerd imports: layers, a config, a manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import platform
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def write_archive(
+    target: Path,
+    reference: str,
+    layers: Sequence[Path],
+    command: Sequence[str],
+    *,
+    user: str = "",
+    environment: Sequence[str] = (),
+) -> None:
+    """Make `target` from layers, each a tar of a part of the root file system."""
+    digests = [_sha256(layer) for layer in layers]
+    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    config: dict[str, Any] = {
+        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {"Cmd": list(command), "Env": [path, *environment], "WorkingDir": "/", "User": user},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+    }
+    blob = orjson.dumps(config, option=orjson.OPT_SORT_KEYS)
+    config_name = f"{hashlib.sha256(blob).hexdigest()}.json"
+    names = [f"{digest}/layer.tar" for digest in digests]
+    manifest = [{"Config": config_name, "RepoTags": [reference], "Layers": names}]
+    with tarfile.open(target, "w") as archive:
+        for name, layer in zip(names, layers, strict=True):
+            archive.add(layer, name, filter=_anonymous)
+        _add(archive, config_name, blob)
+        _add(archive, "manifest.json", orjson.dumps(manifest))
+
+
+def layer_of(files: Path, target: Path, *, below: str = "") -> None:
+    """A layer from a directory, owned by root and with a fixed time: equal content gives an equal layer."""
+    with tarfile.open(target, "w") as layer:
+        for file in sorted(files.rglob("*")):
+            layer.add(file, str(Path(below) / file.relative_to(files)), recursive=False, filter=_anonymous)
+
+
+def reference_of(archive: Path) -> list[str]:
+    """The names inside an archive, or nothing if it is none."""
+    try:
+        with tarfile.open(archive) as tar:
+            for name in ("manifest.json", "index.json"):
+                try:
+                    member = tar.extractfile(name)
+                except KeyError:
+                    continue
+                document = orjson.loads(member.read()) if member else []
+                if name == "manifest.json":
+                    return [tag for image in document for tag in image.get("RepoTags") or []]
+                annotations = [image.get("annotations", {}) for image in document.get("manifests", [])]
+                return [one["io.containerd.image.name"] for one in annotations if "io.containerd.image.name" in one]
+    except (tarfile.TarError, orjson.JSONDecodeError, OSError):
+        return []
+    return []
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = "root"
+    member.mtime = 0
+    return member
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

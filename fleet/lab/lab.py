@@ -1,0 +1,320 @@
+"""A lab: bring its clusters up, say how they are, take them down. Every verb can be repeated at any time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+
+from fleet.errors import ConfigurationError, NotFoundError, ResourceError
+from fleet.lab import kubeconfig, network, packages, paths, process, residue
+from fleet.lab import spec as specs
+from fleet.lab.addons import addons
+from fleet.lab.binaries import Binaries
+from fleet.lab.controlplane import ControlPlane
+from fleet.lab.files import explained
+from fleet.lab.images import bake
+from fleet.lab.images.recipes import find as find_recipes
+from fleet.lab.launch import launch, wait_ready
+from fleet.lab.node import PAUSE, Node
+from fleet.lab.plan import plan
+from fleet.lab.spec import ClusterSpec, LabSpec, Nodes
+
+Say = Callable[[str], None]
+
+
+def default_nodes() -> Nodes:
+    return "real" if sys.platform == "linux" and os.geteuid() == 0 else "simulated"
+
+
+class Lab:
+    """A lab that exists. `Lab.up(...)` makes or completes one, `Lab.open(name)` finds one."""
+
+    def __init__(self, spec: LabSpec) -> None:
+        self.spec = spec
+        self.directory = spec.directory
+        self._binaries = Binaries(spec.kubernetes)
+
+    @classmethod
+    def open(cls, name: str) -> Lab:
+        return cls(LabSpec.load(name))
+
+    @classmethod
+    def up(
+        cls,
+        name: str = "default",
+        clusters: Sequence[str] = (),
+        *,
+        nodes: Nodes | None = None,
+        workers: int | None = None,
+        kubernetes: str | None = None,
+        owner: tuple[int, float] | None = None,
+        say: Say = lambda text: None,
+    ) -> Lab:
+        """Bring the lab to what was asked for; what runs already is left alone."""
+        specs.check_name(name, "lab")
+        remove_orphans()
+        with explained("starting the lab"):
+            existed = specs.directory(name).exists()
+            with locked(name):
+                try:
+                    with alone_with_networks():
+                        spec = plan(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
+                        spec.save()
+                    lab = cls(spec)
+                    lab._converge(say)
+                except BaseException:
+                    # A lab that was just begun leaves nothing half-made; one that was there before stays as it is.
+                    if not existed:
+                        residue.remove(name)
+                    raise
+        return lab
+
+    def _converge(self, say: Say) -> None:
+        if any(cluster.network for cluster in self.spec.clusters):
+            packages.require(packages.NODES, "real nodes")
+        self._build()
+        kubeconfig.save(self.kubeconfig, [self.plane(cluster).admin() for cluster in self.spec.clusters])
+        with ThreadPoolExecutor(len(self.spec.clusters)) as pool:
+            for done in [pool.submit(self._converge_cluster, cluster, say) for cluster in self.spec.clusters]:
+                done.result()
+
+    def _build(self) -> None:
+        """Everything that has to be built, before anything is started."""
+        for cluster in self.spec.clusters:
+            self._binaries["kube-apiserver"], self._binaries["provisioner"]
+            if cluster.network:
+                self._binaries["coredns"]
+                bake.pause(PAUSE)
+            else:
+                self._binaries["kwok"]
+
+    def _converge_cluster(self, cluster: ClusterSpec, say: Say) -> None:
+        plane = self.plane(cluster)
+        running = process.running(self.directory)
+        if cluster.network:
+            network.lay_bridge(self.spec.id, cluster)
+        programs = plane.programs()
+        core = [program for program in programs if program.role.endswith(("/etcd", "/kube-apiserver"))]
+        nodes = self.nodes(cluster)
+        started = [launch(self.directory, program) for program in core if program.role not in running]
+        for node in nodes:  # their runtimes start while the API server does
+            if node.role not in running:
+                child = launch(self.directory, node.program())
+                node.cable(child.process.pid)
+                started.append(child)
+        for program in core:
+            wait_ready(program, started, plane.authority.certificate_file)
+        # The others end when they find no API server, so they come after it.
+        started += [launch(self.directory, one) for one in programs if one not in core and one.role not in running]
+        if not started and (plane.directory / "ready").exists():
+            return
+        for program in programs:
+            wait_ready(program, started, plane.authority.certificate_file)
+        apply = orjson.dumps({"apiVersion": "v1", "kind": "List", "items": addons(cluster)}).decode()
+        self.kubectl(cluster.name, "apply", "--server-side", "--force-conflicts", "-f", "-", input=apply)
+        for node in nodes:
+            node.wait_for_runtime()
+            self._load_missing(node)
+        names = [cluster.node_name(index + 1) for index in range(cluster.workers)]
+        self._wait_for_nodes(cluster, names)
+        self.kubectl(cluster.name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
+        (plane.directory / "ready").touch()
+        say(f"{cluster.name}: ready, {len(names)} {cluster.nodes} node{'s' * (len(names) != 1)}")
+
+    def _wait_for_nodes(self, cluster: ClusterSpec, names: list[str]) -> None:
+        objects = [f"node/{name}" for name in names]
+        if not objects:
+            return
+        try:
+            self.kubectl(cluster.name, "wait", "--for=create", *objects, "--timeout=60s")
+            self.kubectl(cluster.name, "wait", "--for=condition=Ready", *objects, "--timeout=60s")
+        except ResourceError as error:
+            logs = [self.plane(cluster).log(f"{name}-kubelet") for name in names]
+            tails = "\n".join(f"{log}:\n{process.tail(log, 5)}" for log in logs if log.exists())
+            raise ResourceError(f"nodes of {cluster.name} are not ready: {error.message}\n{tails}") from error
+
+    def _load_missing(self, node: Node) -> None:
+        present = node.images()
+        if PAUSE not in present:
+            node.load(bake.pause(PAUSE))
+        for reference in self.spec.images:
+            archive = self.directory / "images" / f"{reference.replace('/', '_')}.tar"
+            if reference not in present and archive.exists():
+                node.load(archive)
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.directory / "kubeconfig"
+
+    def plane(self, cluster: ClusterSpec) -> ControlPlane:
+        return ControlPlane(cluster, self.directory / cluster.name, self._binaries)
+
+    def nodes(self, cluster: ClusterSpec) -> list[Node]:
+        """The real nodes of a cluster; none if they are simulated."""
+        plane = self.plane(cluster)
+        return [Node(self.spec, plane, index + 1) for index in range(cluster.workers)] if cluster.network else []
+
+    def kubectl(self, cluster: str, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
+        """Run kubectl against a cluster and return what it printed."""
+        self.spec.cluster(cluster)
+        command = [self._binaries["kubectl"], f"--kubeconfig={self.kubeconfig}", f"--context={cluster}", *arguments]
+        try:
+            done = subprocess.run(
+                command, input=input, capture_output=True, text=True, timeout=timeout, env=self.environment()
+            )
+        except subprocess.TimeoutExpired:
+            raise ResourceError(f"`kubectl {' '.join(arguments)}` did not end within {timeout:g} s") from None
+        if done.returncode:
+            raise ResourceError(f"`kubectl {' '.join(arguments)}` in {cluster}: {done.stderr.strip()}")
+        return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """For a shell or a client: this lab's kubeconfig, and its kubectl first on PATH."""
+        tools = self._binaries["kubectl"].parent
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": f"{tools}:{os.environ.get('PATH', '')}"}
+
+    def load_images(self, archives: dict[str, Path]) -> None:
+        """Give every real node these images, and remember them for nodes that come later."""
+        if not any(cluster.network for cluster in self.spec.clusters):
+            raise ConfigurationError(
+                f"lab {self.spec.name!r} has simulated nodes: they run no images",
+                hint="start a lab with `--nodes real`",
+            )
+        with locked(self.spec.name), explained("loading images"):
+            for reference, archive in archives.items():
+                keep = self.directory / "images" / f"{reference.replace('/', '_')}.tar"
+                keep.parent.mkdir(exist_ok=True)
+                keep.unlink(missing_ok=True)
+                keep.symlink_to(archive)
+            nodes = [node for cluster in self.spec.clusters for node in self.nodes(cluster)]
+            with ThreadPoolExecutor(4) as pool:
+                for archive in archives.values():
+                    list(pool.map(lambda node, archive=archive: node.load(archive), nodes))
+            images = tuple(dict.fromkeys([*self.spec.images, *archives]))
+            self.spec = replace(self.spec, images=images)
+            self.spec.save()
+
+    def build_images(self, wanted: Sequence[str]) -> dict[str, Path]:
+        return {recipe.reference: bake.bake(recipe) for name in wanted for recipe in find_recipes(name)}
+
+    def status(self) -> dict[str, Any]:
+        """The lab as data: what runs, where, and how much memory the control planes use."""
+        running = process.running(self.directory)
+        with ThreadPoolExecutor(len(self.spec.clusters)) as pool:
+            clusters = list(pool.map(lambda cluster: self._cluster_status(cluster, running), self.spec.clusters))
+        return {
+            "name": self.spec.name,
+            "kubernetes": self.spec.kubernetes,
+            "kubeconfig": str(self.kubeconfig),
+            "images": list(self.spec.images),
+            "ready": all(cluster["ready"] for cluster in clusters),
+            "clusters": clusters,
+        }
+
+    def _cluster_status(self, cluster: ClusterSpec, running: dict[str, psutil.Process]) -> dict[str, Any]:
+        plane = self.plane(cluster)
+        programs = {program.role.partition("/")[2]: running.get(program.role) for program in plane.programs()}
+        nodes = self._node_status(cluster)
+        ready = all(programs.values()) and len(nodes) >= cluster.workers and all(node["ready"] for node in nodes)
+        return {
+            "name": cluster.name,
+            "server": cluster.server,
+            "nodeKind": cluster.nodes,
+            "ready": ready,
+            "programs": [
+                {"name": name, "pid": one.pid if one else None, "memory": _memory(one)}
+                for name, one in programs.items()
+            ],
+            "memory": sum(_memory(one) for one in programs.values()),
+            "nodes": nodes,
+        }
+
+    def _node_status(self, cluster: ClusterSpec) -> list[dict[str, Any]]:
+        try:
+            found = orjson.loads(self.kubectl(cluster.name, "get", "nodes", "-o", "json", "--request-timeout=5s"))
+        except ResourceError:
+            return []
+        nodes = []
+        for node in found["items"]:
+            conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", [])}
+            addresses = {one["type"]: one["address"] for one in node["status"].get("addresses", [])}
+            ready = conditions.get("Ready") == "True"
+            nodes.append({"name": node["metadata"]["name"], "ready": ready, "address": addresses.get("InternalIP", "")})
+        return nodes
+
+    def logs(self, cluster: str) -> dict[str, Path]:
+        """The log files of a cluster by program; those of a node are called NODE-PROGRAM."""
+        directory = self.plane(self.spec.cluster(cluster)).directory / "logs"
+        return {path.stem: path for path in sorted(directory.glob("*.log"))}
+
+    def down(self) -> None:
+        down(self.spec.name)
+
+
+def down(name: str) -> None:
+    """Remove a lab and everything of it, whatever state it is in."""
+    specs.check_name(name, "lab")
+    if not residue.find(name):
+        known = ", ".join(specs.all_names()) or "none"
+        raise NotFoundError(f"there is no lab {name!r}", hint=f"labs here: {known}")
+    with explained("removing the lab"), locked(name):
+        residue.remove(name)
+
+
+def remove_orphans() -> None:
+    """Remove labs whose owner, a test run for instance, is gone without taking them down."""
+    for name in specs.all_names():
+        try:
+            spec = LabSpec.load(name)
+        except (NotFoundError, ConfigurationError):
+            continue
+        if spec.owner and not process.alive(spec.owner):
+            with locked(name):
+                residue.remove(name)
+
+
+def _memory(one: psutil.Process | None) -> int:
+    try:
+        return int(one.memory_info().rss) if one else 0
+    except psutil.Error:
+        return 0
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One command at a time works on a lab. The lock is on its directory, so nothing is left to clean up."""
+    directory = specs.directory(name)
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if directory.exists() and os.fstat(handle).st_ino == directory.stat().st_ino:
+                yield
+                return
+        finally:
+            os.close(handle)
+        time.sleep(0.01)  # it was removed while this one waited
+
+
+@contextmanager
+def alone_with_networks() -> Iterator[None]:
+    """Labs that start at once must not choose the same addresses or ports."""
+    handle = os.open(paths.labs(), os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,88 @@
+"""A bridge per cluster, one /16 for all that is on it, and a cable from each node's network namespace to it.
+
+All links begin with the lab's identity, so they are found and removed without any record. Nothing is added to the
+host's packet filter: nodes are neighbours on the bridge, and the host has a route to each node's pods.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from fleet.errors import ResourceError
+from fleet.lab import spec as specs
+from fleet.lab.spec import ClusterSpec
+
+
+def ip(*arguments: str | int) -> str:
+    command = ["ip", *(str(argument) for argument in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def free_network(also_taken: list[str]) -> str:
+    """A /16 that neither the host's routes, nor its addresses, nor another lab use."""
+    taken = [IPv4Network(network) for network in also_taken]
+    for name in specs.all_names():
+        try:
+            taken += [IPv4Network(one.network) for one in specs.LabSpec.load(name).clusters if one.network]
+        except Exception:  # noqa: S112, BLE001 - a lab that cannot be read has no say here
+            continue
+    for route in json.loads(ip("-json", "-4", "route", "show", "table", "all")):
+        destination = route["dst"]
+        if destination != "default" and "." in destination:
+            taken.append(IPv4Network(destination, strict=False))
+    for octet in [*range(200, 255), *range(100, 200)]:
+        candidate = IPv4Network(f"10.{octet}.0.0/16")
+        if not any(candidate.overlaps(other) for other in taken):
+            return str(candidate)
+    raise ResourceError("no free 10.x.0.0/16 is left for a cluster", hint="`fleet lab list` shows labs to take down")
+
+
+def bridge_name(lab: str, cluster: ClusterSpec) -> str:
+    return f"fl{lab}-{IPv4Network(cluster.network)[0].packed[1]}"
+
+
+def cable_name(lab: str, cluster: ClusterSpec, node: int) -> str:
+    return f"{bridge_name(lab, cluster)}n{node}"
+
+
+def links(lab: str) -> list[str]:
+    """The links of a lab on the host."""
+    prefix = f"fl{lab}-"
+    if not Path("/sys/class/net").is_dir():
+        return []
+    return sorted(path.name for path in Path("/sys/class/net").iterdir() if path.name.startswith(prefix))
+
+
+def lay_bridge(lab: str, cluster: ClusterSpec) -> None:
+    """Make the cluster's bridge with its address and routes; what is there already stays."""
+    bridge = bridge_name(lab, cluster)
+    if bridge not in links(lab):
+        ip("link", "add", bridge, "type", "bridge", "stp_state", 0, "forward_delay", 0)
+    # Where a firewall looks at bridged packets too (Docker turns that on), neighbours would not reach each other.
+    for family in ("iptables", "ip6tables", "arptables"):
+        switch = Path(f"/sys/class/net/{bridge}/bridge/nf_call_{family}")
+        if switch.exists():
+            switch.write_text("0")
+    ip("addr", "replace", f"{cluster.gateway}/24", "dev", bridge)
+    ip("link", "set", bridge, "up")
+
+
+def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> None:
+    """Connect the network namespace of `process` to the bridge; inside, the end is called eth0."""
+    bridge, cable = bridge_name(lab, cluster), cable_name(lab, cluster, node)
+    if cable in links(lab):  # of a node that ended a moment ago and whose namespace is not collected yet
+        ip("link", "delete", cable)
+    ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", process)
+    ip("link", "set", cable, "master", bridge, "up")
+    ip("route", "replace", str(cluster.pods(node)), "via", cluster.node_address(node), "dev", bridge)
+
+
+def remove(lab: str) -> None:
+    for link in links(lab):
+        subprocess.run(["ip", "link", "delete", link], capture_output=True)

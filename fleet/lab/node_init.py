@@ -1,0 +1,93 @@
+"""The first process of a real node. Run by path, without packages: it may import the standard library only.
+
+It is process 1 of namespaces of its own (processes, mounts, network, host name), so that whatever runs on the node
+ends when it ends, whoever killed it: containers, their shims, mounts and all.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    node = json.loads(Path(sys.argv[1]).read_text())
+    private_places(node)
+    socket.sethostname(node["name"])
+    connect(node)
+    supervise(node["programs"], node["environment"])
+
+
+def private_places(node: dict) -> None:  # type: ignore[type-arg]  # plain JSON
+    """What programs write to fixed places goes to the node's directory and not to the machine."""
+    run("mount", "--make-rprivate", "/")
+    run("mount", "-t", "proc", "proc", "/proc")
+    for place in node["empty"]:
+        run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", place)
+    for place, own in node["binds"].items():
+        Path(own).mkdir(parents=True, exist_ok=True)
+        run("mount", "--bind", own, place)
+    # Volumes that pods share with the node have to see each other's mounts; the machine's stay apart.
+    run("mount", "--make-rshared", "/")
+
+
+def connect(node: dict) -> None:  # type: ignore[type-arg]
+    run("ip", "link", "set", "lo", "up")
+    while True:  # the lab lays the cable from outside
+        try:
+            socket.if_nametoindex("eth0")
+            break
+        except OSError:
+            time.sleep(0.01)
+    run("ip", "addr", "add", node["address"], "dev", "eth0")
+    run("ip", "link", "set", "eth0", "up")
+    for target, gateway in node["routes"].items():
+        run("ip", "route", "add", target, "via", gateway)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def supervise(programs: dict, environment: dict) -> None:  # type: ignore[type-arg]
+    """Keep the programs running, as a service manager would, and reap every orphan of the node."""
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    running: dict[int, str] = {}
+    due = dict.fromkeys(programs, 0.0)
+    while True:
+        for name in [name for name, when in due.items() if when <= time.monotonic()]:
+            del due[name]
+            running[start(name, programs[name], environment)] = name
+        ended, _ = os.waitpid(-1, os.WNOHANG) if running or due else os.wait()
+        if ended in running:
+            name = running.pop(ended)
+            print(f"{name} ended and is started again", flush=True)
+            due[name] = time.monotonic() + 1
+        if ended == 0:
+            time.sleep(0.2)
+
+
+def start(name: str, program: dict, environment: dict) -> int:  # type: ignore[type-arg]
+    with Path(program["log"]).open("ab") as log:
+        return subprocess.Popen(
+            program["command"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env={**os.environ, **environment},
+            preexec_fn=die_with_parent,
+        ).pid
+
+
+def die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True)
+
+
+main()

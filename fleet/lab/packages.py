@@ -1,0 +1,59 @@
+"""The system packages that real nodes and image builds need: installed where the system allows it, else named."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from fleet.errors import ResourceError
+from fleet.lab.progress import Progress
+
+SEARCH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/cni"
+NODES = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "bridge": "containernetworking-plugins",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "mount": "mount",
+}
+IMAGES = {"mmdebstrap": "mmdebstrap"}
+
+
+def require(programs: dict[str, str], purpose: str) -> None:
+    """Make sure that the programs are there; install the Debian packages of those that are not."""
+    missing = sorted({package for program, package in programs.items() if not find(program)})
+    if not missing:
+        return
+    if not shutil.which("apt-get") or os.geteuid() != 0:
+        raise ResourceError(
+            f"{purpose} need programs that are not installed: {', '.join(missing)}",
+            hint="install them with the system's package manager (the names are Debian's), as root",
+        )
+    with Progress(f"installing {', '.join(missing)}"):
+        _apt("update")
+        _apt("install", "--yes", "--no-install-recommends", *missing)
+
+
+def find(program: str) -> str | None:
+    # `bridge` is a CNI plugin here, not iproute2's command of that name.
+    if program == "bridge":
+        return program if (Path("/usr/lib/cni") / program).exists() else None
+    return shutil.which(program, path=SEARCH)
+
+
+def _apt(*arguments: str) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    # A policy of our own: packages must not start services (containerd's) on the machine.
+    command = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise ResourceError(
+            f"`{' '.join(command)}` failed:\n{done.stderr.strip()[-800:]}",
+            hint="install the packages by hand and try again",
+        )

@@ -1,0 +1,111 @@
+"""A certificate authority per cluster and the certificates its programs identify themselves with."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fleet.lab.files import write
+
+LIFE = datetime.timedelta(days=3650)
+
+
+class Authority:
+    """The CA kept in `directory`; made when it is not there."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.certificate_file = directory / "ca.crt"
+        self.key_file = directory / "ca.key"
+        if not (self.certificate_file.exists() and self.key_file.exists()):
+            self._make()
+        self._certificate = x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
+        key = serialization.load_pem_private_key(self.key_file.read_bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)  # noqa: S101 - we made it
+        self._key = key
+
+    def _make(self) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fleet-lab")])
+        now = datetime.datetime.now(datetime.UTC)
+        usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + LIFE)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .sign(key, hashes.SHA256())
+        )
+        write(self.key_file, _pem(key), 0o600)
+        write(self.certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(
+        self, file: str, name: str, *, groups: Sequence[str] = (), addresses: Sequence[str] = ()
+    ) -> tuple[Path, Path]:
+        """A certificate and key for client and server use, kept as `file`.crt and `file`.key."""
+        certificate_file, key_file = self.directory / f"{file}.crt", self.directory / f"{file}.key"
+        if certificate_file.exists() and key_file.exists():
+            return certificate_file, key_file
+        key = ec.generate_private_key(ec.SECP256R1())
+        attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+        subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        now = datetime.datetime.now(datetime.UTC)
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._certificate.subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + LIFE - datetime.timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if addresses:
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_alternative(one) for one in addresses]), critical=False
+            )
+        certificate = builder.sign(self._key, hashes.SHA256())
+        write(key_file, _pem(key), 0o600)
+        write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
+        return certificate_file, key_file
+
+    def signing_pair(self, file: str) -> tuple[Path, Path]:
+        """A key and its public half, for service account tokens."""
+        public_file, key_file = self.directory / f"{file}.pub", self.directory / f"{file}.key"
+        if not (public_file.exists() and key_file.exists()):
+            key = ec.generate_private_key(ec.SECP256R1())
+            write(key_file, _pem(key), 0o600)
+            public = key.public_key().public_bytes(
+                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+            write(public_file, public)
+        return public_file, key_file
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )

@@ -1,0 +1,99 @@
+"""Decide what a lab shall be: what was asked for, completed by what is there already and by what is free."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fleet.errors import ConfigurationError, NotFoundError
+from fleet.lab import network, packages
+from fleet.lab import spec as specs
+from fleet.lab.build import check_version
+from fleet.lab.controlplane import PROGRAMS
+from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, Nodes
+
+INSTEAD = (
+    "use `--nodes simulated` (API servers that are real, nodes that are not), or any cluster of your own: "
+    "`kind create cluster`, then `fleet cluster add` with its context"
+)
+
+
+def plan(
+    name: str,
+    clusters: Sequence[str],
+    *,
+    nodes: Nodes | None,
+    workers: int | None,
+    kubernetes: str | None,
+    owner: tuple[int, float] | None,
+) -> LabSpec:
+    try:
+        before = LabSpec.load(name)
+    except NotFoundError:
+        before = LabSpec(name, (), kubernetes or KUBERNETES, owner)
+    if kubernetes:
+        check_version(kubernetes)
+    if workers is not None and not 0 <= workers <= 200:
+        raise ConfigurationError(f"{workers} workers are not possible", field="--workers", hint="0 to 200 per cluster")
+    wanted = list(clusters) or [cluster.name for cluster in before.clusters] or ["lab"]
+    for cluster in wanted:
+        specs.check_name(cluster, "cluster")
+    if len(set(wanted)) != len(wanted):
+        raise ConfigurationError("a cluster is named twice", field="--clusters", hint="each name once: a,b,c")
+    known = {cluster.name: cluster for cluster in before.clusters}
+    result = {cluster.name: _same(cluster, nodes, workers, wanted) for cluster in before.clusters}
+    for cluster in wanted:
+        if cluster not in known:
+            taken = [one.network for one in result.values() if one.network]
+            result[cluster] = _new(cluster, nodes, workers, taken)
+    return replace(before, clusters=tuple(result.values()))
+
+
+def _same(cluster: ClusterSpec, nodes: Nodes | None, workers: int | None, wanted: list[str]) -> ClusterSpec:
+    """A cluster that is there: it may get more nodes, but not become another one."""
+    if cluster.name not in wanted:
+        return cluster
+    if nodes and nodes != cluster.nodes:
+        raise ConfigurationError(
+            f"cluster {cluster.name!r} has {cluster.nodes} nodes already",
+            field="--nodes",
+            hint="give the new lab another --name, or take this one down first",
+        )
+    if workers is not None and workers < cluster.workers:
+        raise ConfigurationError(
+            f"cluster {cluster.name!r} has {cluster.workers} nodes; the lab takes none away",
+            field="--workers",
+            hint="take the lab down first, or delete Node objects with kubectl",
+        )
+    return replace(cluster, workers=workers) if workers else cluster
+
+
+def _new(name: str, nodes: Nodes | None, workers: int | None, taken: list[str]) -> ClusterSpec:
+    nodes = nodes or ("real" if sys.platform == "linux" and os.geteuid() == 0 else "simulated")
+    workers = 2 if workers is None else workers
+    if nodes == "real":
+        if sys.platform != "linux":
+            raise ConfigurationError(
+                f"real nodes need Linux, and this is {sys.platform}", field="--nodes", hint=INSTEAD
+            )
+        if os.geteuid() != 0:
+            raise ConfigurationError("real nodes need root", field="--nodes", hint=f"run it with sudo; or {INSTEAD}")
+        packages.require({"ip": "iproute2"}, "real nodes")
+        free = network.free_network(taken)
+        return ClusterSpec(name, nodes, workers, {**_free_ports(), "kube-apiserver": 6443}, free)
+    return ClusterSpec(name, nodes, workers, _free_ports())
+
+
+def _free_ports() -> dict[str, int]:
+    """Free ports of loopback, kept open until all are found so that no two are the same."""
+    sockets = [socket.socket() for _ in PROGRAMS]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return {name: int(one.getsockname()[1]) for name, one in zip(PROGRAMS, sockets, strict=True)}
+    finally:
+        for one in sockets:
+            one.close()

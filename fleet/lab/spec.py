@@ -1,0 +1,136 @@
+"""What a lab is: names, kinds of nodes, addresses and ports, decided once and kept in lab.json.
+
+Everything that has to stay the same over a restart of the machine is in here; nothing else is remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import asdict, dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+from fleet.errors import ConfigurationError, NotFoundError
+from fleet.lab import paths
+from fleet.lab.files import write
+
+Nodes = Literal["real", "simulated"]
+KUBERNETES = "1.36.3"
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """One cluster: its own certificate authority, control plane, network and nodes."""
+
+    name: str
+    nodes: Nodes
+    workers: int
+    ports: dict[str, int]  # of the control plane's programs, on loopback
+    network: str = ""  # a /16 of its own for nodes, pods and services; "" without real nodes
+
+    @property
+    def gateway(self) -> str:
+        """The host's end of the cluster's bridge; the API server of real nodes listens there."""
+        return str(IPv4Network(self.network)[1])
+
+    @property
+    def address(self) -> str:
+        return self.gateway if self.network else "127.0.0.1"
+
+    @property
+    def server(self) -> str:
+        return f"https://{self.address}:{self.ports['kube-apiserver']}"
+
+    @property
+    def services(self) -> IPv4Network:
+        network = IPv4Network(self.network or "10.96.0.0/16")
+        return list(network.subnets(new_prefix=20))[-1]
+
+    @property
+    def dns(self) -> str:
+        return str(self.services[10])
+
+    def node_name(self, index: int) -> str:
+        return f"{self.name}-node-{index}"
+
+    def node_address(self, index: int) -> str:
+        return str(IPv4Network(self.network)[10 + index])
+
+    def pods(self, index: int) -> IPv4Network:
+        return list(IPv4Network(self.network).subnets(new_prefix=24))[16 + index]
+
+
+@dataclass(frozen=True, slots=True)
+class LabSpec:
+    """A lab: its clusters and the images its nodes have. `owner` ties it to a process: it dies with that."""
+
+    name: str
+    clusters: tuple[ClusterSpec, ...]
+    kubernetes: str = KUBERNETES
+    owner: tuple[int, float] | None = None  # process id and start time
+    images: tuple[str, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        return directory(self.name)
+
+    @property
+    def id(self) -> str:
+        return identity(self.name)
+
+    def cluster(self, name: str) -> ClusterSpec:
+        for cluster in self.clusters:
+            if cluster.name == name:
+                return cluster
+        known = ", ".join(cluster.name for cluster in self.clusters)
+        raise NotFoundError(f"lab {self.name!r} has no cluster {name!r}", hint=f"its clusters: {known}")
+
+    def save(self) -> None:
+        data = asdict(self)
+        write(self.directory / "lab.json", orjson.dumps(data, option=orjson.OPT_INDENT_2))
+
+    @classmethod
+    def load(cls, name: str) -> LabSpec:
+        check_name(name, "lab")
+        file = directory(name) / "lab.json"
+        try:
+            data = orjson.loads(file.read_bytes())
+            clusters = tuple(ClusterSpec(**cluster) for cluster in data.pop("clusters"))
+            images = tuple(data.pop("images"))
+            owner = data.pop("owner")
+            return cls(clusters=clusters, images=images, owner=tuple(owner) if owner else None, **data)
+        except FileNotFoundError:
+            known = ", ".join(all_names()) or "none yet"
+            raise NotFoundError(
+                f"there is no lab {name!r}", hint=f"start it with `fleet lab up --name {name}`; labs here: {known}"
+            ) from None
+        except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+            raise ConfigurationError(
+                f"{file} cannot be read: {error}", hint=f"`fleet lab down --name {name}` removes the lab"
+            ) from None
+
+
+def directory(name: str) -> Path:
+    return paths.labs() / name
+
+
+def identity(name: str) -> str:
+    """A short name for what the kernel limits to fifteen characters; differs for equal names in other places."""
+    return hashlib.sha256(str(directory(name).absolute()).encode()).hexdigest()[:6]
+
+
+def all_names() -> list[str]:
+    return sorted(path.name for path in paths.labs().glob("*") if path.is_dir()) if paths.labs().is_dir() else []
+
+
+def check_name(name: str, what: str) -> None:
+    if not NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} is not a name for a {what}",
+            hint="lower-case letters, digits and '-', at most 30, beginning with a letter",
+        )

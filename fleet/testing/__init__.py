@@ -1,0 +1,20 @@
+"""Real clusters in tests. Installing `fleet-gitops[testing]` is enough; pytest finds the fixtures by itself.
+
+    def test_my_chart(cluster):
+        cluster.kubectl("apply", "-f", "chart.yaml")
+
+Fixtures:
+
+- `cluster`: a real API server with simulated nodes, shared by the run, with a fresh namespace for this test
+- `clusters`: `clusters(3)` gives three of them
+- `real_cluster`: one with two real nodes, where containers run (Linux, root)
+- `git_remote`: a bare git repository to push to
+
+`--fleet-lab NAME` uses a lab that is running instead of starting one, which makes a test start in a blink.
+"""
+
+from fleet.testing.audit import AuditLog, Request
+from fleet.testing.cluster import Cluster
+from fleet.testing.git import GitRemote
+
+__all__ = ["AuditLog", "Cluster", "GitRemote", "Request"]

@@ -1,0 +1,131 @@
+"""The pytest plugin. It is loaded in every run of every project that has fleet installed, so it imports late."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
+    from fleet.testing.cluster import Cluster
+    from fleet.testing.git import GitRemote
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fleet", "fleet: real Kubernetes clusters in tests")
+    group.addoption("--fleet-lab", metavar="NAME", help="use this running lab for simulated clusters; do not stop it")
+
+
+class Labs:
+    """The labs of one test run, started when first asked for and removed at its end.
+
+    They belong to this process: if it is killed, the next `fleet lab up` on the machine removes them.
+    """
+
+    def __init__(self, existing: str | None) -> None:
+        self._existing = existing
+        self._own: dict[str, Lab] = {}
+
+    def simulated(self, count: int) -> Lab:
+        from fleet.lab.lab import Lab
+
+        names = [f"c{index + 1}" for index in range(count)]
+        if self._existing:
+            lab = Lab.open(self._existing)
+            if len(lab.spec.clusters) < count:
+                pytest.fail(f"lab {self._existing!r} has {len(lab.spec.clusters)} clusters, the test needs {count}")
+            return lab
+        return self._up("s", names, nodes="simulated")
+
+    def real(self) -> Lab:
+        return self._up("r", ["real"], nodes="real")
+
+    def extra(self, purpose: str, names: list[str], **options: object) -> Lab:
+        return self._up(purpose, names, **options)
+
+    def _up(self, purpose: str, names: list[str], **options: object) -> Lab:
+        from fleet.lab.lab import Lab
+        from fleet.lab.process import identify
+
+        lab = self._own.get(purpose)
+        if lab is None or len(lab.spec.clusters) < len(names):
+            lab = Lab.up(f"t{os.getpid()}-{purpose}", names, owner=identify(os.getpid()), **options)  # type: ignore[arg-type]
+            self._own[purpose] = lab
+        return lab
+
+    def close(self) -> None:
+        for lab in self._own.values():
+            if lab.directory.exists():
+                lab.down()
+
+
+@pytest.fixture(scope="session")
+def fleet_labs(request: pytest.FixtureRequest) -> Iterator[Labs]:
+    """The labs of this run; the other fixtures take their clusters from here."""
+    labs = Labs(request.config.getoption("--fleet-lab"))
+    yield labs
+    labs.close()
+
+
+@pytest.fixture
+def cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A real API server with simulated nodes, shared by the run; a fresh namespace for this test."""
+    found = _with_namespace(fleet_labs.simulated(1), 0, request)
+    yield found
+    _remove_namespace(found)
+
+
+@pytest.fixture
+def clusters(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Callable[[int], list[Cluster]]]:
+    """`clusters(3)`: three real API servers with simulated nodes, each with a fresh namespace for this test."""
+    given: list[Cluster] = []
+
+    def give(count: int) -> list[Cluster]:
+        lab = fleet_labs.simulated(count)
+        found = [_with_namespace(lab, index, request) for index in range(count)]
+        given.extend(found)
+        return found
+
+    yield give
+    for one in given:
+        _remove_namespace(one)
+
+
+@pytest.fixture
+def real_cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster with two real nodes, shared by the run; a fresh namespace for this test."""
+    found = _with_namespace(fleet_labs.real(), 0, request)
+    yield found
+    _remove_namespace(found)
+
+
+@pytest.fixture
+def git_remote(tmp_path: Path) -> GitRemote:
+    """A bare git repository."""
+    from fleet.testing.git import GitRemote
+
+    return GitRemote.make(tmp_path / "remote.git")
+
+
+def _with_namespace(lab: Lab, index: int, request: pytest.FixtureRequest) -> Cluster:
+    from fleet.testing.cluster import Cluster
+
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
+    found = Cluster(lab, lab.spec.clusters[index].name, f"{words[:40].strip('-')}-{secrets.token_hex(3)}")
+    lab.kubectl(found.name, "create", "namespace", found.namespace)
+    return found
+
+
+def _remove_namespace(cluster: Cluster) -> None:
+    from fleet.errors import ResourceError
+
+    try:
+        cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false", "--ignore-not-found")
+    except ResourceError:  # a test that broke its cluster has said so already
+        return

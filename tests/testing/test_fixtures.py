@@ -1,0 +1,66 @@
+"""The public fixtures, used as a user's project uses them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fleet.testing import Cluster, GitRemote
+
+
+def test_a_cluster_has_a_fresh_namespace_and_runs_pods(cluster: Cluster) -> None:
+    assert cluster.get("pods")["items"] == []
+    cluster.kubectl("create", "deployment", "web", "--image=web", "--replicas=3")
+    cluster.kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    assert {pod["spec"]["nodeName"] for pod in cluster.get("pods")["items"]} <= set(cluster.node_names)
+
+
+def test_clusters_are_apart(clusters: Callable[[int], list[Cluster]]) -> None:
+    one, two = clusters(2)
+    one.kubectl("create", "configmap", "here", "--from-literal=a=b")
+    assert "here" in [item["metadata"]["name"] for item in one.get("configmaps")["items"]]
+    assert "here" not in [item["metadata"]["name"] for item in two.get("configmaps")["items"]]
+
+
+def test_claims_are_bound_on_simulated_nodes(cluster: Cluster) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "user"},
+        "spec": {"containers": [{"name": "user", "image": "none"}], "volumes": [volume]},
+    }
+    cluster.apply(claim, pod)
+    cluster.kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/data", "--timeout=30s")
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=30s")
+
+
+def test_a_job_completes_on_simulated_nodes(cluster: Cluster) -> None:
+    cluster.kubectl("create", "job", "once", "--image=none")
+    cluster.kubectl("wait", "--for=condition=Complete", "job/once", "--timeout=30s")
+
+
+def test_the_audit_log_counts_by_user_and_verb_with_dry_runs_apart(cluster: Cluster) -> None:
+    mark = cluster.audit.mark()
+    cluster.kubectl("create", "configmap", "real", "--from-literal=a=b")
+    cluster.kubectl("create", "configmap", "dry", "--from-literal=a=b", "--dry-run=server")
+    cluster.kubectl("get", "configmaps")
+    assert cluster.audit.count(mark, user="admin")["admin", "create"] == 1
+    assert cluster.audit.count(mark, user="admin", dry_run=True)["admin", "create"] == 1
+    assert cluster.audit.count(mark, user="admin")["admin", "list"] == 1
+    assert [request.name for request in cluster.audit.writes(mark, agent="kubectl")] == ["real"]
+
+
+def test_a_git_remote_takes_a_push(git_remote: GitRemote, tmp_path: Path) -> None:
+    from fleet.testing.git import git
+
+    clone = git_remote.clone(tmp_path / "clone")
+    (clone / "file").write_text("content")
+    git(clone, "add", "file")
+    git(clone, "commit", "--quiet", "--message=first")
+    git(clone, "push", "--quiet", "origin", "HEAD:main")
+    assert git_remote.git("show", "main:file") == "content"
