@@ -6,10 +6,9 @@ command line starts without what it does not need.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fleet.version import __version__
 
+TYPE_CHECKING = False  # type checkers take it for True; `typing` itself takes as long to load as all the rest
 if TYPE_CHECKING:
     from fleet.errors import ConfigurationError as ConfigurationError
     from fleet.errors import FleetError as FleetError

@@ -1,0 +1,30 @@
+"""The app types: one package each, with a typed spec and the pure half of its driver.
+
+A new app type is a package here (class in `spec.py`, `DRIVER` in its `__init__.py`) and one line below, which tells
+editors and type checkers; at run time the packages are found by name and loaded when they are used.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as in fleet/__init__.py
+if TYPE_CHECKING:
+    from fleet.apps.etcd import Etcd as Etcd
+
+
+def __getattr__(name: str) -> object:
+    from fleet.apps.registry import packages  # noqa: PLC0415 - only when a type is asked for
+
+    package = packages().get(name.lower())
+    if package is None or not name[:1].isupper():
+        raise AttributeError(f"module 'fleet.apps' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    value = getattr(import_module(package), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    from fleet.apps.registry import kinds  # noqa: PLC0415
+
+    return kinds()

@@ -30,8 +30,10 @@ class App(Resource, frozen=True):
     opts: Options = Options()
     """How fleet treats it: dependencies, protection, adoption."""
 
+    paused: bool = False
+    """The operator watches it and reports, and changes nothing."""
+
     port: ClassVar[int] = 0  # that clients connect to
-    scheme: ClassVar[str] = "tcp"  # of the URL that clients use
 
     if not TYPE_CHECKING:
 
@@ -63,12 +65,16 @@ class App(Resource, frozen=True):
     def connection(self) -> Connection:
         """Everything that a client needs: host, port, URL, and the Secret with credentials and CA."""
         return Connection(
-            scheme=self.scheme,
+            scheme=self._scheme(),
             host=f"{self.name}.{self.namespace}.svc",
             port=self.port,
             secret=f"{self.name}-connection",
             namespace=self.namespace,
         )
+
+    def _scheme(self) -> str:
+        """Of the URL that clients use."""
+        return "tcp"
 
     def spec(self) -> dict[str, Any]:
         """The custom resource's spec: only what was said, in Kubernetes' form."""

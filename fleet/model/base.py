@@ -5,13 +5,15 @@ A field with `Field(kw_only=False)` may be given by position, as type checkers u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
 from fleet.errors import ConfigurationError
+from fleet.model.docs import field_docs
 from fleet.model.invalid import configuration_error
+from fleet.model.rule import Rule
 from fleet.model.source import locate
 
 
@@ -27,6 +29,8 @@ class Model(BaseModel, frozen=True):
         hide_input_in_errors=True,
         allow_inf_nan=False,
     )
+
+    rules: ClassVar[tuple[Rule, ...]] = ()  # about several fields at once
 
     if not TYPE_CHECKING:  # the type checker's signature is made from the fields
 
@@ -50,7 +54,7 @@ class Model(BaseModel, frozen=True):
             takes = f"only {', '.join(names)} by position" if names else "no value by position"
             raise ConfigurationError(
                 f"takes {takes}, not {len(positional)} values",
-                hint=f"name the others: {cls.__name__}(…, {'field'}=value)",
+                hint=f"name the others: {cls.__name__}(…, field=value)",
                 source=locate(),
                 field=cls.__name__,
             )
@@ -59,7 +63,8 @@ class Model(BaseModel, frozen=True):
     @classmethod
     def _refused(cls, error: ValidationError) -> ConfigurationError:
         def fields(location: tuple[str | int, ...]) -> dict[str, str]:
-            return {} if location else {name: field.description or "" for name, field in cls.model_fields.items()}
+            docs = {} if location else field_docs(cls)
+            return {} if location else {name: docs.get(name, "") for name in cls.model_fields}
 
         return configuration_error(error, title=cls.__name__, source=locate(), fields=fields)
 
@@ -70,6 +75,12 @@ class Model(BaseModel, frozen=True):
             source=locate(),
             field=name,
         )
+
+    @model_validator(mode="after")
+    def _keeps_its_rules(self) -> Self:
+        for rule in self.rules:
+            rule.check(self)
+        return self
 
     @classmethod
     def read(cls, data: dict[str, Any]) -> Self:

@@ -1,4 +1,4 @@
-"""A cluster as git knows it: a name, labels to place stacks by, and where its credentials are, never the credentials."""
+"""A cluster as git knows it: a name, labels to place stacks by, and where its credentials are, never what they are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cluster(Model, frozen=True):
 
     name: Name = Field(kw_only=False)
     """How stacks, commands and the status branch name it."""
-    labels: LabelField = Labels({})
+    labels: LabelField = Labels()
     """What `fleet.where` selects by, such as {"env": "prod", "region": "eu"}."""
     context: str | None = None
     """The kubeconfig context; the cluster's name if not given."""

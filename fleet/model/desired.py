@@ -59,4 +59,4 @@ class Desired:
     cluster: str
     objects: tuple[Object, ...]
     exports: dict[str, Any] = field(default_factory=dict)
-    source: Source = Source("")  # of the stack's function
+    source: Source = field(default=Source(""))  # of the stack's function

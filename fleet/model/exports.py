@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class MissingOutputError(ConfigurationError):
-    """A stack asked for an export that is not known (yet): `asked` says which. An evaluator evaluates that stack first."""
+    """A stack asked for an export that is not known (yet). `asked` says which, for that stack to be evaluated first."""
 
     def __init__(self, asked: Asked, *, hint: str | None) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class MissingOutputError(ConfigurationError):
 
 
 def export(name: str, value: Any) -> None:
-    """Give a value to other stacks and to `fleet status`. Any plain value will do; a secret will not: it goes to git."""
+    """Give a plain value to other stacks and to `fleet status`. Never a secret: it is written to git."""
     source = locate()
     scope = _open("export", source)
     try:

@@ -42,6 +42,9 @@ _BOUNDS = {
 }
 
 
+_BRANCHES = frozenset({"str", "int", "float", "bool"})  # with names of classes: pydantic's names for parts of a union
+
+
 def wrong(message: str, hint: str | None = None) -> PydanticCustomError:
     """For a validator to raise: a message that continues the field's name, and what would be right."""
     return PydanticCustomError("fleet", "{message}", {"message": message, "hint": hint})
@@ -96,6 +99,8 @@ def _problem(
     if kind in _TYPES:
         wanted = _TYPES[kind].format_map(_Context(context))
         hint = fields(location[:-1]).get(str(location[-1])) if location else None
+        if kind == "string_type" and isinstance(detail["input"], int | float):
+            hint = f"put it in quotes: '{detail['input']}'"
         return name, f"must be {wanted}, not {_shown(detail['input'])}", hint
     if kind in _BOUNDS:
         return name, _BOUNDS[kind].format_map(_Context(context, input=_shown(detail["input"]))), None
@@ -112,7 +117,7 @@ def _path(location: tuple[str | int, ...]) -> str:
     for part in location:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif "[" not in part and "(" not in part:  # pydantic's own names of a union's branches are no fields
+        elif part not in _BRANCHES and not part[:1].isupper() and "[" not in part and "(" not in part:
             text += f".{part}" if text else part
     return text
 

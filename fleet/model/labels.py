@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import PlainSerializer, PlainValidator
 
 from fleet.errors import ConfigurationError
+from fleet.model.frozen import FrozenMap
 from fleet.model.invalid import suggestion, wrong
 from fleet.model.source import locate
 
@@ -22,58 +23,35 @@ class UnknownLabelError(ConfigurationError, KeyError):
     __str__ = ConfigurationError.__str__
 
 
-class Labels(Mapping[str, str]):
+class Labels(FrozenMap):
     """Keys and values as Kubernetes takes them."""
 
-    __slots__ = ("_labels", "_owner")
+    __slots__ = ("_owner",)
 
-    def __init__(self, labels: Mapping[str, str], owner: str = "") -> None:
-        self._labels = dict(labels)
-        self._owner = owner
-
-    def of(self, owner: str) -> Labels:
-        """The same labels, naming whose they are in errors."""
-        return Labels(self._labels, owner)
+    def __init__(self, labels: Mapping[str, str] | None = None, owner: str = "") -> None:
+        super().__init__(labels)
+        self._owner = owner  # the cluster's name, for errors
 
     def __getitem__(self, key: str) -> str:
-        if key in self._labels:
-            return self._labels[key]
+        if key in self:
+            return super().__getitem__(key)
         owner = f"cluster {self._owner!r}" if self._owner else "the cluster"
-        hint = suggestion(key, self._labels) or f"{owner} has no labels at all: give it some in clusters/"
+        hint = suggestion(key, self) or f"{owner} has no labels at all: give it some in clusters/"
         raise UnknownLabelError(f"{owner} has no label {key!r}", hint=hint, source=locate())
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._labels
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._labels)
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._labels.items()))
-
-    def __repr__(self) -> str:
-        return repr(self._labels)
 
 
 def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
     for key, value in labels.items():
         check_label_key(key)
         if value and (len(value) > 63 or not _PART.fullmatch(value)):
-            raise wrong(
-                f"{value!r} is not a value for the label {key!r}", "letters, digits, '-', '_' and '.'; 63 at most"
-            )
-    return {key: labels[key] for key in sorted(labels)}
+            raise wrong(f"{value!r} is not a value for the label {key!r}", "letters, digits and -_. (63 at most)")
+    return dict(labels)
 
 
 def check_label_key(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if len(name) > 63 or not _PART.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
-        raise wrong(
-            f"{key!r} is not a name for a label", "letters, digits, '-', '_' and '.', with a DNS prefix if need be"
-        )
+        raise wrong(f"{key!r} is not a name for a label", "letters, digits and -_. with a DNS prefix if need be")
     return key
 
 

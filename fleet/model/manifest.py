@@ -9,15 +9,12 @@ from pydantic import Field, PlainValidator
 
 from fleet.errors import Source
 from fleet.model.desired import Key
-from fleet.model.invalid import wrong
 from fleet.model.options import Options
-from fleet.model.plain import check_plain, copied
 from fleet.model.resource import Resource
 from fleet.model.scope import current, declare
 from fleet.model.scoped import CLUSTER_SCOPED
 from fleet.model.source import locate
-
-_SERVER_SIDE = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+from fleet.model.wellformed import check_object
 
 
 class Manifest(Resource, frozen=True):
@@ -26,7 +23,7 @@ class Manifest(Resource, frozen=True):
     Without a namespace it goes to the stack's, unless its kind belongs to the cluster.
     """
 
-    object: Annotated[Mapping[str, Any], PlainValidator(lambda given: _checked(given))] = Field(kw_only=False)
+    object: Annotated[Mapping[str, Any], PlainValidator(check_object)] = Field(kw_only=False)
     """apiVersion, kind, metadata.name, and whatever else the kind has."""
     opts: Options = Options()
     """How fleet treats it: dependencies, protection, adoption."""
@@ -64,32 +61,3 @@ def read(document: Any, source: Source, opts: Options, *, cluster_scoped: bool =
     made.__dict__["_source"] = source
     declare(made)
     return made
-
-
-def _checked(given: Any) -> dict[str, Any]:
-    example = 'such as {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {…}}'
-    if not isinstance(given, Mapping):
-        raise wrong(f"must be a dict, not {type(given).__name__}", example)
-    manifest = dict(given)
-    check_plain(manifest)
-    for field in ("apiVersion", "kind"):
-        if not isinstance(manifest.get(field), str) or not manifest[field]:
-            raise wrong(f"has no {field}", example)
-    metadata = manifest.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        if isinstance(metadata, dict) and "generateName" in metadata:
-            raise wrong("metadata.generateName makes a new object at every sync", "give it a metadata.name")
-        raise wrong("has no metadata.name", example)
-    if not isinstance(metadata.get("namespace", ""), str):
-        raise wrong("metadata.namespace must be a string")
-    for field in ("labels", "annotations"):
-        pairs = metadata.get(field) or {}
-        if not isinstance(pairs, dict) or not all(isinstance(value, str) for value in pairs.values()):
-            raise wrong(f"metadata.{field} must hold strings only", "quote numbers, true and false")
-    if manifest["kind"].endswith("List") and isinstance(manifest.get("items"), list):
-        raise wrong("is a list of objects", "make a Manifest of each of its items")
-    manifest = copied(manifest)
-    manifest.pop("status", None)  # the server's, as are these: exported YAML has them and may be used as it is
-    for field in _SERVER_SIDE:
-        manifest["metadata"].pop(field, None)
-    return manifest

@@ -37,7 +37,7 @@ class Options(Model, frozen=True):
     """Options of an app or a manifest, given as `opts=Options(…)`."""
 
     depends_on: Many[Resource | str] = ()
-    """Wait for these to be healthy first: resources of this stack, or their names ("orders-db", "ConfigMap/settings")."""
+    """Wait for these to be healthy first: resources of this stack, or names such as "orders-db"."""
     parent: Resource | None = None
     """Belongs to this resource: shown under it, inherits `protect` and `retain_on_delete`, and whoever depends on the
     parent depends on it too."""

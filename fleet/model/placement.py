@@ -1,4 +1,4 @@
-"""Which clusters a stack goes to: by name, or by labels with `where`. Pure; mistakes are found with all clusters known."""
+"""Which clusters a stack goes to: by name, or by labels with `where`. Pure: all clusters go in, the chosen come out."""
 
 from __future__ import annotations
 

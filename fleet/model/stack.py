@@ -37,7 +37,7 @@ class Collected:
     namespace: str
     resources: tuple[Resource, ...]
     exports: Mapping[str, Any]
-    outputs: tuple[Asked, ...] = ()  # exports of other stacks that it read
+    asked: tuple[Asked, ...] = ()  # exports of other stacks that it read
     files: tuple[str, ...] = ()  # that it read beside its own code
     source: Source = NOWHERE
 
@@ -82,7 +82,7 @@ class Stack:
         functools.update_wrapper(self, function)
 
     def __call__(self, cluster: Cluster, *, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
-        """What the stack declares for a cluster. `outputs` stands for the exports of other stacks, by stack and name."""
+        """What the stack declares for a cluster. `outputs` stands in for other stacks' exports."""
         return collect(self, cluster, outputs=outputs)
 
     def __repr__(self) -> str:
@@ -137,7 +137,7 @@ def stack(
     return made
 
 
-def collect(stack: Stack, cluster: Cluster, *, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
+def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
     """Run a stack's function once for a cluster and return what it declared.
 
     Raises what the function raises; a `MissingOutputError` names an export that has to be evaluated first.
@@ -164,7 +164,7 @@ def collect(stack: Stack, cluster: Cluster, *, outputs: Mapping[str, Mapping[str
         namespace=stack.namespace,
         resources=tuple(scope.resources.values()),
         exports=copied(scope.exports),
-        outputs=tuple(scope.asked),
+        asked=tuple(scope.asked),
         files=tuple(scope.files),
         source=stack.source,
     )

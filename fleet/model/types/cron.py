@@ -40,8 +40,8 @@ def check_cron(text: str) -> str:
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise wrong(
-            f"{text!r} has {len(parts)} fields, a schedule has 5: minute, hour, day of the month, month, day of the week",
-            "'0 3 * * *' is every day at 03:00",
+            f"{text!r} has {len(parts)} fields, a schedule has 5",
+            "minute, hour, day of the month, month, day of the week: '0 3 * * *' is every day at 03:00",
         )
     values = [_values(part, field, text) for part, field in zip(parts, _FIELDS, strict=True)]
     days, months = values[2], values[3]
@@ -78,7 +78,9 @@ def _number(word: str, field: _Field, line: str) -> int:
 
 
 def _misfit(line: str, field: _Field, item: str) -> Exception:
-    return wrong(f"{line!r}: {item!r} is no {field.title}", f"a {field.title} is {field.low} to {field.high}, or '*'")
+    return wrong(
+        f"{line!r}: {item!r} is no {field.title}", f"for the {field.title}: {field.low} to {field.high}, or '*'"
+    )
 
 
 Cron = Annotated[str, AfterValidator(check_cron), WithJsonSchema({"type": "string", "minLength": 6, "maxLength": 128})]

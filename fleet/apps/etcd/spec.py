@@ -1,0 +1,78 @@
+"""What a user says about an etcd."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from fleet.apps.etcd.config import EtcdConfig
+from fleet.apps.etcd.upgrade import SERIES
+from fleet.model.app import App
+from fleet.model.backup import Backup, Restore
+from fleet.model.rule import Rule
+from fleet.model.settings import TLS, Resources, Volume
+from fleet.model.types import Quantity, Version
+from fleet.model.types.quantity import amount
+from fleet.model.types.version import release
+
+_KNOWN = ", ".join(SERIES[:-1]) + f" or {SERIES[-1]}"
+
+ODD = Rule(
+    cel="self % 2 == 1",
+    message="must be odd, so that a majority can always be found",
+    holds=lambda members: members % 2 == 1,
+    hint=lambda members: f"{members - 1} or {members + 1}" if members > 1 else "1 or 3",
+)
+KNOWN_VERSION = Rule(
+    cel=f"self.matches('^({'|'.join(series.replace('.', '[.]') for series in SERIES)})([.][0-9]+)?$')",
+    message=f"must be a release of etcd {_KNOWN}",
+    holds=lambda version: ".".join(map(str, release(version)[:2])) in SERIES,
+    hint=f"'{SERIES[-1]}' is the newest series, and stands for its newest patch",
+)
+ONLY_GROWS = Rule(
+    cel="quantity(self).compareTo(quantity(oldSelf)) >= 0",
+    message="cannot become smaller: volumes only grow",
+    allows=lambda old, new: amount(new) >= amount(old),
+    hint="make a new app with less storage and restore a backup into it",
+)
+STARTS_ONCE = Rule(
+    cel="!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)",
+    message="can only be given when the app is new",
+    allows=lambda old, new: new.restore_from is None or new.restore_from == old.restore_from,
+    hint="make a new app with restore_from, or remove it here: it has done its work",
+    field="restore_from",
+)
+
+
+class Etcd(App, frozen=True):
+    """An etcd cluster."""
+
+    version: Annotated[Version, KNOWN_VERSION]
+    """The version to run: a series such as "3.5", which stands for its newest patch, or exactly "3.5.21"."""
+    members: Annotated[int, Field(ge=1, le=7), ODD] = 3
+    """How many members: 1, 3, 5 or 7. With 3, one may fail; with 5, two."""
+    storage: Annotated[Quantity, ONLY_GROWS] = "8Gi"
+    """The size of each member's volume. It can grow later, and never shrink."""
+    resources: Resources = Resources()
+    """CPU and memory of each member."""
+    volume: Volume = Volume()
+    """How the members' volumes are made and what becomes of them."""
+    config: EtcdConfig = EtcdConfig()
+    """How etcd itself is set."""
+    tls: TLS = TLS()
+    """Encryption between clients and members and between members."""
+    backup: Backup | None = None
+    """Backups by schedule; none unless given."""
+    restore_from: Restore | None = None
+    """A backup to start from. It has no effect on an app that has data."""
+    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """The container image; the official one of the version unless given."""
+    force_quorum: bool = False
+    """If a majority is lost for good, let the operator go on from the member that knows most. Writes may be lost."""
+
+    port: ClassVar[int] = 2379
+    rules: ClassVar[tuple[Rule, ...]] = (STARTS_ONCE,)
+
+    def _scheme(self) -> str:
+        return "https" if self.tls.enabled else "http"

@@ -1,0 +1,60 @@
+"""Which version of etcd follows which. One minor release at a time; back only where etcd itself can go back.
+
+From etcd's own guides: members on 3.5 must be at patch 26 or later before 3.6; 3.6 goes back to 3.5 with `etcdctl
+downgrade`; 3.5 goes back to 3.4 only on late patches of 3.4 that can be told to join a newer cluster.
+"""
+
+from __future__ import annotations
+
+from fleet.apps.driver import Hop, Path, Refusal, WayBack
+from fleet.model.types.version import Release, release
+
+SERIES = ("3.4", "3.5", "3.6")  # oldest first
+_NEEDED_BEFORE = {(3, 6): Release(3, 5, 26)}  # the patch to be on before a series
+_NEEDED_BACK = {(3, 4): Release(3, 4, 33)}  # the patch that a downgrade into a series must have
+_GOES_BACK = {(3, 6)}  # series that keep a way back to the one before once all members run them
+
+
+def path(current: str, target: str) -> Path:
+    """The hops from one version to another, or why there is none."""
+    start, end = release(current), release(target)
+    if start.major != end.major:
+        return Refusal(f"etcd {start.major} and {end.major} share no data format", "restore a backup into a new app")
+    if start.series == end.series:
+        return () if start == end else (Hop(current, target, "patch", "roll"),)
+    return _up(start, end) if start.series < end.series else _down(start, end)
+
+
+def _up(start: Release, end: Release) -> Path:
+    hops: list[Hop] = []
+    here = start
+    while here.series != end.series:
+        following = Release(here.major, (here.minor or 0) + 1)
+        needed = _NEEDED_BEFORE.get(following.series)
+        if needed is not None and here.patch is not None and here.patch < (needed.patch or 0):
+            hops.append(Hop(str(here), str(needed), "patch", "roll", f"{following} needs at least {needed}"))
+            here = needed
+        after = following if following.series != end.series else end
+        coming = _NEEDED_BEFORE.get((after.major, (after.minor or 0) + 1))
+        if after is not end and coming is not None:
+            after = coming  # stop on the patch that the hop after this one needs
+        back: WayBack = "downgrade" if after.series in _GOES_BACK else "restore"
+        hops.append(Hop(str(here), str(after), "upgrade", back))
+        here = after
+    return tuple(hops)
+
+
+def _down(start: Release, end: Release) -> Path:
+    hops: list[Hop] = []
+    here = start
+    while here.series != end.series:
+        before = Release(here.major, (here.minor or 0) - 1)
+        after = end if before.series == end.series else before
+        needed = _NEEDED_BACK.get(after.series)
+        late_enough = needed is not None and after.patch is not None and after >= needed
+        if here.series not in _GOES_BACK and not late_enough:
+            late = f"; only to {needed} or later, said exactly" if needed else ""
+            return Refusal(f"etcd cannot go back from {here} to {after}{late}", "restore a backup into a new app")
+        hops.append(Hop(str(here), str(after), "downgrade", "roll"))
+        here = after
+    return tuple(hops)

@@ -1,0 +1,107 @@
+"""What a change of an app's custom resource means for the app, in words for a plan: "scale 3 → 5"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.apps.driver import Driver, Hop, Impact, Problem, Refusal
+from fleet.apps.registry import driver
+from fleet.errors import ConfigurationError
+from fleet.model.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """`texts` for people; `problems` when the change cannot be carried out; `restarts` counts restarts of pods."""
+
+    texts: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    restarts: int = 0
+
+
+def meanings(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> tuple[str, ...]:
+    """Just the words, refusals included."""
+    meaning = explain(kind, live, wanted)
+    return (*meaning.texts, *(f"refused: {problem}" for problem in meaning.problems))
+
+
+def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> Meaning:
+    """What applying `wanted` over `live` (None: there is nothing yet) does. Kinds that are no apps mean nothing."""
+    engine = driver(kind)
+    if engine is None:
+        return Meaning()
+    after = _read(engine, wanted)
+    if after is None:
+        return Meaning()
+    if live is None:
+        return Meaning((_created(engine, after),))
+    before = _read(engine, live)
+    if before is None:  # written by another release, or by hand: nothing certain can be said
+        return Meaning(("restarts are possible: the live object has fields that this release does not know",))
+    return _change(engine, before, after, _running(live))
+
+
+def _change(engine: Driver[Any], before: App, after: App, running: str | None) -> Meaning:
+    problems = engine.validate(after, before)
+    refused = {problem.field for problem in problems}
+    fields = [field for field in engine.changed(before, after) if field not in refused]
+    by_impact: dict[Impact, list[str]] = {}
+    for field in fields:
+        by_impact.setdefault(engine.classify(field), []).append(field)
+    texts: list[str] = []
+    if Impact.SCALE in by_impact:
+        texts.append(f"scale {engine.members(before)} → {engine.members(after)}")
+    pods = min(engine.members(before), engine.members(after))
+    rounds = 0
+    if Impact.UPGRADE in by_impact:
+        path = engine.path(running or engine.version(before), engine.version(after))
+        if not isinstance(path, Refusal) and path:
+            texts.append(_upgraded(path))
+            rounds = len(path)
+    for field in by_impact.get(Impact.GROW, ()):
+        texts.append(f"grow volumes {_value(before, field)} → {_value(after, field)}")
+    if Impact.RELOAD in by_impact:
+        texts.append(f"reloads {', '.join(by_impact[Impact.RELOAD])} without a restart")
+    because = by_impact.get(Impact.RESTART, [])
+    if because and not rounds:
+        rounds = 1
+    if rounds:
+        each = f", {rounds} times each" if rounds > 1 else ""
+        reason = f" ({', '.join(because)})" if because else ""
+        texts.append(f"restarts {pods} pod{'s' if pods != 1 else ''}{each}{reason}")
+    return Meaning(tuple(texts), tuple(problems), pods * rounds)
+
+
+def _created(engine: Driver[Any], spec: App) -> str:
+    count = engine.members(spec)
+    return f"{engine.meta.name} {engine.version(spec)} with {count} member{'s' if count != 1 else ''}"
+
+
+def _upgraded(path: tuple[Hop, ...]) -> str:
+    verb = "downgrade" if path[-1].kind == "downgrade" else "upgrade"
+    if len(path) == 1:
+        return f"{verb} {path[0]}"
+    route = " → ".join([path[0].current, *(hop.target for hop in path)])
+    return f"{verb} {path[0].current} → {path[-1].target} in {len(path)} hops: {route}"
+
+
+def _value(spec: App, field: str) -> Any:
+    value: Any = spec
+    for part in field.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _running(live: Mapping[str, Any]) -> str | None:
+    version = live.get("status", {}).get("version")
+    return version if isinstance(version, str) and version else None
+
+
+def _read(engine: Driver[Any], manifest: Mapping[str, Any]) -> App | None:
+    try:
+        read: App = engine.app.from_manifest(dict(manifest))
+    except ConfigurationError:
+        return None
+    return read

@@ -1,0 +1,62 @@
+"""Settings that every app has: what its members may use, where their data lies, how they are encrypted."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from fleet.model.base import Model
+from fleet.model.rule import IMMUTABLE, Rule
+from fleet.model.types import Duration, Name, Quantity
+from fleet.model.types.quantity import amount
+
+
+def _within(limit: str | None, request: str) -> bool:
+    return limit is None or amount(limit) >= amount(request)
+
+
+class Resources(Model, frozen=True):
+    """CPU and memory of each member."""
+
+    cpu: Quantity = "250m"
+    """CPU that is set aside for each member."""
+    memory: Quantity = "512Mi"
+    """Memory that is set aside for each member."""
+    cpu_limit: Quantity | None = None
+    """The most CPU that a member may use; no limit unless given."""
+    memory_limit: Quantity | None = None
+    """The most memory that a member may use; what is set aside unless given."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="!has(self.cpuLimit) || quantity(self.cpuLimit).compareTo(quantity(self.cpu)) >= 0",
+            message="cpu_limit is less than cpu",
+            holds=lambda self: _within(self.cpu_limit, self.cpu),
+        ),
+        Rule(
+            cel="!has(self.memoryLimit) || quantity(self.memoryLimit).compareTo(quantity(self.memory)) >= 0",
+            message="memory_limit is less than memory",
+            holds=lambda self: _within(self.memory_limit, self.memory),
+        ),
+    )
+
+
+class Volume(Model, frozen=True):
+    """How the members' volumes are made and what becomes of them."""
+
+    storage_class: Annotated[Name | None, IMMUTABLE] = None
+    """The StorageClass; the cluster's default unless given."""
+    on_delete: Literal["keep", "delete"] = "keep"
+    """What becomes of the data when the app is removed from git."""
+    on_scale_in: Literal["keep", "delete"] = "delete"
+    """What becomes of a member's volume when the member has left for good."""
+
+
+class TLS(Model, frozen=True):
+    """Encryption between clients and members and between members."""
+
+    enabled: Annotated[bool, IMMUTABLE] = True
+    """Encrypt, and let only clients in that have a certificate of the app's own CA."""
+    issuer: Name | None = None
+    """A cert-manager Issuer in the app's namespace; without one the operator makes a CA for the app."""
+    lifetime: Duration = "90d"
+    """How long certificates are valid; they are renewed after two thirds of it."""
