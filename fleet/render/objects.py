@@ -1,0 +1,112 @@
+"""Everything that a stack declared for one cluster, as objects in the order in which they can be created."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fleet.errors import ConfigurationError, Source
+from fleet.model.app import API_VERSION, App
+from fleet.model.cluster import Cluster
+from fleet.model.desired import Desired, Key, Object
+from fleet.model.graph import CycleError, ordered
+from fleet.model.manifest import Manifest
+from fleet.model.plain import copied
+from fleet.model.stack import Collected
+from fleet.render.identity import aliases, ignored
+from fleet.render.needs import Needs
+from fleet.render.relation import inherited, objects_of
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+STACK = "fleet.dev/stack"
+
+
+def render(collected: Collected, cluster: Cluster) -> Desired:
+    """What the stack wants in this cluster. Dependencies come first, and else the order is that of the keys."""
+    made = {resource.key: _object(resource, collected) for resource in objects_of(collected)}
+    namespace = _namespace(collected, made)
+    if namespace is not None:
+        made[namespace.key] = namespace
+    known = Needs(collected, made)
+    needs = {key: known.of(key) for key in made}
+    try:
+        order = ordered(sorted(made), needs)
+    except CycleError as error:
+        first = made[error.path[0]]  # type: ignore[index]
+        raise ConfigurationError(
+            f"dependency cycle: {' → '.join(map(str, error.path))}",
+            hint="take one of these out of depends_on",
+            source=first.source,
+            field="opts.depends_on",
+        ) from None
+    return Desired(
+        stack=collected.stack,
+        cluster=cluster.name,
+        objects=tuple(replace(made[key], depends_on=needs[key]) for key in order),
+        exports=_sorted(dict(collected.exports)),
+        source=collected.source,
+    )
+
+
+def _object(resource: App | Manifest, collected: Collected) -> Object:
+    protect, retain = inherited(resource)
+    if isinstance(resource, App):
+        manifest = _custom_resource(resource)
+        app = resource.kind()
+    else:
+        manifest = copied(dict(resource.object))
+        app = ""
+    return Object(
+        manifest=_sorted(_labelled(manifest, collected.stack, resource.source)),
+        source=resource.source,
+        app=app,
+        protect=protect,
+        retain_on_delete=retain,
+        adopt=resource.opts.adopt,
+        ignore_changes=ignored(resource),
+        aliases=aliases(resource),
+    )
+
+
+def _custom_resource(app: App) -> dict[str, Any]:
+    labels = {"app.kubernetes.io/name": app.kind().lower(), "app.kubernetes.io/instance": app.name}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": app.kind(),
+        "metadata": {"name": app.name, "namespace": app.namespace, "labels": labels},
+        "spec": app.spec(),
+    }
+
+
+def _labelled(manifest: dict[str, Any], stack: str, source: Source) -> dict[str, Any]:
+    labels = dict(manifest["metadata"].get("labels") or {})
+    if labels.get(STACK, stack) != stack:
+        raise ConfigurationError(
+            f"the label {STACK} says which stack owns an object, and this is {stack!r}",
+            hint="leave the label out",
+            source=source,
+            field=f"metadata.labels[{STACK!r}]",
+        )
+    manifest["metadata"]["labels"] = {**labels, MANAGED_BY: "fleet", STACK: stack}
+    return manifest
+
+
+def _namespace(collected: Collected, made: dict[Key, Object]) -> Object | None:
+    """The stack's own namespace, if anything lives there and the stack does not declare it itself.
+
+    It is kept when the stack goes: with a namespace go the volumes in it, and that needs a word in git. The word is
+    a Manifest of the namespace with `retain_on_delete=False`.
+    """
+    key = Key("", "Namespace", "", collected.namespace)
+    if key in made or all(other.namespace != collected.namespace for other in made):
+        return None
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": collected.namespace}}
+    labelled = _sorted(_labelled(manifest, collected.stack, collected.source))
+    return Object(manifest=labelled, source=collected.source, retain_on_delete=True)
+
+
+def _sorted(value: Any) -> Any:
+    """With keys in order all the way down, so that equal data is equal bytes."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
