@@ -124,10 +124,10 @@ class Git:
 
     def _prefix(self, protocol: str | None) -> list[str]:
         if protocol is None:
-            return _without_dropped()
+            return []
         # The limit on a file's size is what stops an endless pack: git itself has none for what it fetches.
         blocks = str(self.limits.transfer_bytes // 512)
-        return ["sh", "-c", 'ulimit -f "$1" 2>/dev/null; shift; exec "$@"', "sh", blocks, *_without_dropped()]
+        return ["sh", "-c", 'ulimit -f "$1" 2>/dev/null; shift; exec "$@"', "sh", blocks]
 
     def _place(self) -> list[str]:
         return ["--no-pager", "--literal-pathspecs", *([f"--git-dir={self.git_dir}"] if self.git_dir else [])]
@@ -137,8 +137,10 @@ def _start(command: list[str], directory: Path, settings: Mapping[str, str]) -> 
     git = _gitpython()
     if not directory.is_dir():
         raise errors.NotFoundError(f"there is no directory {directory}")
+    # GitPython passes the whole environment on and cannot take variables away: `env -u` does.
+    unset = [word for name in environment.dropped(os.environ) if name not in settings for word in ("-u", name)]
     started = git.Git(str(directory)).execute(
-        command,
+        ["env", *unset, *command] if unset else command,
         istream=subprocess.PIPE,
         as_process=True,
         env=dict(settings),
@@ -173,7 +175,7 @@ def _access_config(directory: Path) -> str:
     path = _private_directory() / hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()
     if not path.exists():
         query = ["git", "config", "--null", "--show-scope", "--get-regexp", environment.ACCESS_KEYS]
-        process = _start([*_without_dropped(), *query], directory, {"GIT_TERMINAL_PROMPT": "0"})
+        process = _start(query, directory, {"GIT_TERMINAL_PROMPT": "0"})
         try:
             listing, _ = process.communicate(timeout=30)
         finally:
@@ -195,12 +197,6 @@ def _private_directory() -> Path:
 
     atexit.register(remove)
     return Path(directory)
-
-
-def _without_dropped() -> list[str]:
-    """GitPython passes on the whole environment, and cannot take variables away: `env -u` does."""
-    unset = [word for name in environment.dropped(os.environ) for word in ("-u", name)]
-    return ["env", *unset] if unset else []
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -19,6 +19,12 @@ _TABLE: tuple[tuple[str, type[FleetError], str, str], ...] = (
         "if you trust it: git config --global --add safe.directory {path}",
     ),
     (
+        r"promisor remote",
+        errors.ResourceError,
+        "this is a partial clone, and objects that are needed were never fetched",
+        "fetch all of it: `git fetch --refetch --no-filter`",
+    ),
+    (
         r"transport '(?P<path>[^']+)' not allowed",
         errors.PolicyError,
         "the remote uses {path!r}, which is not allowed here",

@@ -1,0 +1,35 @@
+"""The text of notes, from data."""
+
+from __future__ import annotations
+
+from fleet.git import notes
+from fleet.git.notes import Outcome
+from fleet.git.status import Report
+
+EU = Outcome("orders", "eu-1", "Synced", "Healthy")
+US = Outcome("orders", "us-1", "Failed", "Unknown", "no route")
+
+
+def test_a_note_has_a_line_per_stack_and_cluster() -> None:
+    note = notes.merge("", [US, EU])
+    assert note == "orders eu-1: Synced, Healthy\norders us-1: Failed, Unknown - no route\n"
+    assert notes.parse(note) == (EU, US)
+
+
+def test_our_line_replaces_our_older_one_and_keeps_all_others() -> None:
+    note = "Reviewed by hand\n" + notes.merge("", [US, EU])
+    again = notes.merge(note, [Outcome("orders", "us-1", "Synced", "Healthy")])
+    assert again == "Reviewed by hand\norders eu-1: Synced, Healthy\norders us-1: Synced, Healthy\n"
+    assert notes.merge(again, [EU]) == again
+
+
+def test_a_message_cannot_add_a_line() -> None:
+    outcome = Outcome.of(Report("orders", "eu-1", "a" * 40, message="bad\nother us-1: Synced, Healthy"))
+    assert notes.merge("", [outcome]).count("\n") == 1
+
+
+def test_the_place_of_a_note_is_where_git_put_it() -> None:
+    commit = "ab" * 20
+    assert notes.path(commit, []) == commit
+    assert notes.path(commit, ["ab/" + "ab" * 19]) == "ab/" + "ab" * 19
+    assert notes.path(commit, [f"{n:040x}" for n in range(256)]) == "ab/" + "ab" * 19
