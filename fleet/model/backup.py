@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 from fleet.model.base import Model
 from fleet.model.invalid import wrong
 from fleet.model.shape import OneOf
-from fleet.model.types import Cron, Name
+from fleet.model.types import Cron, ObjectName
 
 
 def _path(text: str) -> str:
@@ -37,7 +37,7 @@ class S3(Model, frozen=True):
 
     place: Place = Field(kw_only=False)
     """The bucket and, after a slash, a folder in it."""
-    secret: Name
+    secret: ObjectName
     """A Secret in the app's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
     endpoint: Annotated[str, Field(pattern="^https?://", max_length=512)] | None = None
     """The URL of the store; Amazon's unless given."""
@@ -59,7 +59,7 @@ class NFS(Model, frozen=True):
 class Claim(Model, frozen=True):
     """A PersistentVolumeClaim in the app's namespace."""
 
-    claim: Name = Field(kw_only=False)
+    claim: ObjectName = Field(kw_only=False)
     """The claim's name."""
     folder: Place | None = None
     """A directory on it."""

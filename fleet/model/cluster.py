@@ -59,7 +59,9 @@ class Cluster(Model, frozen=True):
     def _one_way_in(self) -> Self:
         ways = [name for name in ("context", "secret", "pull") if getattr(self, name)]
         if len(ways) > 1:
-            raise wrong(f"cannot be reached by {' and '.join(ways)} at once", f"keep one of {', '.join(ways)}")
+            raise wrong(
+                f"cannot be reached by {' and '.join(ways)} at once", f"keep one of {', '.join(ways)}", ways[-1]
+            )
         if self.secret is not None and self.secret.count("/") != 1:
-            raise wrong(f"secret {self.secret!r} names no namespace", "write 'namespace/name'")
+            raise wrong(f"{self.secret!r} names no namespace", "write 'namespace/name'", "secret")
         return self

@@ -45,9 +45,12 @@ _BOUNDS = {
 _BRANCHES = frozenset({"str", "int", "float", "bool"})  # with names of classes: pydantic's names for parts of a union
 
 
-def wrong(message: str, hint: str | None = None) -> PydanticCustomError:
-    """For a validator to raise: a message that continues the field's name, and what would be right."""
-    return PydanticCustomError("fleet", "{message}", {"message": message, "hint": hint})
+def wrong(message: str, hint: str | None = None, field: str = "") -> PydanticCustomError:
+    """For a validator to raise: a message that continues the field's name, and what would be right.
+
+    A validator of a whole model names the `field` that is to be changed.
+    """
+    return PydanticCustomError("fleet", "{message}", {"message": message, "hint": hint, "field": field})
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
@@ -90,6 +93,7 @@ def _problem(
     kind, location, context = detail["type"], detail["loc"], detail.get("ctx", {})
     name = _path(location) or title
     if kind == "fleet":
+        name = _path((*location, context["field"])) if context.get("field") else name
         return name, str(context["message"]), context.get("hint")
     if kind == "missing":
         return name, f"is required by {title}", fields(location[:-1]).get(str(location[-1]))

@@ -34,7 +34,7 @@ class Rule:
     def check(self, value: Any) -> None:
         if self.holds is not None and not self.holds(value):
             shown = "" if isinstance(value, BaseModel) else f", not {value!r}"
-            raise wrong(f"{self.message}{shown}", self.remedy(value))
+            raise wrong(f"{self.message}{shown}", self.remedy(value), self.field)
 
     def remedy(self, value: Any) -> str | None:
         return self.hint(value) if callable(self.hint) else self.hint

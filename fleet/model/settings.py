@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from fleet.model.base import Model
 from fleet.model.rule import IMMUTABLE, Rule
-from fleet.model.types import Duration, Name, Quantity
+from fleet.model.types import Duration, ObjectName, Quantity
 from fleet.model.types.quantity import amount
 
 
@@ -29,13 +29,15 @@ class Resources(Model, frozen=True):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="!has(self.cpuLimit) || quantity(self.cpuLimit).compareTo(quantity(self.cpu)) >= 0",
-            message="cpu_limit is less than cpu",
+            message="the limit of CPU is less than what is set aside",
             holds=lambda self: _within(self.cpu_limit, self.cpu),
+            field="cpu_limit",
         ),
         Rule(
             cel="!has(self.memoryLimit) || quantity(self.memoryLimit).compareTo(quantity(self.memory)) >= 0",
-            message="memory_limit is less than memory",
+            message="the limit of memory is less than what is set aside",
             holds=lambda self: _within(self.memory_limit, self.memory),
+            field="memory_limit",
         ),
     )
 
@@ -43,7 +45,7 @@ class Resources(Model, frozen=True):
 class Volume(Model, frozen=True):
     """How the members' volumes are made and what becomes of them."""
 
-    storage_class: Annotated[Name | None, IMMUTABLE] = None
+    storage_class: Annotated[ObjectName | None, IMMUTABLE] = None
     """The StorageClass; the cluster's default unless given."""
     on_delete: Literal["keep", "delete"] = "keep"
     """What becomes of the data when the app is removed from git."""
@@ -56,7 +58,7 @@ class TLS(Model, frozen=True):
 
     enabled: Annotated[bool, IMMUTABLE] = True
     """Encrypt, and let only clients in that have a certificate of the app's own CA."""
-    issuer: Name | None = None
+    issuer: ObjectName | None = None
     """A cert-manager Issuer in the app's namespace; without one the operator makes a CA for the app."""
     lifetime: Duration = "90d"
     """How long certificates are valid; they are renewed after two thirds of it."""

@@ -72,8 +72,9 @@ class EtcdConfig(Model, frozen=True):
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(
             cel="self.electionMs >= 5 * self.heartbeatMs",
-            message="election_ms must be at least five times heartbeat_ms, or elections never end",
+            message="the election timeout must be at least five times the heartbeat, or elections never end",
             holds=lambda self: self.election_ms >= 5 * self.heartbeat_ms,
             hint=lambda self: f"election_ms={10 * self.heartbeat_ms} is the usual choice",
+            field="election_ms",
         ),
     )

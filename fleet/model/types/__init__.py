@@ -3,8 +3,8 @@
 from fleet.model.types.cron import Cron
 from fleet.model.types.duration import Duration
 from fleet.model.types.many import Many
-from fleet.model.types.name import AppName, ExportName, Name
+from fleet.model.types.name import AppName, ExportName, Name, ObjectName
 from fleet.model.types.quantity import Quantity
 from fleet.model.types.version import Version
 
-__all__ = ["AppName", "Cron", "Duration", "ExportName", "Many", "Name", "Quantity", "Version"]
+__all__ = ["AppName", "Cron", "Duration", "ExportName", "Many", "Name", "ObjectName", "Quantity", "Version"]

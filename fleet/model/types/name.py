@@ -10,8 +10,10 @@ from pydantic import AfterValidator, WithJsonSchema
 from fleet.model.invalid import wrong
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _EXPORT = re.compile(r"[A-Za-z_][-A-Za-z0-9_.]*")
 LONGEST = 63  # of a DNS label
+LONGEST_OBJECT = 253  # of a DNS subdomain
 LONGEST_APP = 40  # leaves room for what is made of it: pods, services, secrets, and the hash in a pod's label
 
 
@@ -26,6 +28,14 @@ def check_app_name(text: str) -> str:
     if not text[0].isalpha():
         raise wrong(f"{text!r} must start with a letter: it becomes the name of a Service", _proposal(f"app-{text}"))
     return text
+
+
+def check_object_name(text: str) -> str:
+    """A name of an object that need not be a DNS label: a Secret, a StorageClass."""
+    if text and _SUBDOMAIN.fullmatch(text) and ".." not in text and len(text) <= LONGEST_OBJECT:
+        return text
+    allowed = "lower-case letters, digits, dashes and dots, starting and ending with a letter or digit"
+    raise wrong(f"{text!r} is not the name of an object: {allowed}", _proposal(text))
 
 
 def check_export_name(text: str) -> str:
@@ -58,4 +68,7 @@ def _schema(longest: int, pattern: str) -> WithJsonSchema:
 
 Name = Annotated[str, AfterValidator(check_name), _schema(LONGEST, "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 AppName = Annotated[str, AfterValidator(check_app_name), _schema(LONGEST_APP, "^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+ObjectName = Annotated[
+    str, AfterValidator(check_object_name), _schema(LONGEST_OBJECT, "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+]
 ExportName = Annotated[str, AfterValidator(check_export_name)]
