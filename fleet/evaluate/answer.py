@@ -19,8 +19,9 @@ from fleet.evaluate.job import Job
 from fleet.evaluate.pool import Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 
-_SHOWN_OUTPUT = 2_000
+_SHOWN_BYTES, _SHOWN_LINES, _SHOWN_WIDTH = 10_000, 10, 200
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
 _CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
 _LOOKS = "look for a loop without end, or raise {} under [limits] in fleet.toml"
 
@@ -68,7 +69,7 @@ def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
     at = _at(job, notes)
     failure = _failure(job, outcome, last, at)
     if failure is not None:
-        return Answer(), (_shown(job, failure, outcome),)
+        return Answer(), (_shown(failure, outcome),)
     try:
         answer = decode(Answer, orjson.loads(last))
         _check(job, answer)
@@ -79,8 +80,8 @@ def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
             None,
             *at,
         )
-        return Answer(), (_shown(job, malformed, outcome),)
-    return answer, tuple(_shown(job, problem, outcome) for problem in answer.problems)
+        return Answer(), (_shown(malformed, outcome),)
+    return answer, tuple(_shown(problem, outcome) for problem in answer.problems)
 
 
 def _lines(stream: bytes) -> tuple[list[bytes], bytes]:
@@ -142,6 +143,10 @@ def _traced(job: Job, last: bytes) -> tuple[str, int] | None:
 def _check(job: Job, answer: Answer) -> None:
     """That a worker speaks only of what it was asked, and in the form that the stages after it rely on."""
     known = {cluster["name"] for cluster in job.clusters}
+    named: list[ClusterData | Declared | StackResult] = [*answer.clusters, *answer.declared, *answer.stacks]
+    for name in [one.name for one in named]:
+        if not _NAME.fullmatch(name):
+            raise MalformedError(f"{name[:80]!r} as a name")
     for stack in answer.stacks:
         if stack.source.file not in job.files:
             raise MalformedError(f"stack {stack.name} is of {stack.source.file}")
@@ -163,30 +168,23 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
         raise MalformedError("an object without apiVersion, kind or name")
 
 
-def _shown(job: Job, data: ProblemData, outcome: Outcome) -> Problem:
+def _shown(data: ProblemData, outcome: Outcome) -> Problem:
     return Problem(
-        _printable(data.message),
-        hint=_printable(data.hint) if data.hint else None,
-        field=_printable(data.field) if data.field else None,
-        source=Source(_printable(data.file), data.line),
-        excerpt=_excerpt(job, data),
+        printable(data.message),
+        hint=printable(data.hint) if data.hint else None,
+        field=printable(data.field) if data.field else None,
+        source=Source(printable(data.file), data.line),
         output=_tail(outcome.output),
     )
 
 
-def _excerpt(job: Job, data: ProblemData) -> str:
-    """The line itself, read by us: the file is named by the worker, so it must be one of the repository."""
-    root, path = Path(job.root), Path(job.root, data.file)
-    if data.line < 1 or not data.file.endswith(".py") or not path.resolve().is_relative_to(root) or not path.is_file():
-        return ""
-    lines = path.read_bytes()[: 1 << 22].decode(errors="replace").splitlines()
-    return _printable(lines[data.line - 1].strip())[:160] if data.line <= len(lines) else ""
-
-
 def _tail(output: bytes) -> str:
-    text = _printable(output[-_SHOWN_OUTPUT:].decode(errors="replace")).strip()
-    return f"…{text}" if len(output) > _SHOWN_OUTPUT else text
+    """The last lines that the code printed, as many as help."""
+    text = printable(output[-_SHOWN_BYTES:].decode(errors="replace")).strip()
+    lines = text.splitlines()[-_SHOWN_LINES:]
+    return "\n".join(line if len(line) <= _SHOWN_WIDTH else f"…{line[-_SHOWN_WIDTH:]}" for line in lines)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """Without what a terminal would obey."""
     return _CONTROL.sub("�", text)

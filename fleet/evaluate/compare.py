@@ -53,7 +53,6 @@ def _only_then(problem: Problem) -> Problem:
         hint=problem.hint or _HINT,
         source=problem.source,
         field=problem.field,
-        excerpt=problem.excerpt,
         output=problem.output,
     )
 

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from fleet.errors import NotFoundError, PolicyError
 from fleet.evaluate import answer, checks, compare
 from fleet.evaluate.answer import Declared, Waiting
+from fleet.evaluate.excerpt import with_excerpt
 from fleet.evaluate.job import Job, Task
 from fleet.evaluate.pool import Outcome, Pool
 from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
@@ -69,7 +70,7 @@ class _Evaluator:
     def evaluate(self, names: Sequence[str] | None) -> Evaluation:
         clusters, problems = self._clusters()
         if problems:  # without them every placement would be wrong too
-            return Evaluation(clusters, (), tuple(problems))
+            return Evaluation(clusters, (), self._shown(problems))
         found = self._stacks(clusters, names)
         problems = [*found.problems, *checks.stacks(found.places, found.done, found.waiting)]
         if not problems:
@@ -79,7 +80,13 @@ class _Evaluator:
         chosen = [one for one in found.done.values() if names is None or one.name in names]
         stacks = () if problems else _in_order(chosen)
         reads = tuple(found.reads[file] for file in sorted(found.reads))
-        return Evaluation(clusters, stacks, tuple(sorted(problems, key=_place)), reads)
+        return Evaluation(clusters, stacks, self._shown(problems), reads)
+
+    def _shown(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+        """By place, each once: a mistake in a file that many import is still one."""
+        distinct = {(_place(problem), problem.message): problem for problem in problems}
+        ordered_problems = sorted(distinct.values(), key=_place)
+        return tuple(with_excerpt(problem, self._repository.root) for problem in ordered_problems)
 
     def _clusters(self) -> tuple[tuple[ClusterData, ...], list[Problem]]:
         files = self._repository.cluster_files()

@@ -7,6 +7,7 @@ is a plain dict here, for it is about to leave the process.
 from __future__ import annotations
 
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -90,11 +91,29 @@ def _told(error: BaseException, limits: Limits) -> tuple[str, str | None, str | 
             return "ended the process", "return from the function, or raise an error", None
         case KeyboardInterrupt():
             return "was interrupted", None, None
-    return f"{type(error).__name__}: {_text_of(error)}", _details(error), _field(error)
+    return f"{type(error).__name__}: {_text_of(error)}", _details(error) or _circumstances(error), _field(error)
+
+
+def _circumstances(error: BaseException) -> str | None:
+    """Where a library raised it, and what was going on."""
+    parts = [str(note) for note in getattr(error, "__notes__", ())]
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if frames and frames[-1][0].f_code.co_filename in _modules():
+        parts.insert(
+            0, f"raised in {_modules()[frames[-1][0].f_code.co_filename]}, line {frames[-1][1]}, called from here"
+        )
+    return ", ".join(parts) or None
+
+
+def _modules() -> dict[str, str]:
+    """The names of libraries by their files."""
+    paths = ("site-packages", sysconfig.get_paths()["stdlib"])
+    files = {name: getattr(module, "__file__", None) or "" for name, module in list(sys.modules.items())}
+    return {file: name for name, file in files.items() if any(path in file for path in paths)}
 
 
 def _caret(error: SyntaxError) -> str | None:
-    return f"near: {error.text.strip()}" if error.text else None
+    return f"look at column {error.offset} or just before it" if error.offset else None
 
 
 def _module_hint(name: str) -> str:

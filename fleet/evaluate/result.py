@@ -65,11 +65,10 @@ class Problem(ConfigurationError):  # noqa: N818 - the word of the domain
         hint: str | None = None,
         source: Source | None = None,
         field: str | None = None,
-        excerpt: str = "",
         output: str = "",
     ) -> None:
         super().__init__(message, hint=hint, source=source, field=field)
-        self.excerpt = excerpt
+        self.excerpt = ""  # the line itself, once somebody looked it up
         self.output = output
 
     def __str__(self) -> str:

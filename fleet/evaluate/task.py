@@ -82,9 +82,13 @@ def _evaluated(
     desired, needs = [], set(stack.depends_on)
     for cluster in placed:
         outputs = {name: by_cluster[cluster.name] for name, by_cluster in exports.items() if cluster.name in by_cluster}
-        collected = collect(stack, cluster, outputs=outputs)
+        try:
+            collected = collect(stack, cluster, outputs=outputs)
+            desired.append(render(collected, cluster))
+        except Exception as error:
+            error.add_note(f"while stack {stack.name!r} was evaluated for cluster {cluster.name!r}")
+            raise
         needs.update(asked.stack for asked in collected.asked)
-        desired.append(render(collected, cluster))
     return StackResult(
         name=stack.name,
         source=stack.source,

@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 import orjson
 
 import fleet
+import fleet.apps
 from fleet.evaluate import explain, load
 from fleet.evaluate.guard import stand_guard
 from fleet.evaluate.job import Job, Task
@@ -41,10 +42,10 @@ _exit = os._exit
 
 def warm_up() -> None:
     """Import before the fork what nearly every worker needs."""
-    for name in ("fleet.evaluate.task", "fleet.apps", "yaml"):
-        importlib.import_module(name)
-    for name in fleet.__all__:  # they load on first use
-        getattr(fleet, name)
+    importlib.import_module("fleet.evaluate.task")
+    for module in (fleet, fleet.apps):
+        for name in dir(module):  # they load on first use
+            getattr(module, name)
 
 
 class Answer:

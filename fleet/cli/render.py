@@ -1,0 +1,116 @@
+"""`fleet render`: the manifests that the stacks become, to look at or to give to other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleet.cli.check import opened
+from fleet.cli.output import remark, table
+
+if TYPE_CHECKING:
+    from fleet.evaluate import Evaluation
+    from fleet.model.desired import Desired, Object
+
+
+@click.command()
+@click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be repeated.")
+@click.option("--cluster", "clusters", multiple=True, metavar="NAME", help="Only for this cluster; may be repeated.")
+@click.option("--revision", metavar="REV", help="Render this commit and not the working tree.")
+@click.option(
+    "--to",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write CLUSTER/STACK.yaml files into a new or empty directory.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["yaml", "json", "text"]),
+    default="yaml",
+    show_default=True,
+    help="YAML documents, JSON with sources and exports, or a table for people.",
+)
+def render(
+    stacks: Sequence[str], clusters: Sequence[str], revision: str | None, directory: Path | None, form: str
+) -> None:
+    """Print the manifests of every stack for every cluster. Nothing is sent anywhere.
+
+    \b
+    fleet render --stack orders --cluster eu-1 | kubectl diff -f -
+    fleet render --to rendered && git diff --no-index rendered.before rendered
+    """
+    from fleet.evaluate import evaluate
+
+    with opened(revision) as repository:
+        evaluation = evaluate(repository, stacks=list(stacks) or None).check()
+    wanted = _chosen(evaluation, clusters)
+    if directory is not None:
+        _write(wanted, directory)
+    elif form == "json":
+        import orjson
+
+        click.echo(orjson.dumps([_data(one) for one in wanted], option=orjson.OPT_INDENT_2).decode())
+    elif form == "text":
+        rows = [[one.stack, one.cluster, str(thing.key), str(thing.source)] for one in wanted for thing in one.objects]
+        click.echo(table(["stack", "cluster", "object", "source"], rows))
+    else:
+        for part in _documents(wanted):
+            click.echo(part, nl=False)
+
+
+def _chosen(evaluation: Evaluation, clusters: Sequence[str]) -> list[Desired]:
+    from fleet.sync.choice import check_cluster
+
+    for name in clusters:
+        check_cluster(evaluation.clusters, name)
+    return [one for stack in evaluation.stacks for one in stack.desired if not clusters or one.cluster in clusters]
+
+
+def _documents(wanted: Iterable[Desired]) -> Iterable[str]:
+    for desired in wanted:
+        for one in desired.objects:
+            yield f"---\n# stack {desired.stack}, cluster {desired.cluster}, {one.source}\n{_yaml(one.manifest)}"
+
+
+def _yaml(manifest: dict[str, Any]) -> str:
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was built
+    text: str = yaml.dump(manifest, Dumper=dumper, sort_keys=False, allow_unicode=True)
+    return text
+
+
+def _data(desired: Desired) -> dict[str, Any]:
+    return {
+        "stack": desired.stack,
+        "cluster": desired.cluster,
+        "exports": desired.exports,
+        "objects": [_object(one) for one in desired.objects],
+    }
+
+
+def _object(one: Object) -> dict[str, Any]:
+    return {
+        "source": str(one.source),
+        "depends_on": [str(key) for key in one.depends_on],
+        "manifest": one.manifest,
+    }
+
+
+def _write(wanted: Sequence[Desired], directory: Path) -> None:
+    from fleet.errors import ConfigurationError
+
+    if directory.exists() and any(directory.iterdir()):
+        raise ConfigurationError(
+            f"{directory} is not empty", hint="name a new directory: files of an earlier rendering would stay in it"
+        )
+    for desired in wanted:
+        path = directory / desired.cluster / f"{desired.stack}.yaml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(_documents([desired])))
+    remark(f"{len(wanted)} files in {directory}")
