@@ -14,6 +14,14 @@ from fleet.cli.lazy import LazyGroup
 from fleet.version import __version__
 
 COMMANDS = {
+    "init": ("fleet.cli.init:init", "Make a new repository: settings, a cluster, a stack, tests, a CI workflow."),
+    "check": ("fleet.cli.check:check", "Evaluate and validate every stack; nothing is sent."),
+    "render": ("fleet.cli.render:render", "Print the manifests that the stacks become."),
+    "preview": ("fleet.cli.preview:preview", "Show what a sync would do in every cluster; nothing is written."),
+    "sync": ("fleet.cli.sync:sync", "Apply a commit to every cluster, wait for health, write it into git."),
+    "status": ("fleet.cli.status:status", "Health, version and revision of every stack in every cluster."),
+    "destroy": ("fleet.cli.destroy:destroy", "Take stacks out of the clusters."),
+    "crds": ("fleet.cli.crds:crds", "Print, write or check the custom resource definitions."),
     "lab": ("fleet.cli.lab:lab", "Real Kubernetes clusters on this machine, in one command."),
 }
 

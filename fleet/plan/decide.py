@@ -15,7 +15,6 @@ from fleet.model.desired import Desired, Key, Object
 from fleet.plan.compare import compare
 from fleet.plan.ignore import with_ignored
 from fleet.plan.inventory import Entry, Inventory
-from fleet.plan.meaning import meanings
 from fleet.plan.normal import manifest_hash, normalise
 from fleet.plan.owned import owned_fields
 from fleet.plan.ownership import Whose, ownership
@@ -89,7 +88,7 @@ def _wanted(stack: str, wanted: Object, name: Key, entries: Mapping[Key, Entry],
     step = Step(Verb.CREATE, key, manifest, source=wanted.source, depends_on=wanted.depends_on, entry=entry)
     if there is None:
         gone = "it was deleted by somebody else" if known and known.uid else ""
-        return replace(step, reason=gone, meanings=meanings(wanted.app, None, manifest))
+        return replace(step, reason=gone, meanings=_meaning(wanted.app, None, manifest)[0])
     metadata = there["metadata"]
     step = replace(step, uid=metadata["uid"], resource_version=metadata.get("resourceVersion"))
     if key != name:
@@ -116,8 +115,12 @@ def _wanted(stack: str, wanted: Object, name: Key, entries: Mapping[Key, Entry],
         manifest=manifest,
         entry=replace(entry, uid=metadata["uid"]),
         changes=redact_changes(key, changes),
-        meanings=meanings(wanted.app, there, manifest) if changes else (),
     )
+    if changes:
+        texts, impossible = _meaning(wanted.app, there, manifest)
+        if impossible:
+            return replace(_conflict(step, f"cannot be changed so: {impossible}"), refused=True)
+        step = replace(step, meanings=texts)
     if answer.whose is not Whose.OURS:
         why = (
             f"belonged to {answer.owner}" if answer.owner else "was applied by this stack, but is not in its inventory"
@@ -160,6 +163,16 @@ def _held_back(step: Step, entries: Mapping[Key, Entry]) -> Step:
         return step
     reason = "to be deleted, but not while the stack has a conflict"
     return replace(step, verb=Verb.UNCHANGED, entry=entries[step.key], reason=reason)
+
+
+def _meaning(app: str, there: dict[str, Any] | None, manifest: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """What it means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
+    if not app:
+        return (), ""
+    from fleet.apps.meaning import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
+
+    meaning = explain(app, there, manifest)
+    return meaning.texts, "; ".join(str(problem) for problem in meaning.problems)
 
 
 def _conflict(step: Step, reason: str) -> Step:

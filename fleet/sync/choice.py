@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from fleet.errors import NotFoundError
@@ -21,6 +21,10 @@ class Target:
     stacks: frozenset[str]  # every stack of the run, placed here or not
     complete: bool  # the run is about all stacks of the repository
 
+    def only(self, pairs: Container[tuple[str, str]]) -> Target:
+        """Narrowed to these pairs of stack and cluster."""
+        return replace(self, desired=tuple(one for one in self.desired if (one.stack, one.cluster) in pairs))
+
 
 def targets(evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str]) -> tuple[Target, ...]:
     """By cluster; clusters with nothing placed on them are there too, for they may have something to forget."""
@@ -36,6 +40,23 @@ def targets(evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[st
             complete=not stacks,
         )
         for cluster in evaluation.clusters
+        if not clusters or cluster.name in clusters
+    )
+
+
+def emptied(known: Sequence[ClusterData], stacks: Sequence[str], clusters: Sequence[str]) -> tuple[Target, ...]:
+    """The clusters with nothing wanted of these stacks: the way to take them out."""
+    for name in clusters:
+        check_cluster(known, name)
+    return tuple(
+        Target(
+            cluster=cluster,
+            desired=tuple(Desired(stack, cluster.name, ()) for stack in dict.fromkeys(stacks)),
+            needs={},
+            stacks=frozenset(stacks),
+            complete=False,
+        )
+        for cluster in known
         if not clusters or cluster.name in clusters
     )
 

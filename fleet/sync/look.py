@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import FleetError
 from fleet.kube.client import Client
 from fleet.kube.inventory import Stored, load, load_all
 from fleet.kube.live import Live, read_live
 from fleet.model.desired import Desired, Key
-from fleet.plan import Inventory, Plan, Verb, keys_to_read, leave, plan
+from fleet.plan import Inventory, Plan, Step, keys_to_read, leave, plan
 from fleet.sync.choice import Target
+from fleet.sync.definitions import Kind, refusal, unserved
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Seen:
     plan: Plan | None = None
     live: Live | None = None
     problem: FleetError | None = None
+    undefined: Mapping[Kind, Step] = field(default_factory=dict)  # kinds of our own that are not defined there yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ async def look(client: Client, target: Target, *, revision: str = "") -> Look:
         for stack, inventory in sorted(stored.items())
         if stack in target.stacks - here and inventory.cluster == cluster
     ]
+    seen = [await _with_kinds(client, one) for one in seen]
     orphans = sorted(stored.keys() - target.stacks) if target.complete else ()
     return Look(tuple(seen), tuple(orphans))
 
@@ -63,31 +66,13 @@ def _seen(desired: Desired, inventory: Inventory | None, live: Live, revision: s
         return Seen(desired.stack, desired, problem=problem)
 
 
-async def unserved(client: Client, made: Plan) -> set[tuple[str, str, str]]:
-    """Group, version and kind of what is to be created but is neither served there nor defined by the plan itself."""
-    discovery = await client.discovery()
-    defined = {
-        (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"])
-        for step in made.steps
-        if step.manifest and step.key.kind == "CustomResourceDefinition"
-    }
-    return {
-        (step.key.group, step.entry.version, step.key.kind)
-        for step in made.having(Verb.CREATE)
-        if step.entry
-        and (step.key.group, step.key.kind) not in defined
-        and discovery.find(step.key.group, step.key.kind, step.entry.version) is None
-    }
-
-
-def refuse_unserved(cluster: str, made: Plan, kinds: set[tuple[str, str, str]]) -> ConfigurationError:
-    group, version, kind = sorted(kinds)[0]
-    step = next(step for step in made.steps if (step.key.group, step.key.kind) == (group, kind))
-    return ConfigurationError(
-        f"{cluster} does not know the kind {kind} of {group or 'the core group'}/{version}",
-        hint="install its CustomResourceDefinition first, or put that into the stack as a fleet.Manifest",
-        source=step.source,
-    )
+async def _with_kinds(client: Client, seen: Seen) -> Seen:
+    """With the kinds that are missing there: those of our own can be defined, others are a problem."""
+    if seen.plan is None:
+        return seen
+    kinds = await unserved(client, seen.plan)
+    problem = refusal(client.cluster, kinds)
+    return replace(seen, undefined=kinds, problem=seen.problem or problem) if kinds else seen
 
 
 def _versions(desired: Iterable[Desired], inventories: Iterable[Inventory]) -> dict[Key, str]:

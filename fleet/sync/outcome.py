@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from fleet.errors import ConflictError, FleetError, ResourceError
+from fleet.errors import FleetError, ResourceError
 from fleet.plan import Branch, Plan, Verb
 
 PAST = {
@@ -36,7 +36,8 @@ class Result:
     stack: str
     cluster: str
     plan: Plan | None = None
-    problem: FleetError | None = None
+    problem: FleetError | None = None  # why it could not be synced
+    unhealthy: FleetError | None = None  # synced, but not well in time
     health: str = "Unknown"
     objects: tuple[ObjectHealth, ...] = ()
     done: Counter[Verb] = field(default_factory=Counter)
@@ -51,15 +52,6 @@ class Result:
         """ "2 created, 1 updated", or "no changes"."""
         parts = [f"{self.done[verb]} {word}" for verb, word in PAST.items() if self.done[verb]]
         return ", ".join(parts) or "no changes"
-
-
-def conflict(made: Plan) -> ConflictError | None:
-    """The error for objects that belong to somebody else; the rest of the plan may be carried out all the same."""
-    foreign = [step for step in made.conflicts if not step.refused]
-    if not foreign:
-        return None
-    more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-    return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
 
 
 def failure(problems: Iterable[FleetError | None]) -> FleetError | None:

@@ -4,83 +4,88 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 MOST_ROWS = 30
+MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "no changes": "[dim]=[/]"}
+QUIET_PHASES = frozenset({"looking", "no changes", "done", "failed"})  # said by the result, or not worth a line
 
 
 class Progress(Protocol):
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
         """Say where a stack in a cluster has come to; the same phase again only replaces the detail."""
 
+    def say(self, text: str) -> None:
+        """Print a part of the result to stdout, above whatever moves."""
+
 
 class Lines:
     """For logs and pipes: a line when a phase begins, nothing for what only moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, said: bool = True) -> None:
+        self._said = said
         self._phases: dict[tuple[str, str], str] = {}
 
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
-        if self._phases.get((stack, cluster)) != phase:
+        if self._said and phase not in QUIET_PHASES and self._phases.get((stack, cluster)) != phase:
             self._phases[stack, cluster] = phase
             print(f"{stack} on {cluster}: {phase}{f' ({detail})' if detail else ''}", file=sys.stderr, flush=True)
 
-
-class Silent:
-    def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
-        pass
+    def say(self, text: str) -> None:
+        print(text, flush=True)
 
 
 class Live:
-    """For terminals: a row per stack and cluster, those that need attention first."""
+    """For terminals: a row per stack and cluster, those still at work first."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, str], tuple[str, str, float]] = {}
+        self._rows: dict[tuple[str, str], tuple[str, str]] = {}
+        self._spinners: dict[tuple[str, str], Any] = {}
+        self.screen: Any = None
 
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
-        self._rows[stack, cluster] = (phase, detail, time.monotonic())
+        self._rows[stack, cluster] = (phase, detail)
+
+    def say(self, text: str) -> None:
+        self.screen.stop()
+        print(text, flush=True)
+        self.screen.start()
 
     def __rich__(self) -> Table:
         from rich.spinner import Spinner  # noqa: PLC0415 - only at a terminal
         from rich.table import Table  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
 
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-        rows = sorted(self._rows.items(), key=lambda row: (row[1][0] in DONE, row[0]))
-        for (stack, cluster), (phase, detail, _) in rows[:MOST_ROWS]:
-            mark = MARKS.get(phase) or Spinner("dots")
-            table.add_row(mark, stack, cluster, phase, detail[:100])
+        rows = sorted(self._rows.items(), key=lambda row: (row[1][0] in MARKS, row[0]))
+        for key, (phase, detail) in rows[:MOST_ROWS]:
+            mark = MARKS.get(phase) or self._spinners.setdefault(key, Spinner("dots"))
+            # Messages of servers are text, never markup.
+            table.add_row(mark, *key, phase, Text(detail, no_wrap=True, overflow="ellipsis"))
         if len(rows) > MOST_ROWS:
-            table.add_row("", f"… and {len(rows) - MOST_ROWS} more", "", "", "")
+            table.add_row("", f"… and {len(rows) - MOST_ROWS} more")
         return table
 
 
-MARKS = {"done": "[green]✓[/]", "healthy": "[green]✓[/]", "failed": "[red]✗[/]", "no changes": "[dim]=[/]"}
-DONE = frozenset(MARKS)
-
-
 @contextmanager
-def shown(*, quiet: bool = False) -> Iterator[Progress]:
-    """The view that fits: nothing, lines, or a live table (a terminal that is no CI and not dumb)."""
-    if quiet:
-        yield Silent()
-        return
-    if not at_terminal():
-        yield Lines()
+def shown(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
+    """The view that fits: a live table at a terminal that is no CI and not dumb, else lines, or nothing."""
+    if quiet or not _at_terminal():
+        yield Lines(said=lines and not quiet)
         return
     from rich.console import Console  # noqa: PLC0415
     from rich.live import Live as Screen  # noqa: PLC0415
 
     view = Live()
-    with Screen(view, console=Console(stderr=True), refresh_per_second=8, transient=True):
+    view.screen = Screen(view, console=Console(stderr=True), refresh_per_second=8, transient=True)
+    with view.screen:
         yield view
 
 
-def at_terminal() -> bool:
-
+def _at_terminal() -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,114 @@
+"""`fleet destroy`: take stacks out of clusters, by what their inventories say. Git is not asked and not changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.flags import cluster_options, wait_options
+from fleet.cli.output import emit, output_option, remark
+from fleet.cli.preview import finish, print_plan, problems
+from fleet.cli.sync import results_data, results_text
+
+if TYPE_CHECKING:
+    from fleet.sync.run import Run
+    from fleet.sync.source import Files
+
+NO_LIMIT = 1_000_000_000
+
+
+@click.command()
+@click.argument("stacks", metavar="STACK...", nargs=-1, required=True)
+@cluster_options
+@wait_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--status/--no-status", default=True, help="Write it into git. [default: status]")
+@output_option
+def destroy(
+    *,
+    stacks: Sequence[str],
+    clusters: Sequence[str],
+    kubeconfig: Path | None,
+    wait: bool,
+    timeout: float,
+    yes: bool,
+    status: bool,
+    form: str,
+) -> int:
+    """Delete everything that STACK has in the clusters (or only those of --cluster).
+
+    Protected objects are refused. What holds data (namespaces, volume claims), and what has retain_on_delete, is left
+    running and forgotten. While a stack is still in git, the next sync makes it again.
+    """
+    import asyncio
+
+    from fleet.evaluate import evaluate
+    from fleet.sync.choice import emptied
+    from fleet.sync.progress import shown
+    from fleet.sync.run import How, preview, sync
+    from fleet.sync.source import working_tree
+
+    with working_tree() as files:
+        known = evaluate(files.repository, stacks=()).check().clusters
+    wanted = emptied(known, stacks, clusters)
+    how = How(kubeconfig, wait=wait, timeout=timeout, deletions=NO_LIMIT)
+    with shown(quiet=form != "text", lines=False) as progress:
+        planned = with_something(asyncio.run(preview(wanted, how, progress)))
+    finish(problems(planned.results))
+    check_found(planned, stacks)
+    if form == "text":
+        print_plan(planned, form)
+    if not yes:
+        _ask(planned)
+    there = {(one.stack, one.cluster) for one in planned.results}
+    wanted = tuple(one for one in (target.only(there) for target in wanted) if one.desired)
+    with shown(quiet=form != "text") as progress:
+        run = asyncio.run(sync(wanted, how, progress, revision=""))
+    emit(results_data(run.results), form, lambda: results_text(run.results))
+    found = problems(run.results)
+    if status:
+        _forget(files, run)
+    return finish(found)
+
+
+def with_something(run: Run) -> Run:
+    """Without the clusters that have nothing of the stacks."""
+    from dataclasses import replace
+
+    return replace(run, results=tuple(one for one in run.results if one.problem or (one.plan and one.plan.steps)))
+
+
+def check_found(run: Run, stacks: Sequence[str]) -> None:
+    from fleet.errors import NotFoundError
+
+    for stack in stacks:
+        if not any(one.stack == stack for one in run.results):
+            raise NotFoundError(
+                f"no cluster has anything of stack {stack!r}", hint="`fleet status` lists what there is"
+            )
+
+
+def _ask(run: Run) -> None:
+    import sys
+
+    from fleet.errors import ConfigurationError
+
+    if not sys.stdin.isatty():
+        raise ConfigurationError("this would delete what is shown", hint="say so with --yes")
+    places = len({one.cluster for one in run.results})
+    click.confirm(f"Delete this in {places} cluster{'s' if places > 1 else ''}?", abort=True, err=True)
+
+
+def _forget(files: Files, run: Run) -> None:
+    """The status branch no longer names what is gone."""
+    from fleet.errors import FleetError
+    from fleet.sync.status import publish
+
+    gone = [(one.stack, one.cluster) for one in run.results if not one.problem]
+    try:
+        publish(files, (), gone)
+    except FleetError as problem:
+        remark(f"it was not written into git: {problem.message}")

@@ -1,0 +1,70 @@
+"""Flags that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Seconds(click.ParamType[float]):
+    """A duration such as 90s, 5m or 1h; a bare number counts seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+        text = str(value).strip()
+        number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+        try:
+            seconds = float(number) * units[unit]
+        except ValueError:
+            self.fail(f"{text!r} is not a duration such as 90s, 5m or 1h", param, ctx)
+        if seconds < 0:
+            self.fail("a duration is not negative", param, ctx)
+        return seconds
+
+
+def cluster_options(command: F) -> F:
+    """--cluster, repeatable, and --kubeconfig."""
+    for option in (
+        click.option(
+            "--kubeconfig",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Where the clusters' contexts are. [default: as kubectl finds it]",
+        ),
+        click.option(
+            "--cluster", "clusters", multiple=True, metavar="NAME", help="Only this cluster; may be repeated."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def choice_options(command: F) -> F:
+    """--stack, repeatable, and those of `cluster_options`."""
+    option = click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be repeated.")
+    return option(cluster_options(command))
+
+
+def wait_options(command: F) -> F:
+    """--no-wait and --timeout."""
+    for option in (
+        click.option(
+            "--timeout", type=Seconds(), default="10m", show_default=True, help="How long to wait, as 90s, 5m or 1h."
+        ),
+        click.option("--wait/--no-wait", default=True, help="Wait until all is done and healthy. [default: wait]"),
+    ):
+        command = option(command)
+    return command
+
+
+def colour_wanted() -> bool:
+    """Whether standard output is a terminal whose user did not say no."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,146 @@
+"""`fleet sync`: make every cluster what a commit says, wait until it is healthy, and write that into git."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleet.cli.flags import choice_options, colour_wanted, wait_options
+from fleet.cli.output import emit, output_option, remark
+from fleet.cli.preview import changes_of, finish, problems
+
+if TYPE_CHECKING:
+    from fleet.errors import FleetError
+    from fleet.sync.choice import Target
+    from fleet.sync.outcome import Result
+    from fleet.sync.run import Run
+    from fleet.sync.source import Files
+
+
+@click.command()
+@choice_options
+@click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to apply.")
+@wait_options
+@click.option("--expect-no-changes", is_flag=True, help="Change nothing; exit with code 7 if anything would change.")
+@click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
+@click.option("--allow-deletions", type=int, metavar="N", help="Let this one sync delete up to N objects per cluster.")
+@click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
+@output_option
+def sync(
+    *,
+    stacks: Sequence[str],
+    clusters: Sequence[str],
+    kubeconfig: Path | None,
+    revision: str,
+    wait: bool,
+    timeout: float,
+    expect_no_changes: bool,
+    show_unchanged: bool,
+    allow_deletions: int | None,
+    status: bool,
+    form: str,
+) -> int:
+    """Apply a commit to every cluster that it is about.
+
+    Only commits are applied; what is not committed is left out and named. A cluster that cannot be reached fails
+    alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows.
+    """
+    import asyncio
+
+    from fleet.evaluate import evaluate
+    from fleet.sync.choice import targets
+    from fleet.sync.progress import shown
+    from fleet.sync.run import How, sync
+    from fleet.sync.source import commit
+
+    with commit(revision) as files:
+        if files.remark:
+            remark(files.remark)
+        evaluation = evaluate(files.repository, stacks=list(stacks) or None).check()
+    wanted = targets(evaluation, stacks, clusters)
+    budget = files.repository.settings.budget.deletions if allow_deletions is None else allow_deletions
+    how = How(kubeconfig, wait=wait, timeout=timeout, deletions=budget)
+    with shown(quiet=form != "text") as progress:
+
+        def approve(planned: Run) -> None:
+            if form == "text":
+                progress.say(_plan_text(planned, unchanged=show_unchanged))
+            if expect_no_changes:
+                finish(problems(planned.results), changes_of(planned))
+
+        run = asyncio.run(sync(wanted, how, progress, revision=files.revision, approve=approve))
+    found = problems(run.results) + [one.unhealthy for one in run.results if one.unhealthy and not one.problem]
+    written = _published(files, run.results, wanted, narrowed=bool(clusters)) if status else None
+    emit({"revision": files.revision, **results_data(run.results)}, form, lambda: results_text(run.results))
+    for line in run.remarks:
+        remark(line)
+    return finish([*found, *([written] if written else [])])
+
+
+def _published(
+    files: Files, results: Sequence[Result], wanted: Sequence[Target], *, narrowed: bool
+) -> FleetError | None:
+    """The clusters are what they are: that git could not be told is an error of its own, said last."""
+    from fleet.errors import FleetError
+    from fleet.sync.status import no_more, publish
+
+    try:
+        publish(files, results, [] if narrowed else no_more(files, wanted))
+    except FleetError as problem:
+        problem.message = f"health was not written into git: {problem.message}"
+        problem.hint = problem.hint or "--no-status leaves it out"
+        return problem
+    return None
+
+
+def _plan_text(planned: Run, *, unchanged: bool) -> str:
+    from fleet.plan.text import tree
+
+    return tree([result.branch for result in planned.results], colour=colour_wanted(), unchanged=unchanged)
+
+
+def results_text(results: Sequence[Result]) -> str:
+    from fleet.plan.text import paint
+
+    colour = colour_wanted()
+    lines = []
+    for one in results:
+        error = one.problem or one.unhealthy
+        mark, code = ("✗", 31) if error else ("✓", 32)
+        said = f"{one.words}, failed: {error.message}" if error else f"{one.words}, {one.health.lower()}"
+        if one.leaving and not error:
+            said = f"{one.words}: no longer placed there, left running"
+        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {said}")
+    return "\n".join(lines) or "nothing is placed on any cluster"
+
+
+def results_data(results: Sequence[Result]) -> dict[str, Any]:
+    from fleet.plan.data import plan_data
+
+    return {
+        "results": [
+            {
+                "stack": one.stack,
+                "cluster": one.cluster,
+                "done": {verb.value: count for verb, count in sorted(one.done.items())},
+                "health": one.health,
+                "error": str(one.problem or one.unhealthy) if one.problem or one.unhealthy else None,
+                "objects": [
+                    {
+                        "kind": each.kind,
+                        "namespace": each.namespace,
+                        "name": each.name,
+                        "health": each.state,
+                        "message": each.message,
+                    }
+                    for each in one.objects
+                    if each.state != "Healthy" or each.is_app
+                ],
+            }
+            for one in results
+        ],
+        "plan": plan_data([one.branch for one in results]),
+    }

@@ -1,0 +1,103 @@
+"""Carry out what was planned for one stack in one cluster: under its Lease, from a plan made again under it.
+
+The plan that was shown is a promise: the one made under the Lease may do less than it, never something more
+destructive. Nothing is taken, not even the Lease, when there is nothing to write.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from fleet.errors import ConflictError, FleetError, PolicyError
+from fleet.kube.apply import apply
+from fleet.kube.client import Client
+from fleet.kube.inventory import StalePlanError, load
+from fleet.kube.lease import Lease
+from fleet.kube.result import Outcome, State
+from fleet.kube.result import Result as StepResult
+from fleet.plan import Plan, Verb, leave
+from fleet.plan.text import SIGNS
+from fleet.sync.look import Seen, look_again
+
+LEASE_SECONDS = 120.0  # how long to wait for another sync of the same stack
+MOST_ATTEMPTS = 3
+Tell = Callable[[str, str], None]
+
+
+async def carry_out(
+    client: Client, seen: Seen, *, revision: str, delete_seconds: float, tell: Tell
+) -> tuple[Plan, Outcome]:
+    """What was done, and the plan by which it was."""
+
+    def waiting(holder: str) -> None:
+        tell("waiting", f"another sync of it is running: {holder}")
+
+    async with Lease(client, seen.stack, wait=LEASE_SECONDS, on_wait=waiting):
+        for attempt in range(1, MOST_ATTEMPTS + 1):
+            try:
+                return await _once(client, seen, revision, delete_seconds, tell)
+            except StalePlanError:
+                if attempt == MOST_ATTEMPTS:
+                    raise
+    raise AssertionError("unreachable")
+
+
+async def _once(client: Client, seen: Seen, revision: str, delete_seconds: float, tell: Tell) -> tuple[Plan, Outcome]:
+    if seen.desired is None:
+        stored = await load(client, seen.stack, client.cluster)
+        made = leave(stored.inventory)
+    else:
+        stored, made, _ = await look_again(client, seen.desired, revision=revision)
+    refuse_forbidden(made)
+    if seen.plan is not None:
+        _refuse_more(seen.plan, made)
+    total = sum(step.verb.writes for step in made.steps)
+    counted: Counter[str] = Counter()
+
+    def on_result(result: StepResult) -> None:
+        if result.step.verb.writes:
+            counted["done"] += 1
+            tell("applying", f"{counted['done']}/{total}  {SIGNS[result.step.verb][0]} {result.step.key}")
+
+    tell("applying", f"0/{total}")
+    return made, await apply(client, made, stored, on_result=on_result, delete_seconds=delete_seconds)
+
+
+def refuse_forbidden(made: Plan) -> None:
+    """What the repository's own rules forbid stops the whole stack: the rest of the commit may rely on it."""
+    refused = [step for step in made.conflicts if step.refused]
+    if refused:
+        raise PolicyError(
+            f"{made.cluster}: {refused[0].key} {refused[0].reason}",
+            hint="nothing of the stack is changed there",
+            source=refused[0].source if refused[0].source.file else None,
+        )
+
+
+def _refuse_more(shown: Plan, made: Plan) -> None:
+    more = {step.key for step in made.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
+    if more:
+        raise ConflictError(
+            f"{made.cluster}: by now the sync of {made.stack} would also delete {min(more)}, which it did not show",
+            hint="somebody else changed the stack meanwhile; look at `fleet preview` and sync again",
+        )
+
+
+def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
+    """The error that a plan or its outcome is, if it is one."""
+    errors = [result.error for result in outcome.results if result.error] if outcome else []
+    if errors:
+        first = errors[0]
+        if len(errors) > 1:
+            first.message += f" (and {len(errors) - 1} more)"
+        return first
+    foreign = [step for step in made.conflicts if not step.refused]
+    if foreign:
+        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+        return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
+    return None
+
+
+def done_of(outcome: Outcome) -> Counter[Verb]:
+    return Counter(result.step.verb for result in outcome.having(State.DONE))

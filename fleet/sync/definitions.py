@@ -1,0 +1,80 @@
+"""Kinds that a cluster does not know yet. The definitions of fleet's own apps are installed where they are missing.
+
+Only where they are missing: to change one that is there affects every stack of the cluster, so that is `fleet crds`'
+job, or the operator's. They belong to no stack, and no sync ever deletes one. Kinds of others are refused by name
+before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
+from fleet.kube.client import Client
+from fleet.kube.execute import Execution
+from fleet.model.desired import Key
+from fleet.plan import Plan, Step, Verb
+
+GROUP = "fleet.dev"
+Kind = tuple[str, str, str]  # group, version, kind
+
+
+async def unserved(client: Client, made: Plan) -> dict[Kind, Step]:
+    """What is to be created but neither served there nor defined by the plan itself, each with a step that needs it."""
+    discovery = await client.discovery()
+    defined = {
+        (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"])
+        for step in made.steps
+        if step.manifest and step.key.kind == "CustomResourceDefinition"
+    }
+    return {
+        (step.key.group, step.entry.version, step.key.kind): step
+        for step in reversed(made.having(Verb.CREATE))
+        if step.entry
+        and (step.key.group, step.key.kind) not in defined
+        and discovery.find(step.key.group, step.key.kind, step.entry.version) is None
+    }
+
+
+def refusal(cluster: str, kinds: Mapping[Kind, Step]) -> FleetError | None:
+    """The error for kinds that are not ours to define."""
+    for (group, version, kind), step in kinds.items():
+        if not _is_ours(group, kind):
+            return ConfigurationError(
+                f"{cluster} does not know the kind {kind} ({f'{group}/' if group else ''}{version})",
+                hint="install its CustomResourceDefinition there first, or put it into the stack as a fleet.Manifest",
+                source=step.source,
+            )
+    return None
+
+
+async def define(client: Client, kinds: Iterable[Kind]) -> None:
+    """Install the definitions of our own kinds and wait until they are served."""
+    for kind in sorted({kind for _, _, kind in kinds}):
+        manifest = _definition(kind)
+        step = Step(Verb.CREATE, Key.of(manifest), manifest)
+        result = await Execution(client, "fleet").run(step)
+        if isinstance(result.error, ConflictError):
+            client.forget_discovery()  # somebody else was quicker
+        elif isinstance(result.error, AccessError):
+            result.error.hint = "somebody who may: fleet crds | kubectl apply --server-side -f -"
+            raise result.error
+        elif result.error:
+            raise result.error
+
+
+def _is_ours(group: str, kind: str) -> bool:
+    from fleet.apps.registry import driver  # noqa: PLC0415 - the app types are loaded only when one is missing
+
+    return group == GROUP and driver(kind) is not None
+
+
+def _definition(kind: str) -> dict[str, Any]:
+    from fleet.apps.registry import driver  # noqa: PLC0415
+    from fleet.render.crd import definition  # noqa: PLC0415
+
+    found = driver(kind)
+    if found is None:
+        raise ValueError(f"{kind} is not one of our kinds")
+    return definition(found)

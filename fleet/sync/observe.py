@@ -1,0 +1,72 @@
+"""How the stacks in the clusters are now: from inventories and live objects, without evaluating anything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.apps.registry import packages
+from fleet.errors import FleetError
+from fleet.evaluate import ClusterData
+from fleet.kube.client import Client
+from fleet.kube.inventory import load_all
+from fleet.kube.live import read_live
+from fleet.model.app import GROUP
+from fleet.plan import Inventory
+from fleet.sync.outcome import ObjectHealth
+from fleet.sync.run import connect
+from fleet.sync.waiting import judge_object, worst
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One stack in one cluster."""
+
+    stack: str
+    cluster: str
+    revision: str
+    health: str
+    objects: tuple[ObjectHealth, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    stacks: tuple[Observed, ...]
+    failed: dict[str, FleetError]  # by cluster
+
+
+async def observe(clusters: Sequence[ClusterData], stacks: Sequence[str], kubeconfig: Path | None) -> Observation:
+    """All stacks (or those named) in these clusters; a cluster that cannot be asked is in `failed`."""
+    failed: dict[str, FleetError] = {}
+
+    async def one(cluster: ClusterData) -> list[Observed]:
+        if cluster.pull:
+            return []
+        try:
+            async with connect(cluster, kubeconfig) as client:
+                found = [stored.inventory for stored in await load_all(client)]
+                return await _observed(client, [each for each in found if not stacks or each.stack in stacks])
+        except FleetError as problem:
+            failed[cluster.name] = problem
+            return []
+
+    seen = await asyncio.gather(*(one(cluster) for cluster in clusters))
+    return Observation(
+        tuple(sorted((each for part in seen for each in part), key=lambda o: (o.stack, o.cluster))), failed
+    )
+
+
+async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Observed]:
+    versions = {entry.key: entry.version for inventory in inventories for entry in inventory.entries}
+    live = await read_live(client, versions, versions)
+    observed = []
+    for inventory in inventories:
+        keys = [entry.key for entry in inventory.entries]
+        objects = tuple(
+            judge_object(key, live[key], is_app=key.group == GROUP and key.kind.lower() in packages(), silent=True)
+            for key in keys
+        )
+        observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects))
+    return observed
