@@ -108,13 +108,19 @@ def results_text(results: Sequence[Result]) -> str:
     colour = colour_wanted()
     lines = []
     for one in results:
-        error = one.problem or one.unhealthy
-        mark, code = ("✗", 31) if error else ("✓", 32)
-        said = f"{one.words}, failed: {error.message}" if error else f"{one.words}, {one.health.lower()}"
-        if one.leaving and not error:
-            said = f"{one.words}: no longer placed there, left running"
-        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {said}")
+        mark, code = ("✗", 31) if one.problem or one.unhealthy else ("✓", 32)
+        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {', '.join(_said(one))}")
     return "\n".join(lines) or "nothing is placed on any cluster"
+
+
+def _said(one: Result) -> list[str]:
+    """What became of it in few words; the errors themselves are said at the end."""
+    words = [] if one.problem and not one.done else [one.words]
+    if one.problem:
+        return [*words, "failed"]
+    if one.leaving:
+        return [*words, "no longer placed there and left running"]
+    return [*words, one.health.lower()]
 
 
 def results_data(results: Sequence[Result]) -> dict[str, Any]:

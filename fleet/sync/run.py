@@ -59,16 +59,16 @@ class Site:
             return [Result(one.stack, self.cluster, problem=self.problem) for one in self.target.desired]
         return [_looked_at(seen, self.cluster) for seen in self.look.seen]
 
-    def remarks(self) -> list[str]:
+    def remarks(self, *, planned: bool) -> list[str]:
+        """What a person should know besides; `planned`: before anything was done."""
         if self.skipped:
             return [f"{self.cluster}: {self.skipped}"]
-        if self.problem and not self.target.desired:
-            return [f"{self.cluster}: not known whether there is something to forget: {self.problem.message}"]
+        if self.problem:
+            unknown = f"{self.cluster}: not known whether there is something to forget: {self.problem.message}"
+            return [] if self.target.desired else [unknown]
         kinds = sorted({kind for seen in self.look.seen if not seen.problem for _, _, kind in seen.undefined})
-        return [
-            *(f"{self.cluster}: the kind {kind} is not defined there yet; sync defines it" for kind in kinds),
-            *self._orphans(),
-        ]
+        missing = [f"{self.cluster}: the kind {kind} is not defined there yet; sync defines it" for kind in kinds]
+        return [*(missing if planned else []), *self._orphans()]
 
     def _orphans(self) -> list[str]:
         return [
@@ -91,7 +91,7 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
         results = [_checked(site, result, how) for site in sites for result in site.results()]
         for result in results:
             progress.update(result.stack, result.cluster, "failed" if result.problem else "done")
-        return Run(tuple(results), _remarks(sites))
+        return Run(tuple(results), _remarks(sites, planned=True))
 
 
 async def sync(
@@ -106,10 +106,10 @@ async def sync(
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
         planned = [_checked(site, result, how) for site in sites for result in site.results()]
-        approve(Run(tuple(planned), _remarks(sites)))
+        approve(Run(tuple(planned), _remarks(sites, planned=True)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem}
         done = await asyncio.gather(*(_work(site, refused, how, progress, revision) for site in sites))
-        return Run(tuple(result for results in done for result in results), _remarks(sites))
+        return Run(tuple(result for results in done for result in results), _remarks(sites, planned=False))
 
 
 async def _open_all(
@@ -234,5 +234,5 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
     return result
 
 
-def _remarks(sites: Sequence[Site]) -> tuple[str, ...]:
-    return tuple(remark for site in sites for remark in site.remarks())
+def _remarks(sites: Sequence[Site], *, planned: bool) -> tuple[str, ...]:
+    return tuple(remark for site in sites for remark in site.remarks(planned=planned))
