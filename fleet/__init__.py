@@ -51,20 +51,44 @@ _HOMES = {
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 - one list, made from the table above
-    *sorted(_HOME),
+__all__ = [
+    "NFS",
+    "S3",
+    "TLS",
+    "Alias",
+    "App",
+    "Backup",
+    "Claim",
+    "Cluster",
+    "Collected",
+    "ConfigurationError",
+    "FleetError",
+    "Manifest",
+    "Options",
+    "Resources",
+    "Restore",
+    "Rollout",
+    "Stack",
+    "Volume",
+    "Where",
     "__version__",
+    "export",
+    "manifests",
+    "output",
+    "stack",
+    "where",
 ]
 
+if not TYPE_CHECKING:  # a type checker that saw this would take every misspelt name for one of ours
 
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'fleet' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415 - not needed by `import fleet` itself
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module 'fleet' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415 - not needed by `import fleet` itself
 
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     from fleet.apps.etcd import Etcd as Etcd
 
 
-def __getattr__(name: str) -> object:
-    from fleet.apps.registry import packages  # noqa: PLC0415 - only when a type is asked for
+if not TYPE_CHECKING:
 
-    package = packages().get(name.lower())
-    if package is None or not name[:1].isupper():
-        raise AttributeError(f"module 'fleet.apps' has no attribute {name!r}")
-    from importlib import import_module  # noqa: PLC0415
+    def __getattr__(name: str) -> object:
+        from fleet.apps.registry import packages  # noqa: PLC0415 - only when a type is asked for
 
-    value = getattr(import_module(package), name)
-    globals()[name] = value
-    return value
+        package = packages().get(name.lower())
+        if package is None or not name[:1].isupper():
+            raise AttributeError(f"module 'fleet.apps' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415
+
+        value = getattr(import_module(package), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
