@@ -22,6 +22,8 @@ COMMANDS = {
     "status": ("fleet.cli.status:status", "Health, version and revision of every stack in every cluster."),
     "destroy": ("fleet.cli.destroy:destroy", "Take stacks out of the clusters."),
     "crds": ("fleet.cli.crds:crds", "Print, write or check the custom resource definitions."),
+    "cluster": ("fleet.cli.cluster:cluster", "Clusters of this repository: add, list, check, remove."),
+    "completion": ("fleet.cli.completion:completion", "Print the script that completes commands and names in a shell."),
     "lab": ("fleet.cli.lab:lab", "Real Kubernetes clusters on this machine, in one command."),
 }
 
