@@ -81,8 +81,15 @@ def _yaml(manifest: dict[str, Any]) -> str:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was built
+    manifest = _first(manifest, "apiVersion", "kind", "metadata")
+    manifest["metadata"] = _first(manifest["metadata"], "name", "namespace")
     text: str = yaml.dump(manifest, Dumper=dumper, sort_keys=False, allow_unicode=True)
     return text
+
+
+def _first(mapping: dict[str, Any], *names: str) -> dict[str, Any]:
+    """In the order that people expect; else as it was."""
+    return {name: mapping[name] for name in names if name in mapping} | mapping
 
 
 def _data(desired: Desired) -> dict[str, Any]:

@@ -100,9 +100,10 @@ def _claimed_twice(done: Iterable[StackResult]) -> Iterator[Problem]:
                 owner, first = owners.setdefault((desired.cluster, one.key), (stack.name, one))
                 if owner != stack.name and (owner, stack.name, one.key) not in told:
                     told.add((owner, stack.name, one.key))
+                    remedy = "give one of the stacks another namespace" if one.key.kind == "Namespace" else "rename one"
                     yield Problem(
                         f"{one.key} in cluster {desired.cluster} is wanted by two stacks, {owner!r} and {stack.name!r}",
-                        hint=f"the other is at {first.source}; give one of them another name or namespace",
+                        hint=f"the other is at {first.source}; {remedy}, or take it out of one and name it in the other",
                         source=one.source,
                         field="name",
                     )

@@ -47,7 +47,36 @@ def one(name: str, body: str, at: int, says: str, hint: str, field: str | None =
     return Bad(name, {"stacks/orders.py": stack(body, **more)}, f"stacks/orders.py:{at}", says, hint, field)
 
 
+def app(name: str, body: str, at: int, says: str, hint: str, field: str | None = None) -> Bad:
+    return one(name, body, at, says, hint, field, imports="from fleet.apps import Etcd")
+
+
 BAD = [
+    app("a wrong type", 'Etcd("db", version="3.5", members="3")', 6, "must be a whole number", "1, 3, 5", "members"),
+    app("an unknown field", 'Etcd("db", version="3.5", member=3)', 6, "no field 'member'", "'members'?", "member"),
+    app("an even member count", 'Etcd("db", version="3.5", members=4)', 6, "must be odd", "3 or 5", "members"),
+    app("a bad version", 'Etcd("db", version="2.3")', 6, "must be a release of etcd", "newest", "version"),
+    app("a version that is none", 'Etcd("db", version="new")', 6, "'new'", "", "version"),
+    app("a name that is none", 'Etcd("Orders DB", version="3.5")', 6, "is not a name", "'orders-db' would be", "name"),
+    app(
+        "a duplicate name",
+        'Etcd("db", version="3.5")\nEtcd("db", version="3.5")',
+        7,
+        "declared twice",
+        "stacks/orders.py:6",
+        "name",
+    ),
+    app(
+        "a dependency cycle",
+        """
+        Etcd("a", version="3.5", opts=fleet.Options(depends_on=["b"]))
+        Etcd("b", version="3.5", opts=fleet.Options(depends_on=["a"]))
+        """,
+        6,
+        "dependency cycle",
+        "take one of these out",
+        "opts.depends_on",
+    ),
     one("an exception in user code", 'int("three")', 6, "invalid literal for int()", "for cluster 'eu-1'"),
     one(
         "an exception deep in a library",

@@ -1,0 +1,40 @@
+"""A new repository from the template beside this file: everything in it works before anything is changed.
+
+In the template, `dot-` stands for the dot of hidden files and `.in` ends the names of Python files: tools that look
+at our own tree leave them alone then. A test checks what comes out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from fleet.errors import ConfigurationError
+
+TEMPLATE = Path(__file__).parent / "template"
+
+
+def start(directory: Path) -> tuple[str, ...]:
+    """Write the files and return their names. Nothing is written when any of them is there already."""
+    files = {_name(path): path.read_bytes() for path in sorted(TEMPLATE.rglob("*")) if _is_ours(path)}
+    there = [name for name in files if (directory / name).exists() or (directory / name).is_symlink()]
+    if there:
+        shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+        raise ConfigurationError(
+            f"{directory} has {shown} already, and nothing is overwritten",
+            hint="name a new directory: fleet init DIR",
+        )
+    for name, content in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tuple(files)
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(TEMPLATE).parts
+    return "/".join(re.sub("^dot-", ".", part).removesuffix(".in") for part in parts)
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")

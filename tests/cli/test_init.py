@@ -1,0 +1,80 @@
+"""A new repository works at once: its checks and its tests pass, and nothing that was there is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "PYTEST_"))}
+    return subprocess.run(arguments, cwd=directory, check=False, capture_output=True, text=True, env=environment)
+
+
+def fleet(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run(directory, sys.executable, "-m", "fleet", *arguments)
+
+
+def test_a_new_repository_passes_its_checks_and_its_tests(tmp_path: Path) -> None:
+    made = fleet(tmp_path, "init", "shop")
+    root = tmp_path / "shop"
+
+    assert made.returncode == 0, made.stderr
+    assert "fleet check" in made.stdout
+    assert yaml.safe_load((root / ".github/workflows/fleet.yml").read_text())["jobs"]["check"]
+    checked = fleet(root, "check")
+    assert checked.returncode == 0, checked.stderr
+    tested = run(root, sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert tested.returncode == 0, tested.stdout
+    assert "3 passed" in tested.stdout
+    ruff = Path(sys.executable).with_name("ruff")
+    assert run(root, str(ruff), "check", "--isolated", "--no-cache", ".").returncode == 0
+    assert (
+        run(root, str(ruff), "format", "--isolated", "--no-cache", "--check", "--line-length=120", ".").returncode == 0
+    )
+
+
+def test_the_tests_of_a_new_repository_can_fail(tmp_path: Path) -> None:
+    fleet(tmp_path, "init", "--no-git")
+    stack = tmp_path / "stacks/hello.py"
+    stack.write_text(stack.read_text().replace("members=3 if", "members=5 if"))
+
+    assert "1 failed" in run(tmp_path, sys.executable, "-B", "-m", "pytest", "-q").stdout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_new_repository_is_a_git_repository(tmp_path: Path) -> None:
+    fleet(tmp_path, "init", "shop")
+    assert run(tmp_path / "shop", "git", "symbolic-ref", "HEAD").stdout.strip() == "refs/heads/main"
+
+    fleet(tmp_path / "shop", "init", "inner")
+    assert not (tmp_path / "shop/inner/.git").exists()
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("mine")
+
+    refused = fleet(tmp_path, "init")
+
+    assert refused.returncode == 2
+    assert "README.md" in refused.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["README.md"]
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_what_was_made_is_told_as_data(tmp_path: Path) -> None:
+    data = orjson.loads(fleet(tmp_path, "init", "-o", "json").stdout)
+
+    assert "stacks/hello.py" in data["files"]
+    assert sorted(data["files"]) == sorted(
+        path.relative_to(tmp_path).as_posix()
+        for path in tmp_path.rglob("*")
+        if path.is_file() and ".git" not in path.relative_to(tmp_path).parts
+    )

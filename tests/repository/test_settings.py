@@ -1,0 +1,95 @@
+"""fleet.toml: everything has a default, and a mistake is told with line, field and what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import ConfigurationError
+from fleet.repository import Code, Settings
+from fleet.repository.read import line_of, read_settings
+from fleet.repository.start import TEMPLATE
+
+
+def test_an_empty_file_gives_the_defaults() -> None:
+    assert read_settings("") == Settings()
+
+
+def test_the_template_says_what_the_defaults_are() -> None:
+    assert read_settings((TEMPLATE / "fleet.toml").read_text()) == Settings()
+
+
+def test_every_setting_is_read() -> None:
+    settings = read_settings(
+        """
+        [paths]
+        stacks = "deploy/stacks"
+        clusters = "deploy/clusters/"
+        [git]
+        remote = "upstream"
+        branch = "release/1"
+        status_branch = "health"
+        [budget]
+        deletions = 0
+        [trust]
+        code = "others"
+        [limits]
+        time = "1.5m"
+        cpu = "500ms"
+        memory = "2Gi"
+        output = "16Ki"
+        result = "1048576"
+        """
+    )
+    assert (settings.paths.stacks, settings.paths.clusters) == ("deploy/stacks", "deploy/clusters")
+    assert (settings.git.remote, settings.git.branch, settings.git.status_branch) == ("upstream", "release/1", "health")
+    assert settings.budget.deletions == 0
+    assert settings.trust.code is Code.OTHERS
+    assert (settings.limits.time, settings.limits.cpu) == (90.0, 0.5)
+    assert (settings.limits.memory, settings.limits.output, settings.limits.result) == (2 << 30, 16 << 10, 1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "hint"),
+    [
+        ("\n[path]\n", 2, "path", "did you mean paths?"),
+        ("[limits]\n\ntimes = '3s'\n", 3, "limits.times", "did you mean time?"),
+        ("[limits]\nzzz = 1\n", 2, "limits.zzz", "time, cpu, memory, output, result"),
+        ("[limits]\ntime = 3\n", 2, "limits.time", '"30s"'),
+        ("[limits]\ntime = '0s'\n", 2, "limits.time", "above zero"),
+        ("limits.memory = '1G'\n", 1, "limits.memory", '"512Mi"'),
+        ("limits = { cpu = 'x' }\n", 1, "limits.cpu", "duration"),
+        ("paths = 3\n", 1, "paths", "[paths]"),
+        ("[paths]\nstacks = '../elsewhere'\n", 2, "paths.stacks", "below the repository's root"),
+        ("[paths]\nstacks = '/etc'\n", 2, "paths.stacks", "below the repository's root"),
+        ("[paths]\nclusters = ''\n", 2, "paths.clusters", "directory"),
+        ("[git]\nbranch = '--upload-pack=x'\n", 2, "git.branch", "git accepts"),
+        ("[git]\nstatus_branch = 'a..b'\n", 2, "git.status_branch", "git accepts"),
+        ("[git]\nbranch = 'same'\nstatus_branch = 'same'\n", 3, "git.status_branch", "a branch of its own"),
+        ("[budget]\ndeletions = -1\n", 2, "budget.deletions", "0 or more"),
+        ("[budget]\ndeletions = true\n", 2, "budget.deletions", "whole number"),
+        ("[trust]\ncode = 'all'\n", 2, "trust.code", '"own" or "others"'),
+        ("[limits]\ntime = \n", 2, None, "toml.io"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line_and_field(text: str, line: int, field: str | None, hint: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(text)
+    assert caught.value.source is not None
+    assert (caught.value.source.file, caught.value.source.line, caught.value.field) == ("fleet.toml", line, field)
+    assert hint in str(caught.value)
+
+
+def test_the_line_of_a_key_is_found_in_its_own_section() -> None:
+    text = "[a]\nx = 1\n[b]\n# x = 2\nx = 3\n"
+    assert line_of(text, ("b", "x")) == 5
+    assert line_of(text, ("b", "y")) == 0
+
+
+def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+    from fleet.repository import Repository
+
+    (tmp_path / "fleet.toml").write_bytes(b"\n\xff\xfe")
+    with pytest.raises(ConfigurationError, match=r"fleet\.toml:2: is not UTF-8"):
+        Repository.at(tmp_path)
