@@ -1,0 +1,47 @@
+"""Is it healthy? Pure: an object as the server shows it → a state and the reason in words.
+
+Judged as `kubectl rollout status` and Argo CD do; a kind of its own file's judge is one line in `_JUDGES`. Whatever
+is not listed is judged by its conditions, and what has none is healthy by existing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fleet.kube.health import batch, cluster, custom, networking, pods, storage, workloads
+from fleet.kube.health.state import Health, State
+
+__all__ = ["Health", "State", "judge"]
+
+_JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
+    ("", "Namespace"): cluster.namespace,
+    ("", "PersistentVolume"): storage.volume,
+    ("", "PersistentVolumeClaim"): storage.claim,
+    ("", "Pod"): pods.pod,
+    ("", "ReplicationController"): workloads.replica_set,
+    ("", "Service"): networking.service,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): cluster.definition,
+    ("apiregistration.k8s.io", "APIService"): cluster.api_service,
+    ("apps", "DaemonSet"): workloads.daemon_set,
+    ("apps", "Deployment"): workloads.deployment,
+    ("apps", "ReplicaSet"): workloads.replica_set,
+    ("apps", "StatefulSet"): workloads.stateful_set,
+    ("autoscaling", "HorizontalPodAutoscaler"): workloads.autoscaler,
+    ("batch", "CronJob"): batch.cron_job,
+    ("batch", "Job"): batch.job,
+    ("networking.k8s.io", "Ingress"): networking.ingress,
+    ("policy", "PodDisruptionBudget"): workloads.disruption_budget,
+}
+
+
+def judge(found: dict[str, Any] | None) -> Health:
+    """The health of one object; None is an object that is certainly not there."""
+    if found is None:
+        return Health(State.MISSING, "it does not exist")
+    if found["metadata"].get("deletionTimestamp"):
+        waits = ", ".join(found["metadata"].get("finalizers", ()))
+        return Health(State.PROGRESSING, f"being deleted{f', waiting for {waits}' if waits else ''}")
+    group = found["apiVersion"].rpartition("/")[0]
+    judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource)
+    return judge_of_kind(found)

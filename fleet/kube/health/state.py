@@ -1,0 +1,78 @@
+"""The states of health, and the small questions that all judges ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    HEALTHY = "Healthy"
+    PROGRESSING = "Progressing"  # on its way, as far as can be seen
+    DEGRADED = "Degraded"  # something is wrong; it may recover
+    SUSPENDED = "Suspended"  # somebody wants it to rest
+    MISSING = "Missing"
+    UNKNOWN = "Unknown"  # nobody has said anything about it yet
+
+    @property
+    def is_settled(self) -> bool:
+        """There is nothing to wait for."""
+        return self in (State.HEALTHY, State.SUSPENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    state: State
+    message: str = ""
+    final: bool = False  # it will stay so until somebody changes the object: a Job that failed
+
+    @property
+    def is_settled(self) -> bool:
+        return self.final or self.state.is_settled
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.message}" if self.message else str(self.state)
+
+
+def healthy(message: str = "") -> Health:
+    return Health(State.HEALTHY, message)
+
+
+def progressing(message: str) -> Health:
+    return Health(State.PROGRESSING, message)
+
+
+def degraded(message: str, *, final: bool = False) -> Health:
+    return Health(State.DEGRADED, message, final)
+
+
+def suspended(message: str) -> Health:
+    return Health(State.SUSPENDED, message)
+
+
+def status_of(found: dict[str, Any]) -> dict[str, Any]:
+    return found.get("status") or {}
+
+
+def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    return next((one for one in status_of(found).get("conditions") or () if one.get("type") == kind), None)
+
+
+def holds(found: dict[str, Any], kind: str) -> bool:
+    one = condition(found, kind)
+    return one is not None and one.get("status") == "True"
+
+
+def said(one: dict[str, Any] | None) -> str:
+    """A condition's words: the message, else the reason."""
+    return str((one or {}).get("message") or (one or {}).get("reason") or "")
+
+
+def not_observed(found: dict[str, Any]) -> Health | None:
+    """Its controller has not looked at the present spec yet: what the status says is about an older one."""
+    seen = status_of(found).get("observedGeneration")
+    generation = found["metadata"].get("generation")
+    if generation is not None and (seen is None or seen < generation):
+        return progressing("waiting for its controller to see the change")
+    return None

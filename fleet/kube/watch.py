@@ -1,0 +1,107 @@
+"""Everything of a kind, and then every change of it, for as long as somebody listens.
+
+The loop that every controller needs: list in pages, watch from there with bookmarks, go on where a broken connection
+left off, list again when the server has forgotten that point (410), and do not trust silence: bookmarks come each
+minute, so a connection that says nothing for longer is dead, whatever TCP thinks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+
+from fleet.kube import backoff
+from fleet.kube.client import Client, StreamRefusedError
+from fleet.kube.discovery import Resource
+from fleet.kube.objects import ListExpiredError, pages, without_others_fields
+
+SILENCE = 150.0
+GONE = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All objects there are, as of one moment. It comes first, and again after a gap that could not be bridged."""
+
+    objects: list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    object: dict[str, Any]
+    deleted: bool = False
+
+
+class _GoneError(Exception):
+    """The server does not know the point to go on from any more."""
+
+
+async def changes(
+    client: Client, resource: Resource, namespace: str = "", *, silence: float = SILENCE, **selectors: str
+) -> AsyncIterator[Listed | Changed]:
+    """Endless; close it by leaving the loop. Raises only what will not pass: a missing right, a kind not served."""
+    version, failures = "", 0
+    while True:
+        try:
+            if not version:
+                objects, version = await _list(client, resource, namespace, selectors)
+                yield Listed(objects)
+            async for event, version in _watch(client, resource, namespace, version, silence, selectors):  # noqa: B007 - kept for the next try
+                failures = 0
+                if event is not None:
+                    yield event
+        except (_GoneError, ListExpiredError):
+            version = ""
+        except StreamRefusedError as refused:
+            if refused.status != backoff.OVERLOADED and refused.status not in backoff.UNSETTLED:
+                raise refused.error from None
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            pass  # the connection broke: go on from the last version that was seen
+        else:
+            continue  # the server ended it, as it does every few minutes
+        failures += 1
+        await asyncio.sleep(backoff.delay(min(failures, 10)))
+
+
+async def _list(
+    client: Client, resource: Resource, namespace: str, selectors: dict[str, str]
+) -> tuple[list[dict[str, Any]], str]:
+    objects, version = [], ""
+    async for page in pages(client, resource, namespace, **selectors):
+        version = page["metadata"]["resourceVersion"]
+        objects += [_named(resource, item) for item in page["items"]]
+    return objects, version
+
+
+async def _watch(
+    client: Client, resource: Resource, namespace: str, version: str, silence: float, selectors: dict[str, str]
+) -> AsyncIterator[tuple[Changed | None, str]]:
+    """Events with the version to go on from; None for a bookmark."""
+    query = {
+        "watch": "1",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": version,
+        "timeoutSeconds": str(random.randint(240, 300)),  # noqa: S311 - so that not all end at once
+        **selectors,
+    }
+    async with client.stream(f"{resource.collection(namespace)}?{urlencode(query)}", silence=silence) as lines:
+        async for line in lines:
+            event = orjson.loads(line)
+            kind, found = event["type"], event["object"]
+            if kind == "ERROR":
+                if found.get("code") == GONE:
+                    raise _GoneError
+                raise aiohttp.ClientPayloadError(str(found.get("message")))
+            version = found["metadata"]["resourceVersion"]
+            yield (None if kind == "BOOKMARK" else Changed(_named(resource, found), kind == "DELETED")), version
+
+
+def _named(resource: Resource, item: dict[str, Any]) -> dict[str, Any]:
+    return without_others_fields({**item, "apiVersion": resource.api_version, "kind": resource.kind})
