@@ -103,7 +103,7 @@ def _claimed_twice(done: Iterable[StackResult]) -> Iterator[Problem]:
                     remedy = "give one of the stacks another namespace" if one.key.kind == "Namespace" else "rename one"
                     yield Problem(
                         f"{one.key} in cluster {desired.cluster} is wanted by two stacks, {owner!r} and {stack.name!r}",
-                        hint=f"the other is at {first.source}; {remedy}, or take it out of one and name it in the other",
+                        hint=f"the other is at {first.source}; {remedy}, or leave it to one of the two",
                         source=one.source,
                         field="name",
                     )

@@ -86,7 +86,7 @@ def _in_cluster(first: Desired, second: Desired, source: Source) -> Problem:
     if list(ours) != list(others):
         return _problem(f"the order of objects {where}", source, "", [*map(str, ours)], [*map(str, others)])
     field, before, after = next(_differences(first.exports, second.exports, ""))
-    return _problem(f"the exports {where}", source, field, before, after)
+    return _problem(f"an export {where}", source, field, before, after)
 
 
 def _plain(one: Object) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def evaluate(
     """Evaluate a repository's stacks (those named, or all) for all their clusters.
 
     It never runs user code in this process, and may be called from any thread. A `pool` that is kept open keeps the
-    zygotes warm for the next time; it must have been made with the same `twice`.
+    zygotes warm for the next time.
     """
     if repository.settings.trust.code is Code.OTHERS:
         raise PolicyError(

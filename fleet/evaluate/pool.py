@@ -133,11 +133,15 @@ class _Run:
         self.output.close()
 
 
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class Pool:
     """Zygotes and the workers under them. `twice` starts the second, disturbed zygote at once beside the first."""
 
     def __init__(self, *, twice: bool = False, width: int | None = None) -> None:
-        self._width = width or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._width = width or _cores()
         self._numbers = count(1)
         self._processes = {
             disturbed: _Process(disturbed=disturbed) for disturbed in ((False, True) if twice else (False,))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import Source
+from fleet.errors import ConfigurationError, Source
 from fleet.evaluate import load
 from fleet.evaluate.explain import explain
 from fleet.evaluate.job import Job
@@ -85,6 +85,8 @@ def _evaluated(
         try:
             collected = collect(stack, cluster, outputs=outputs)
             desired.append(render(collected, cluster))
+        except MissingOutputError as error:
+            raise _not_there(error, cluster, exports) from None
         except Exception as error:
             error.add_note(f"while stack {stack.name!r} was evaluated for cluster {cluster.name!r}")
             raise
@@ -96,6 +98,21 @@ def _evaluated(
         rollout=RolloutData(waves, str(stack.rollout.soak), str(stack.rollout.timeout)),
         desired=tuple(desired),
         needs=tuple(sorted(needs)),
+    )
+
+
+def _not_there(
+    error: MissingOutputError, cluster: Cluster, exports: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> ConfigurationError:
+    """The same error, unless the other stack is known and simply not on this cluster."""
+    by_cluster = exports.get(error.asked.stack)
+    if by_cluster is None or cluster.name in by_cluster:
+        return error
+    return ConfigurationError(
+        f"stack {error.asked.stack!r} is not on cluster {cluster.name!r}, so it exports nothing there",
+        hint=f"it is on: {', '.join(sorted(by_cluster))}",
+        source=error.source,
+        field="output",
     )
 
 

@@ -1,0 +1,132 @@
+"""A worker's answer comes from user code: whatever is in it, the parent reads it as data or as a problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from fleet.errors import Source
+from fleet.evaluate.answer import Answer, read
+from fleet.evaluate.decode import MalformedError, decode
+from fleet.evaluate.excerpt import with_excerpt
+from fleet.evaluate.job import Job, Task
+from fleet.evaluate.pool import Outcome
+from fleet.evaluate.result import Problem
+from fleet.model.desired import Desired, Key, Object
+from fleet.repository import Limits
+
+CLUSTER: dict[str, Any] = {"name": "eu-1", "labels": {}, "context": None, "secret": None, "pull": False}
+JOB = Job(Task.STACKS, "/repository", ("stacks/a.py",), Limits(), clusters=(CLUSTER,))
+
+
+def result(**changes: Any) -> dict[str, Any]:
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "a"}}
+    made = Object(manifest, Source("stacks/a.py", 4), depends_on=(Key("", "Namespace", "", "a"),))
+    desired = Desired("a", "eu-1", (made,), {"x": [1, None]}, Source("stacks/a.py", 1))
+    stack = {
+        "name": "a",
+        "source": {"file": "stacks/a.py", "line": 1},
+        "clusters": ["eu-1"],
+        "rollout": {"waves": [["eu-1"]], "soak": "0s", "timeout": "15m"},
+        "desired": [orjson.loads(orjson.dumps(desired))],
+        "needs": [],
+    }
+    return {"stacks": [stack | changes]}
+
+
+def answered(data: Any) -> tuple[Answer, tuple[Problem, ...]]:
+    return read(JOB, Outcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))
+
+
+def test_an_answer_is_read_into_the_same_data() -> None:
+    answer, problems = answered(result())
+
+    assert problems == ()
+    (desired,) = answer.stacks[0].desired
+    assert desired.objects[0].key == Key("", "ConfigMap", "a", "c")
+    assert desired.objects[0].depends_on == (Key("", "Namespace", "", "a"),)
+    assert desired.exports == {"x": [1, None]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        {"surprise": 1},
+        {"stacks": {}},
+        {"problems": [{"message": 1, "hint": None, "field": None, "file": "x", "line": 1}]},
+        {"clusters": [{"name": "../../etc", "labels": {}}]},
+        result(name="../../etc"),
+        result(name="b"),
+        result(name="A b\n"),
+        result(source={"file": "stacks/b.py", "line": 1}),
+        result(source={"file": "stacks/a.py", "line": "1"}),
+        result(source={"file": "stacks/a.py", "line": True}),
+        result(clusters=["us-1"]),
+        result(clusters=[]),
+        result(desired=[]),
+        result(desired=[{"stack": "other", "cluster": "eu-1", "objects": [], "exports": {}}]),
+        result(desired=[{"stack": "a", "cluster": "eu-1", "objects": [{"manifest": {}, "source": {"file": ""}}]}]),
+        result(
+            desired=[
+                {
+                    "stack": "a",
+                    "cluster": "eu-1",
+                    "objects": [
+                        {"manifest": {"apiVersion": "v1", "kind": "X", "metadata": {"name": 3}}, "source": {"file": ""}}
+                    ],
+                }
+            ]
+        ),
+    ],
+)
+def test_an_answer_of_another_form_is_a_problem(data: Any) -> None:
+    answer, (problem,) = answered(data)
+
+    assert answer == Answer()
+    assert "is no result" in problem.message
+    assert problem.source == Source("stacks/a.py", 7)
+
+
+@pytest.mark.parametrize("stream", [b"", b"garbage", b"{}\n{}\n", b'{"at":["stacks/a.py",7]}', b"[" * 100_000, b"\xff"])
+def test_bytes_that_are_no_answer_are_a_problem(stream: bytes) -> None:
+    answer, (problem,) = read(JOB, Outcome(stream, b""))
+    assert answer == Answer()
+    assert problem.source == Source("stacks/a.py", 1)
+
+
+def test_a_note_cannot_name_another_file() -> None:
+    _, (problem,) = read(JOB, Outcome(b'{"at":["/etc/passwd",1]}\n', b""))
+    assert problem.source == Source("stacks/a.py", 1)
+
+
+def test_a_problem_cannot_show_a_line_of_a_file_outside(tmp_path: Path) -> None:
+    (tmp_path / "secret.py").write_text("password = 1\n")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/link.py").symlink_to(tmp_path / "secret.py")
+    (tmp_path / "root/own.py").write_text("x = 1\n")
+
+    def shown(file: str) -> str:
+        return with_excerpt(Problem("", source=Source(file, 1)), tmp_path / "root").excerpt
+
+    assert shown("own.py") == "x = 1"
+    assert [shown(file) for file in ("../secret.py", "link.py", str(tmp_path / "secret.py"))] == ["", "", ""]
+
+
+def test_decoding_is_strict_about_every_type() -> None:
+    @dataclass(frozen=True)
+    class Thing:
+        name: str
+        count: int = 0
+        parts: tuple[str, ...] = ()
+        note: str | None = None
+
+    assert decode(Thing, {"name": "x", "parts": ["a"], "note": None}) == Thing("x", 0, ("a",), None)
+    for wrong in ({}, {"name": 1}, {"name": "x", "count": "1"}, {"name": "x", "parts": [1]}, {"name": "x", "more": 1}):
+        with pytest.raises(MalformedError, match="Thing"):
+            decode(Thing, wrong)
