@@ -1,0 +1,261 @@
+"""`fleet sync` and `fleet preview` on two real API servers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from fleet.testing.git import git
+from tests.sync.fleet_repository import FleetRepository, config_map
+
+OURS = "fleet/"  # how our user agent begins
+
+
+def test_a_sync_applies_to_every_cluster_and_the_next_writes_nothing(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("settings", {"a": "1"}), "fleet.export('answer', 42)")
+    revision = repository.commit()
+    first = repository.sync()
+    assert first.code == 0, first.err
+    assert "4 to create" in first.out
+    assert repository.data(eu, "settings") == repository.data(us, "settings") == {"a": "1"}
+
+    marks = [one.audit.mark() for one in (eu, us)]
+    second, preview = repository.sync("--expect-no-changes"), repository.fleet("preview", "--expect-no-changes")
+    assert (second.code, preview.code) == (0, 0)
+    assert "no changes" in second.out
+    assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []]
+
+    page = repository.remote.git("show", "fleet/status:README.md")
+    assert f"| [{repository.stack}](clusters/{eu.name}/{repository.stack}.json) | {eu.name} | 🟢 Healthy |" in page
+    git(repository.root, "fetch", "--quiet", "origin", "refs/notes/fleet:refs/notes/fleet")
+    assert f"{repository.stack} {us.name}: Synced, Healthy" in git(
+        repository.root, "notes", "--ref=fleet", "show", revision
+    )
+
+
+def test_a_preview_writes_nothing_and_reads_what_is_not_committed(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("settings", {"a": "1"}))
+    repository.commit()
+    repository.wants(config_map("settings", {"a": "1"}), config_map("more", {"a": "1"}))
+    marks = [one.audit.mark() for one in (eu, us)]
+    preview = repository.fleet("preview", "-o", "json")
+    assert preview.json()["summary"]["create"] == 6
+    assert repository.fleet("preview", "--revision", "HEAD", "-o", "json").json()["summary"]["create"] == 4
+    assert repository.fleet("preview", "--expect-no-changes").code == 7
+    assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []]
+
+
+def test_only_commits_are_applied_and_what_is_left_out_is_named(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(config_map("settings", {"a": "1"}))
+    repository.commit()
+    repository.wants(config_map("settings", {"a": "2"}))
+    done = repository.sync()
+    assert done.code == 0, done.err
+    assert "not committed" in done.err
+    assert "stacks/stack.py" in done.err
+    assert repository.data(eu, "settings") == {"a": "1"}
+
+
+def test_a_removed_key_disappears_and_a_field_of_another_manager_stays(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(config_map("settings", {"a": "1", "b": "2"}))
+    repository.commit()
+    repository.sync()
+    patch = '{"data": {"theirs": "1"}}'
+    eu.kubectl("-n", repository.namespace, "patch", "configmap", "settings", "--type=merge", "-p", patch)
+    assert repository.sync("--expect-no-changes").code == 0
+    repository.wants(config_map("settings", {"a": "1"}))
+    repository.commit()
+    done = repository.sync()
+    assert 'data.b: "2" removed' in done.out
+    assert repository.data(eu, "settings") == {"a": "1", "theirs": "1"}
+
+
+def test_drift_is_seen_and_repaired(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("settings", {"a": "1"}), config_map("other", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    patch = '{"data": {"a": "9"}}'
+    eu.kubectl("-n", repository.namespace, "patch", "configmap", "settings", "--type=merge", "-p", patch)
+    us.kubectl("-n", repository.namespace, "delete", "configmap", "other")
+    done = repository.sync("-o", "json").json()
+    results = {one["cluster"]: one["done"] for one in done["results"]}
+    assert results == {eu.name: {"update": 1}, us.name: {"create": 1}}
+    assert repository.data(eu, "settings") == {"a": "1"}
+    assert repository.data(us, "other") == {"a": "1"}
+
+
+def test_an_object_of_somebody_else_is_a_conflict_and_stays_untouched(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("old", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    eu.kubectl("-n", repository.namespace, "create", "configmap", "taken", "--from-literal=theirs=1")
+    before = repository.get(eu, "configmap", "taken")
+    repository.wants(config_map("taken", {"a": "1"}), config_map("fine", {"a": "1"}))
+    repository.commit()
+    assert repository.fleet("preview").code == 4
+    done = repository.sync()
+    assert done.code == 4
+    assert "kubectl-create" in done.err
+    assert "adopt=True" in done.err
+    assert repository.get(eu, "configmap", "taken") == before
+    assert repository.data(eu, "fine") == {"a": "1"}
+    assert repository.data(eu, "old") == {"a": "1"}, "nothing is deleted while its successor may be in conflict"
+    assert repository.data(us, "old") is None
+    assert repository.data(us, "taken") == {"a": "1"}
+
+    repository.wants(config_map("taken", {"a": "1"}, "adopt=True"), config_map("fine", {"a": "1"}))
+    repository.commit()
+    assert repository.sync().code == 0
+    assert repository.data(eu, "taken") == {"a": "1", "theirs": "1"}
+    assert repository.data(eu, "old") is None
+
+
+def test_an_unreachable_cluster_fails_alone_and_nothing_of_it_is_pruned(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("one", {"a": "1"}), config_map("two", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    repository.wants(config_map("one", {"a": "2"}))
+    revision = repository.commit()
+    cut = repository.without(us.name)
+    begun = time.monotonic()
+    done = repository.sync("--kubeconfig", str(cut))
+    assert done.code == 4
+    assert time.monotonic() - begun < 20
+    assert f"cannot reach cluster {us.name}" in done.err
+    assert (repository.data(eu, "one"), repository.data(eu, "two")) == ({"a": "2"}, None)
+    assert (repository.data(us, "one"), repository.data(us, "two")) == ({"a": "1"}, {"a": "1"})
+    status = repository.fleet("status", "--git", "-o", "json").json()["stacks"]
+    assert {one["cluster"]: one["sync"] for one in status} == {eu.name: "Synced", us.name: "Unreachable"}
+    assert {one["cluster"]: one["wanted"] for one in status} == {eu.name: revision, us.name: revision}
+    assert repository.sync().code == 0
+    assert repository.data(us, "two") is None
+
+
+def test_two_syncs_at_once_take_turns(repository: FleetRepository) -> None:
+    repository.wants(*(config_map(f"c{number}", {"a": "1"}) for number in range(30)))
+    repository.commit()
+    command = [sys.executable, "-m", "fleet", "sync", "--no-status", "--timeout", "60s"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [one.communicate(timeout=120) for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    assert repository.sync("--expect-no-changes").code == 0
+
+
+def test_deletions_beyond_the_budget_are_refused_until_allowed(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.write("fleet.toml", "[budget]\ndeletions = 1\n")
+    repository.wants(config_map("a", {"a": "1"}), config_map("b", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    repository.wants()
+    repository.commit()
+    assert repository.fleet("preview").code == 5
+    done = repository.sync()
+    assert done.code == 5
+    assert "the budget is 1" in done.err
+    assert repository.data(eu, "a") == {"a": "1"}
+    assert repository.sync("--allow-deletions", "2").code == 0
+    assert repository.data(eu, "a") is None
+    assert repository.get(eu, "namespace", repository.namespace) is not None
+
+
+def test_a_protected_object_is_not_deleted(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}, "protect=True"), config_map("b", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    repository.wants(config_map("b", {"a": "2"}))
+    repository.commit()
+    done = repository.sync()
+    assert done.code == 5
+    assert "protect=False" in done.err
+    assert repository.data(eu, "a") == {"a": "1"}
+    assert repository.data(eu, "b") == {"a": "1"}, "nothing of the stack is changed"
+
+
+def test_a_cluster_that_leaves_is_forgotten_with_its_apps_left_running(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    repository.wants(config_map("a", {"a": "1"}), clusters=[eu.name])
+    repository.commit()
+    assert "« forget" in repository.fleet("preview").out
+    done = repository.sync()
+    assert done.code == 0, done.err
+    assert repository.data(us, "a") == {"a": "1"}
+    assert repository.sync("--expect-no-changes").code == 0
+    status = repository.fleet("status", "--git", "-o", "json").json()["stacks"]
+    assert [one["cluster"] for one in status] == [eu.name]
+
+
+def test_a_broken_stack_changes_nothing(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    repository.wants(config_map("b", {"a": "1"}), "1 / 0")
+    repository.commit()
+    marks = [one.audit.mark() for one in (eu, us)]
+    done = repository.sync()
+    assert done.code == 2
+    assert "stacks/stack.py" in done.err
+    assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []]
+
+
+def test_a_kind_that_a_cluster_does_not_know_is_refused_before_anything_is_sent(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    repository.wants(config_map("a", {"a": "1"}), f"fleet.Manifest({widget!r})")
+    repository.commit()
+    marks = [one.audit.mark() for one in (eu, us)]
+    done = repository.sync()
+    assert done.code == 2
+    assert "Widget" in done.err
+    assert "CustomResourceDefinition" in done.err
+    assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []]
+
+
+def test_destroy_asks_and_then_deletes_what_the_inventory_says(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    eu.kubectl("-n", repository.namespace, "create", "configmap", "foreign", "--from-literal=a=1")
+    refused = repository.fleet("destroy", repository.stack)
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    assert repository.data(eu, "a") == {"a": "1"}
+    assert repository.fleet("destroy", "no-such-stack", "--yes").code == 6
+    done = repository.fleet("destroy", repository.stack, "--yes")
+    assert done.code == 0, done.err
+    assert (repository.data(eu, "a"), repository.data(us, "a")) == (None, None)
+    assert repository.data(eu, "foreign") == {"a": "1"}
+    listed = repository.fleet("status", "-o", "json").json()["stacks"]
+    assert repository.stack not in {one["stack"] for one in listed}
+    assert repository.fleet("status", "--git", "-o", "json").json()["stacks"] == []
+
+
+def test_status_asks_the_clusters(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}))
+    revision = repository.commit()
+    repository.sync()
+    seen = repository.fleet("status", "--stack", repository.stack, "-o", "json").json()["stacks"]
+    assert [(one["cluster"], one["health"], one["revision"]) for one in seen] == [
+        (eu.name, "Healthy", revision),
+        (us.name, "Healthy", revision),
+    ]
+    eu.kubectl("-n", repository.namespace, "delete", "configmap", "a")
+    text = repository.fleet("status", "--stack", repository.stack).out
+    assert "Missing" in text
+    cut = repository.without(us.name)
+    assert repository.fleet("status", "--kubeconfig", str(cut)).code == 4
