@@ -10,12 +10,11 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlencode
 
 from fleet.errors import ConflictError, ResourceError
 from fleet.kube import ledger
 from fleet.kube.client import Answer, Client
-from fleet.kube.objects import MANAGER, delete, pages
+from fleet.kube.objects import MANAGER, Scope, delete, pages
 from fleet.kube.system import CONFIG_MAPS, NAMESPACE, make_namespace
 from fleet.plan.inventory import Entry, Inventory
 
@@ -59,8 +58,8 @@ async def load_all(client: Client) -> list[Stored]:
 
 async def verify(client: Client, stored: Stored) -> None:
     """Raise StalePlanError unless the inventory in the cluster is still the one that was read."""
-    query = urlencode({"labelSelector": f"{LABEL}={stored.inventory.stack}"})
-    answer = await client.request("GET", f"{CONFIG_MAPS.collection(NAMESPACE)}?{query}", accept=METADATA_ONLY)
+    scope = Scope(CONFIG_MAPS, NAMESPACE, labels=f"{LABEL}={stored.inventory.stack}")
+    answer = await client.request("GET", scope.path(), accept=METADATA_ONLY)
     there = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in answer.body["items"] or ()}
     if there != {chunk.uid: chunk.resource_version for chunk in stored.chunks}:
         raise _stale(stored.inventory.stack)
@@ -116,7 +115,7 @@ def _by_key(entry: Entry) -> Any:
 
 async def _load(client: Client, selector: str) -> list[Stored]:
     chunks: dict[str, list[tuple[dict[str, str], Chunk]]] = {}
-    async for page in pages(client, CONFIG_MAPS, NAMESPACE, limit=8, labelSelector=selector):
+    async for page in pages(client, Scope(CONFIG_MAPS, NAMESPACE, labels=selector), limit=8):
         for item in page["items"]:
             stack, data = item["metadata"]["labels"][LABEL], item.get("data") or {}
             chunks.setdefault(stack, []).append((data, _read(client, item["metadata"], data)))

@@ -16,7 +16,7 @@ from typing import Any
 from fleet.errors import ResourceError
 from fleet.kube.client import Client
 from fleet.kube.discovery import Discovery, Resource, defined_by
-from fleet.kube.objects import ListExpiredError, get, pages, without_others_fields
+from fleet.kube.objects import ListExpiredError, Scope, get, pages, without_others_fields
 from fleet.kube.together import together
 from fleet.model.desired import Key
 
@@ -79,7 +79,7 @@ async def _get_each(client: Client, resource: Resource, keys: list[Key]) -> Live
 async def _list(client: Client, resource: Resource, namespace: str, keys: list[Key]) -> Live:
     missing = {key.name: key for key in keys}
     live: Live = {}
-    async for page in pages(client, resource, namespace):
+    async for page in pages(client, Scope(resource, namespace)):
         for item in page["items"]:
             key = missing.pop(item["metadata"]["name"], None)
             if key is not None:
@@ -115,7 +115,7 @@ async def _come_to_be_served(client: Client, kinds: set[tuple[str, str]]) -> boo
 
 async def _defined(client: Client, kinds: set[tuple[str, str]]) -> set[tuple[str, str]]:
     defined = set()
-    async for page in pages(client, CRDS):
+    async for page in pages(client, Scope(CRDS)):
         for crd in page["items"]:
             defined |= {(resource.group, resource.kind) for resource in defined_by(crd)} & kinds
     return defined

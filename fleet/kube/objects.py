@@ -8,6 +8,7 @@ deleted object is not made anew by accident.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -43,19 +44,31 @@ def certainly_no_such_object(client: Client, answer: Answer, what: str) -> None:
         raise ResourceError(f"{client.place}: it is not certain whether {what} exists: its kind is not served there")
 
 
-async def pages(
-    client: Client, resource: Resource, namespace: str = "", *, limit: int = PAGE, **selectors: str
-) -> AsyncIterator[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which objects of a kind: those of a namespace ("": of all), chosen by labels and fields."""
+
+    resource: Resource
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+    def path(self, **query: str) -> str:
+        chosen = {"labelSelector": self.labels, "fieldSelector": self.fields, **query}
+        text = urlencode({name: value for name, value in chosen.items() if value})
+        return f"{self.resource.collection(self.namespace)}?{text}"
+
+
+async def pages(client: Client, scope: Scope, *, limit: int = PAGE) -> AsyncIterator[dict[str, Any]]:
     """A whole list, page by page, as of one moment. It ends after the last page or with an error, never early."""
     token = ""
     while True:
-        query = {"limit": str(limit), **selectors, **({"continue": token} if token else {})}
-        path = f"{resource.collection(namespace)}?{urlencode(query)}"
+        path = scope.path(limit=str(limit), **{"continue": token})
         answer = await client.request("GET", path, expect=(410,) if token else ())
         if answer.status == 410:
             raise ListExpiredError
         if not isinstance(answer.body, dict) or "items" not in answer.body:
-            raise ResourceError(f"{client.place}: the list of {resource.plural} is not a list")
+            raise ResourceError(f"{client.place}: the list of {scope.resource.plural} is not a list")
         answer.body["items"] = answer.body["items"] or []  # some servers write an empty list as null
         yield answer.body
         token = answer.body.get("metadata", {}).get("continue", "")

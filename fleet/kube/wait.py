@@ -17,6 +17,7 @@ from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
 from fleet.kube.live import read_live
+from fleet.kube.objects import Scope
 from fleet.kube.together import together
 from fleet.kube.watch import Listed, changes
 from fleet.model.desired import Key
@@ -56,7 +57,7 @@ async def wait_for_health(
     client: Client,
     keys: Iterable[Key],
     *,
-    timeout: float,
+    seconds: float,
     versions: Mapping[Key, str] | None = None,
     on_change: OnChange | None = None,
     unknown_seconds: float = 10.0,
@@ -67,7 +68,7 @@ async def wait_for_health(
     """
     waiting = Waiting(dict.fromkeys(keys), on_change, unknown_seconds)
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(timeout):
+        async with asyncio.timeout(seconds):
             for key, found in (await read_live(client, waiting.health, versions)).items():
                 waiting.see(key, found)
             await _follow(client, waiting, versions or {})
@@ -105,8 +106,8 @@ async def _poll(client: Client, waiting: Waiting, keys: list[Key], versions: Map
 
 async def _watch_group(client: Client, waiting: Waiting, resource: Resource, namespace: str, keys: list[Key]) -> None:
     """Until all of these are over. The clock can end it too, so it is looked at while nothing happens."""
-    selector = {"fieldSelector": f"metadata.name={keys[0].name}"} if len(keys) == 1 else {}
-    watcher = asyncio.create_task(_see_changes(client, waiting, resource, namespace, keys, selector))
+    only = f"metadata.name={keys[0].name}" if len(keys) == 1 else ""
+    watcher = asyncio.create_task(_see_changes(client, waiting, Scope(resource, namespace, fields=only), keys))
     try:
         while waiting.open(keys) and not watcher.done():
             await asyncio.wait([watcher], timeout=0.5)
@@ -118,11 +119,9 @@ async def _watch_group(client: Client, waiting: Waiting, resource: Resource, nam
             await watcher
 
 
-async def _see_changes(
-    client: Client, waiting: Waiting, resource: Resource, namespace: str, keys: list[Key], selector: dict[str, str]
-) -> None:
+async def _see_changes(client: Client, waiting: Waiting, scope: Scope, keys: list[Key]) -> None:
     by_name = {key.name: key for key in keys}
-    async for event in changes(client, resource, namespace, **selector):
+    async for event in changes(client, scope):
         if isinstance(event, Listed):
             there = {found["metadata"]["name"]: found for found in event.objects}
             for name, key in by_name.items():

@@ -12,7 +12,6 @@ import random
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 import aiohttp
 import orjson
@@ -20,7 +19,7 @@ import orjson
 from fleet.kube import backoff
 from fleet.kube.client import Client, StreamRefusedError
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import ListExpiredError, pages, without_others_fields
+from fleet.kube.objects import ListExpiredError, Scope, pages, without_others_fields
 
 SILENCE = 150.0
 GONE = 410
@@ -43,18 +42,16 @@ class _GoneError(Exception):
     """The server does not know the point to go on from any more."""
 
 
-async def changes(
-    client: Client, resource: Resource, namespace: str = "", *, silence: float = SILENCE, **selectors: str
-) -> AsyncIterator[Listed | Changed]:
+async def changes(client: Client, scope: Scope, *, silence: float = SILENCE) -> AsyncIterator[Listed | Changed]:
     """Endless; close it by leaving the loop. Raises only what will not pass: a missing right, a kind not served."""
     version, failures = "", 0
     while True:
         try:
             if not version:
-                objects, version = await _list(client, resource, namespace, selectors)
+                objects, version = await _list(client, scope)
                 yield Listed(objects)
-            async for event, version in _watch(client, resource, namespace, version, silence, selectors):  # noqa: B007 - kept for the next try
-                failures = 0
+            async for event, seen in _watch(client, scope, version, silence):
+                failures, version = 0, seen
                 if event is not None:
                     yield event
         except (_GoneError, ListExpiredError):
@@ -70,28 +67,21 @@ async def changes(
         await asyncio.sleep(backoff.delay(min(failures, 10)))
 
 
-async def _list(
-    client: Client, resource: Resource, namespace: str, selectors: dict[str, str]
-) -> tuple[list[dict[str, Any]], str]:
+async def _list(client: Client, scope: Scope) -> tuple[list[dict[str, Any]], str]:
     objects, version = [], ""
-    async for page in pages(client, resource, namespace, **selectors):
+    async for page in pages(client, scope):
         version = page["metadata"]["resourceVersion"]
-        objects += [_named(resource, item) for item in page["items"]]
+        objects += [_named(scope.resource, item) for item in page["items"]]
     return objects, version
 
 
 async def _watch(
-    client: Client, resource: Resource, namespace: str, version: str, silence: float, selectors: dict[str, str]
+    client: Client, scope: Scope, version: str, silence: float
 ) -> AsyncIterator[tuple[Changed | None, str]]:
     """Events with the version to go on from; None for a bookmark."""
-    query = {
-        "watch": "1",
-        "allowWatchBookmarks": "true",
-        "resourceVersion": version,
-        "timeoutSeconds": str(random.randint(240, 300)),  # noqa: S311 - so that not all end at once
-        **selectors,
-    }
-    async with client.stream(f"{resource.collection(namespace)}?{urlencode(query)}", silence=silence) as lines:
+    seconds = random.randint(240, 300)  # noqa: S311 - so that not all watches end at once
+    path = scope.path(watch="1", allowWatchBookmarks="true", resourceVersion=version, timeoutSeconds=str(seconds))
+    async with client.stream(path, silence=silence) as lines:
         async for line in lines:
             event = orjson.loads(line)
             kind, found = event["type"], event["object"]
@@ -100,7 +90,7 @@ async def _watch(
                     raise _GoneError
                 raise aiohttp.ClientPayloadError(str(found.get("message")))
             version = found["metadata"]["resourceVersion"]
-            yield (None if kind == "BOOKMARK" else Changed(_named(resource, found), kind == "DELETED")), version
+            yield (None if kind == "BOOKMARK" else Changed(_named(scope.resource, found), kind == "DELETED")), version
 
 
 def _named(resource: Resource, item: dict[str, Any]) -> dict[str, Any]:
