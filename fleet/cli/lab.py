@@ -257,11 +257,9 @@ def build_image(name: str, no_load: bool, names: tuple[str, ...]) -> None:
 
     recipes = [recipe for wanted in names for recipe in find(wanted)]
     opened = None if no_load else _open(name)
-    archives = {recipe.reference: bake(recipe) for recipe in recipes}
-    if opened:
-        opened.load_images(archives)
-    for reference, archive in archives.items():
-        click.echo(archive if no_load else reference)
+    archives = [bake(recipe) for recipe in recipes]
+    for line in opened.load_images(archives) if opened else archives:
+        click.echo(line)
 
 
 @image.command("load")
@@ -270,14 +268,12 @@ def build_image(name: str, no_load: bool, names: tuple[str, ...]) -> None:
 def load_image(name: str, file: Path) -> None:
     """Give the lab's nodes an image of your own: FILE is what `docker save` or `podman save` writes."""
     from fleet.errors import ConfigurationError
-    from fleet.lab.images.archive import reference_of
+    from fleet.lab.images.archive import contents
 
-    references = reference_of(file)
-    if not references:
+    if not contents(file):
         raise ConfigurationError(
             f"{file} is not an archive of a named image",
             hint="write it with `docker save NAME:TAG -o FILE` or `podman save`",
         )
-    _open(name).load_images({reference: file.absolute() for reference in references})
-    for reference in references:
+    for reference in _open(name).load_images([file.absolute()]):
         click.echo(reference)

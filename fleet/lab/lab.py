@@ -23,10 +23,10 @@ from fleet.lab import spec as specs
 from fleet.lab.addons import addons
 from fleet.lab.binaries import Binaries
 from fleet.lab.controlplane import ControlPlane
-from fleet.lab.files import explained
+from fleet.lab.files import explained, keep
 from fleet.lab.images import bake
-from fleet.lab.images.recipes import find as find_recipes
-from fleet.lab.launch import launch, wait_ready
+from fleet.lab.images.archive import contents
+from fleet.lab.launch import PATIENCE, launch, wait_ready
 from fleet.lab.node import PAUSE, Node
 from fleet.lab.plan import plan
 from fleet.lab.spec import ClusterSpec, LabSpec, Nodes
@@ -120,10 +120,11 @@ class Lab:
         started += [launch(self.directory, one) for one in programs if one not in core and one.role not in running]
         if not started and (plane.directory / "ready").exists():
             return
+        # Rights of the lab's own programs are among these; some are not ready before they have them.
+        objects = orjson.dumps({"apiVersion": "v1", "kind": "List", "items": addons(cluster)}).decode()
+        self.kubectl(cluster.name, "apply", "--server-side", "--force-conflicts", "-f", "-", input=objects)
         for program in programs:
             wait_ready(program, started, plane.authority.certificate_file)
-        apply = orjson.dumps({"apiVersion": "v1", "kind": "List", "items": addons(cluster)}).decode()
-        self.kubectl(cluster.name, "apply", "--server-side", "--force-conflicts", "-f", "-", input=apply)
         for node in nodes:
             node.wait_for_runtime()
             self._load_missing(node)
@@ -134,25 +135,28 @@ class Lab:
         say(f"{cluster.name}: ready, {len(names)} {cluster.nodes} node{'s' * (len(names) != 1)}")
 
     def _wait_for_nodes(self, cluster: ClusterSpec, names: list[str]) -> None:
-        objects = [f"node/{name}" for name in names]
-        if not objects:
-            return
-        try:
-            self.kubectl(cluster.name, "wait", "--for=create", *objects, "--timeout=60s")
-            self.kubectl(cluster.name, "wait", "--for=condition=Ready", *objects, "--timeout=60s")
-        except ResourceError as error:
-            logs = [self.plane(cluster).log(f"{name}-kubelet") for name in names]
-            tails = "\n".join(f"{log}:\n{process.tail(log, 5)}" for log in logs if log.exists())
-            raise ResourceError(f"nodes of {cluster.name} are not ready: {error.message}\n{tails}") from error
+        deadline = time.monotonic() + PATIENCE
+        while missing := set(names) - {node["name"] for node in self._node_status(cluster) if node["ready"]}:
+            if time.monotonic() > deadline:
+                logs = [
+                    self.plane(cluster).log(f"{name}-{program}")
+                    for name in missing
+                    for program in ("kubelet", "containerd")
+                ]
+                tails = "\n".join(f"{log}:\n{process.tail(log)}" for log in logs if log.exists())
+                raise ResourceError(f"nodes are not ready after {PATIENCE} s: {', '.join(sorted(missing))}\n{tails}")
+            time.sleep(0.2)
 
     def _load_missing(self, node: Node) -> None:
         present = node.images()
         if PAUSE not in present:
             node.load(bake.pause(PAUSE))
-        for reference in self.spec.images:
-            archive = self.directory / "images" / f"{reference.replace('/', '_')}.tar"
-            if reference not in present and archive.exists():
-                node.load(archive)
+        for reference, identity in self.spec.images.items():
+            if reference not in present:
+                node.load(self._archive(identity))
+
+    def _archive(self, identity: str) -> Path:
+        return self.directory / "images" / f"{identity}.tar"
 
     @property
     def kubeconfig(self) -> Path:
@@ -185,29 +189,29 @@ class Lab:
         tools = self._binaries["kubectl"].parent
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": f"{tools}:{os.environ.get('PATH', '')}"}
 
-    def load_images(self, archives: dict[str, Path]) -> None:
-        """Give every real node these images, and remember them for nodes that come later."""
-        if not any(cluster.network for cluster in self.spec.clusters):
+    def load_images(self, archives: Sequence[Path]) -> list[str]:
+        """Give every real node these images, and keep them for nodes that come later; returns their names."""
+        nodes = [node for cluster in self.spec.clusters for node in self.nodes(cluster)]
+        if not nodes:
             raise ConfigurationError(
-                f"lab {self.spec.name!r} has simulated nodes: they run no images",
+                f"lab {self.spec.name!r} has no real nodes, and simulated ones run no images",
                 hint="start a lab with `--nodes real`",
             )
-        with locked(self.spec.name), explained("loading images"):
-            for reference, archive in archives.items():
-                keep = self.directory / "images" / f"{reference.replace('/', '_')}.tar"
-                keep.parent.mkdir(exist_ok=True)
-                keep.unlink(missing_ok=True)
-                keep.symlink_to(archive)
-            nodes = [node for cluster in self.spec.clusters for node in self.nodes(cluster)]
-            with ThreadPoolExecutor(4) as pool:
-                for archive in archives.values():
-                    list(pool.map(lambda node, archive=archive: node.load(archive), nodes))
-            images = tuple(dict.fromkeys([*self.spec.images, *archives]))
-            self.spec = replace(self.spec, images=images)
-            self.spec.save()
-
-    def build_images(self, wanted: Sequence[str]) -> dict[str, Path]:
-        return {recipe.reference: bake.bake(recipe) for name in wanted for recipe in find_recipes(name)}
+        names: list[str] = []
+        with locked(self.spec.name), explained("loading images"), ThreadPoolExecutor(4) as pool:
+            spec = LabSpec.load(self.spec.name)
+            for archive in archives:
+                found = contents(archive)
+                names += found
+                if all(spec.images.get(name) == identity for name, identity in found.items()):
+                    continue
+                for identity in found.values():
+                    keep(archive, self._archive(identity))
+                list(pool.map(lambda node, archive=archive: node.load(archive), nodes))
+                spec = replace(spec, images={**spec.images, **found})
+                spec.save()
+            self.spec = spec
+        return names
 
     def status(self) -> dict[str, Any]:
         """The lab as data: what runs, where, and how much memory the control planes use."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -78,9 +79,19 @@ def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> None:
     bridge, cable = bridge_name(lab, cluster), cable_name(lab, cluster, node)
     if cable in links(lab):  # of a node that ended a moment ago and whose namespace is not collected yet
         ip("link", "delete", cable)
+    _wait_for_namespace(process)
     ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", process)
     ip("link", "set", cable, "master", bridge, "up")
     ip("route", "replace", str(cluster.pods(node)), "via", cluster.node_address(node), "dev", bridge)
+
+
+def _wait_for_namespace(process: int, patience: float = 10) -> None:
+    """A process that was just started is in the host's namespace until it has made its own."""
+    deadline = time.monotonic() + patience
+    while Path(f"/proc/{process}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
+        if time.monotonic() > deadline:
+            raise ResourceError(f"process {process} has no network namespace of its own")
+        time.sleep(0.005)
 
 
 def remove(lab: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Literal
@@ -73,7 +73,7 @@ class LabSpec:
     clusters: tuple[ClusterSpec, ...]
     kubernetes: str = KUBERNETES
     owner: tuple[int, float] | None = None  # process id and start time
-    images: tuple[str, ...] = ()
+    images: dict[str, str] = field(default_factory=dict)  # name → identity of the content
 
     @property
     def directory(self) -> Path:
@@ -101,9 +101,8 @@ class LabSpec:
         try:
             data = orjson.loads(file.read_bytes())
             clusters = tuple(ClusterSpec(**cluster) for cluster in data.pop("clusters"))
-            images = tuple(data.pop("images"))
             owner = data.pop("owner")
-            return cls(clusters=clusters, images=images, owner=tuple(owner) if owner else None, **data)
+            return cls(clusters=clusters, owner=tuple(owner) if owner else None, **data)
         except FileNotFoundError:
             known = ", ".join(all_names()) or "none yet"
             raise NotFoundError(

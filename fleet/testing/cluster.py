@@ -74,9 +74,10 @@ class Cluster:
 
     def images(self, *names: str) -> None:
         """Build images by recipe and give them to the cluster's nodes."""
-        missing = {ref: path for ref, path in self.lab.build_images(names).items() if ref not in self.lab.spec.images}
-        if missing:
-            self.lab.load_images(missing)
+        from fleet.lab.images.bake import bake
+        from fleet.lab.images.recipes import find
+
+        self.lab.load_images([bake(recipe) for name in names for recipe in find(name)])
 
     def process(self, program: str) -> int:
         """The process id of a program of the control plane, or of a node by its name."""

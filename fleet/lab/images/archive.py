@@ -51,23 +51,30 @@ def layer_of(files: Path, target: Path, *, below: str = "") -> None:
             layer.add(file, str(Path(below) / file.relative_to(files)), recursive=False, filter=_anonymous)
 
 
-def reference_of(archive: Path) -> list[str]:
-    """The names inside an archive, or nothing if it is none."""
+def contents(archive: Path) -> dict[str, str]:
+    """The images inside an archive, by name, each with what identifies its content; nothing if it is none."""
     try:
         with tarfile.open(archive) as tar:
-            for name in ("manifest.json", "index.json"):
-                try:
-                    member = tar.extractfile(name)
-                except KeyError:
-                    continue
-                document = orjson.loads(member.read()) if member else []
-                if name == "manifest.json":
-                    return [tag for image in document for tag in image.get("RepoTags") or []]
-                annotations = [image.get("annotations", {}) for image in document.get("manifests", [])]
-                return [one["io.containerd.image.name"] for one in annotations if "io.containerd.image.name" in one]
-    except (tarfile.TarError, orjson.JSONDecodeError, OSError):
-        return []
-    return []
+            names = tar.getnames()
+            if "manifest.json" in names:
+                images = _read(tar, "manifest.json")
+                return {tag: _stem(image["Config"]) for image in images for tag in image.get("RepoTags") or []}
+            if "index.json" in names:
+                entries = _read(tar, "index.json")["manifests"]
+                named = [(entry.get("annotations", {}).get("io.containerd.image.name"), entry) for entry in entries]
+                return {name: entry["digest"].rpartition(":")[2] for name, entry in named if name}
+    except (tarfile.TarError, orjson.JSONDecodeError, OSError, KeyError, TypeError):
+        return {}
+    return {}
+
+
+def _read(tar: tarfile.TarFile, name: str) -> Any:
+    member = tar.extractfile(name)
+    return orjson.loads(member.read()) if member else None
+
+
+def _stem(config: str) -> str:
+    return config.rpartition("/")[2].removesuffix(".json")
 
 
 def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:

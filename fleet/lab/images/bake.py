@@ -18,7 +18,7 @@ from fleet.errors import ResourceError
 from fleet.lab import packages, paths, toolchain
 from fleet.lab.build import MODULES, built
 from fleet.lab.files import explained
-from fleet.lab.images.archive import layer_of, reference_of, write_archive
+from fleet.lab.images.archive import contents, layer_of, write_archive
 from fleet.lab.images.recipes import Recipe
 from fleet.lab.progress import Progress
 
@@ -30,7 +30,7 @@ def pause(reference: str) -> Path:
     """The image of the process that holds a pod's namespaces: one static binary."""
     programs = built(MODULES["pause"])
     target = paths.cache() / "images" / f"{programs.name}.tar"
-    if not reference_of(target):
+    if not contents(target):
         with explained("making the pause image"):
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".bake-") as work:
@@ -53,7 +53,7 @@ def bake(recipe: Recipe) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with (target.parent / f".{target.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not reference_of(target):
+            if not contents(target):
                 with Progress(f"making the image {recipe.reference}"):
                     _bake(recipe, wheel, target)
     return target

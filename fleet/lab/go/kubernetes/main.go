@@ -34,8 +34,9 @@ var programs = map[string]func() *cobra.Command{
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kube-proxy":              proxy.NewProxyCommand,
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
-	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(signalled()) },
-	"provisioner":             func() *cobra.Command { return provisioner.NewCommand(signalled()) },
+	// It handles signals itself; a second handler would panic.
+	"kubelet":     func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"provisioner": func() *cobra.Command { return provisioner.NewCommand(signalled()) },
 }
 
 func signalled() context.Context { return apiserver.SetupSignalContext() }

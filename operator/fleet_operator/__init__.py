@@ -1,0 +1,1 @@
+"""The half of fleet that runs inside each cluster."""

@@ -1,0 +1,3 @@
+from fleet_operator.cli import main
+
+main()
