@@ -14,10 +14,11 @@ from fleet.kube.client import Client
 from fleet.kube.inventory import load_all
 from fleet.kube.live import read_live
 from fleet.model.app import GROUP
+from fleet.model.desired import Key
 from fleet.plan import Inventory
 from fleet.sync.outcome import ObjectHealth
 from fleet.sync.run import connect
-from fleet.sync.waiting import judge_object, worst
+from fleet.sync.waiting import judged, worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,10 @@ async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Ob
     observed = []
     for inventory in inventories:
         keys = [entry.key for entry in inventory.entries]
-        objects = tuple(
-            judge_object(key, live[key], is_app=key.group == GROUP and key.kind.lower() in packages(), silent=True)
-            for key in keys
-        )
+        objects = tuple(judged(key, live[key], is_app=_is_app(key)) for key in keys)
         observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects))
     return observed
+
+
+def _is_app(key: Key) -> bool:
+    return key.group == GROUP and key.kind.lower() in packages()

@@ -28,6 +28,10 @@ class ObjectHealth:
     version: str = ""
     is_app: bool = False
 
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
