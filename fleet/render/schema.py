@@ -56,8 +56,9 @@ def _field(field: FieldInfo) -> Schema:
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     if default is None or (isinstance(default, Mapping | tuple) and not default):
         return made
-    if isinstance(default, Model):  # an empty object, which the defaults inside it then fill
-        default = default.dump()
+    if isinstance(default, Model):  # whole: the server checks rules on a default before it fills in those inside it
+        whole = default.model_dump(by_alias=True, exclude_none=True)
+        default = {key: value for key, value in whole.items() if value != {}}
     return {**made, "default": default}
 
 

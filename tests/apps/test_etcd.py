@@ -1,0 +1,196 @@
+"""etcd's knowledge: defaults, versions, what a change costs and what it means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import fleet.apps
+from fleet import S3, TLS, Backup, Resources, Restore, Volume
+from fleet.apps import Etcd
+from fleet.apps.driver import Impact, Refusal
+from fleet.apps.etcd import DRIVER, EtcdConfig
+from fleet.apps.meaning import explain, meanings
+from fleet.apps.registry import driver, drivers, packages
+from fleet.model.app import API_VERSION
+
+
+def resource(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    made = {"apiVersion": API_VERSION, "kind": "Etcd", "metadata": {"name": "db", "namespace": "shop"}}
+    return {**made, "spec": {"version": "3.5", **spec}, **({"status": status} if status else {})}
+
+
+def test_a_name_and_a_version_are_enough() -> None:
+    db = Etcd("db", version="3.5")
+    assert (db.members, db.storage, db.tls.enabled, db.backup, db.volume.on_delete) == (3, "8Gi", True, None, "keep")
+    assert db.spec() == {"version": "3.5"}
+
+
+def test_endpoint_and_connection_are_plain_values() -> None:
+    db = Etcd("db", version="3.5", namespace="shop")
+    assert db.endpoint == "db.shop.svc:2379"
+    assert db.connection.url == "https://db.shop.svc:2379"
+    assert Etcd("db", version="3.5", tls=TLS(enabled=False)).connection.url.startswith("http://")
+    assert db.connection.secret_key("ca.crt") == {"secretKeyRef": {"name": "db-connection", "key": "ca.crt"}}
+
+
+def test_a_spec_is_only_what_was_said_and_reads_back_as_it_was() -> None:
+    db = Etcd(
+        "db",
+        version="3.5.21",
+        namespace="shop",
+        members=3,
+        backup=Backup(schedule="@daily", to=S3("b/f", secret="s3")),
+        restore_from=Restore(S3("b/old", secret="s3")),
+        config=EtcdConfig(max_request="2Mi", options={"b": "1", "a": "2"}),
+    )
+    assert db.spec() == {
+        "version": "3.5.21",
+        "members": 3,
+        "backup": {"schedule": "@daily", "to": {"s3": {"place": "b/f", "secret": "s3"}}},
+        "restoreFrom": {"source": {"s3": {"place": "b/old", "secret": "s3"}}},
+        "config": {"maxRequest": "2Mi", "options": {"a": "2", "b": "1"}},
+    }
+    manifest = {"apiVersion": API_VERSION, "kind": "Etcd", "metadata": {"name": "db", "namespace": "shop"}}
+    assert Etcd.from_manifest({**manifest, "spec": db.spec()}) == db
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "hops"),
+    [
+        ("3.5", "3.5", []),
+        ("3.5.16", "3.5.21", ["3.5.16 → 3.5.21 patch"]),
+        ("3.5.21", "3.5.16", ["3.5.21 → 3.5.16 patch"]),
+        ("3.4.23", "3.5", ["3.4.23 → 3.5 upgrade"]),
+        ("3.4", "3.6", ["3.4 → 3.5.26 upgrade", "3.5.26 → 3.6 upgrade"]),
+        ("3.5.16", "3.6.1", ["3.5.16 → 3.5.26 patch", "3.5.26 → 3.6.1 upgrade"]),
+        ("3.5.27", "3.6", ["3.5.27 → 3.6 upgrade"]),
+        ("3.6.2", "3.5", ["3.6.2 → 3.5 downgrade"]),
+        ("3.5.21", "3.4.33", ["3.5.21 → 3.4.33 downgrade"]),
+        ("3.6", "3.4.34", ["3.6 → 3.5 downgrade", "3.5 → 3.4.34 downgrade"]),
+    ],
+)
+def test_the_way_from_one_version_to_another(current: str, target: str, hops: list[str]) -> None:
+    path = DRIVER.path(current, target)
+    assert not isinstance(path, Refusal)
+    assert [f"{hop} {hop.kind}" for hop in path] == hops
+
+
+@pytest.mark.parametrize(("current", "target"), [("3.5", "3.4"), ("3.5.21", "3.4.32"), ("3.6", "3.4"), ("3.5", "4.0")])
+def test_where_there_is_no_way_back_the_reason_is_given(current: str, target: str) -> None:
+    path = DRIVER.path(current, target)
+    assert isinstance(path, Refusal)
+    assert path.hint == "restore a backup into a new app"
+
+
+def test_the_last_way_back_of_an_upgrade_is_known() -> None:
+    first, second = DRIVER.path("3.4", "3.6")  # type: ignore[misc]
+    assert (first.way_back, second.way_back) == ("restore", "downgrade")
+
+
+@pytest.mark.parametrize(
+    ("field", "impact"),
+    [
+        ("members", Impact.SCALE),
+        ("version", Impact.UPGRADE),
+        ("storage", Impact.GROW),
+        ("resources.memory", Impact.RESTART),
+        ("config.options", Impact.RESTART),
+        ("backup.keep", Impact.NONE),
+        ("volume.on_delete", Impact.NONE),
+        ("volume.storage_class", Impact.IMMUTABLE),
+        ("tls.lifetime", Impact.RELOAD),
+        ("a_field_of_tomorrow", Impact.RESTART),
+    ],
+)
+def test_what_a_changed_field_costs(field: str, impact: Impact) -> None:
+    assert DRIVER.classify(field) is impact
+
+
+def test_every_field_has_a_known_cost() -> None:
+    fields = set(Etcd.model_fields) - {"name", "namespace", "opts"}
+    assert fields == {name.partition(".")[0] for name in DRIVER.impacts}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (None, resource(), ["etcd 3.5 with 3 members"]),
+        (None, resource(members=1), ["etcd 3.5 with 1 member"]),
+        (resource(), resource(), []),
+        (resource(), resource(members=3, storage="8Gi"), []),
+        (resource(), resource(members=5), ["scale 3 → 5"]),
+        (resource(members=5), resource(members=3), ["scale 5 → 3"]),
+        (resource(version="3.4"), resource(), ["upgrade 3.4 → 3.5", "restarts 3 pods"]),
+        (
+            resource(version="3.4"),
+            resource(version="3.6"),
+            ["upgrade 3.4 → 3.6 in 2 hops: 3.4 → 3.5.26 → 3.6", "restarts 3 pods, 2 times each"],
+        ),
+        (
+            resource({"version": "3.4.23"}, version="3.4"),
+            resource(version="3.5"),
+            ["upgrade 3.4.23 → 3.5", "restarts 3 pods"],
+        ),
+        (resource({"version": "3.5.21"}), resource(version="3.5.21"), []),
+        (resource(version="3.6"), resource(), ["downgrade 3.6 → 3.5", "restarts 3 pods"]),
+        (resource(), resource(storage="10Gi"), ["grow volumes 8Gi → 10Gi"]),
+        (resource(), resource(resources={"memory": "1Gi"}), ["restarts 3 pods (resources.memory)"]),
+        (
+            resource(members=1),
+            resource(members=3, config={"logLevel": "warn"}),
+            ["scale 1 → 3", "restarts 1 pod (config.log_level)"],
+        ),
+        (resource(), resource(tls={"lifetime": "30d"}), ["reloads tls.lifetime without a restart"]),
+        (resource(), resource(backup={"schedule": "@daily", "to": {"claim": {"claim": "b"}}}), []),
+    ],
+)
+def test_what_a_change_means(before: dict[str, Any] | None, after: dict[str, Any], said: list[str]) -> None:
+    assert list(meanings("Etcd", before, after)) == said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field"),
+    [
+        (resource(storage="10Gi"), resource(storage="9Gi"), "storage"),
+        (resource(), resource(tls={"enabled": False}), "tls.enabled"),
+        (resource(), resource(volume={"storageClass": "fast"}), "volume.storage_class"),
+        (resource(), resource(version="3.4"), "version"),
+        (resource(), resource(restoreFrom={"source": {"claim": {"claim": "b"}}}), "restore_from"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_before_it_is_sent(
+    before: dict[str, Any], after: dict[str, Any], field: str
+) -> None:
+    meaning = explain("Etcd", before, after)
+    assert [problem.field for problem in meaning.problems] == [field]
+    assert meaning.restarts == 0
+    assert meanings("Etcd", before, after)[-1].startswith(f"refused: {field}: ")
+
+
+def test_restore_from_may_be_taken_out_once_it_has_done_its_work() -> None:
+    assert meanings("Etcd", resource(restoreFrom={"source": {"claim": {"claim": "b"}}}), resource()) == ()
+
+
+def test_a_live_object_of_another_release_gives_no_false_certainty() -> None:
+    (said,) = meanings("Etcd", resource(fieldOfTomorrow=1), resource())
+    assert "restarts are possible" in said
+
+
+def test_kinds_that_are_no_apps_mean_nothing() -> None:
+    assert meanings("ConfigMap", None, {}) == ()
+    assert driver("etcd") is None  # a kind is written as it is
+
+
+def test_every_app_type_is_a_package_with_one_line_of_registration() -> None:
+    assert [one.app.kind() for one in drivers()] == dir(fleet.apps)
+    typed = open(fleet.apps.__file__, encoding="utf-8").read()  # noqa: PTH123, SIM115
+    for one, package in zip(drivers(), sorted(packages().values()), strict=True):
+        assert f"from {package} import {one.app.kind()} as {one.app.kind()}\n" in typed
+        assert getattr(fleet.apps, one.app.kind()) is one.app
+
+
+def test_settings_have_values_that_suit_a_first_try() -> None:
+    assert Resources() == Resources(cpu="250m", memory="512Mi")
+    assert Volume().on_scale_in == "delete"

@@ -1,0 +1,79 @@
+"""The generated definitions: as checked in, structural, and well said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fleet.cli import run
+from fleet.render.crd import definitions, text
+
+ROOT = Path(__file__).parent.parent.parent
+SCHEMA = definitions()["fleet.dev_etcds.yaml"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from nodes(inner, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            yield from nodes(schema[key], f"{path}[]")
+
+
+def test_crds_are_as_the_models_are() -> None:
+    there = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "crds").glob("*.yaml")}
+    assert there == {name: text(made) for name, made in definitions().items()}, "run `fleet crds --write crds`"
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"), list(nodes(SCHEMA)), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_part_of_the_schema_is_structural_and_described(path: str, schema: dict[str, Any]) -> None:
+    assert schema["type"] in ("object", "array", "string", "integer", "boolean", "number")
+    assert not {"$ref", "anyOf", "oneOf", "allOf", "title", "const", "nullable"} & schema.keys()
+    described = path == ".metadata" or path.endswith("[]") or bool(schema.get("description"))
+    assert described, f"{path} has no description: write a docstring under the field"
+    assert set(schema.get("required", ())) <= set(schema.get("properties", ()))
+
+
+def test_defaults_and_rules_are_those_of_the_model() -> None:
+    spec = SCHEMA["properties"]["spec"]["properties"]
+    assert (spec["members"]["default"], spec["storage"]["default"]) == (3, "8Gi")
+    assert spec["resources"]["default"] == {"cpu": "250m", "memory": "512Mi"}
+    assert spec["members"]["x-kubernetes-validations"][0]["rule"] == "self % 2 == 1"
+    assert SCHEMA["properties"]["spec"]["required"] == ["version"]
+    assert "default" not in spec["backup"]
+
+
+def test_the_status_says_what_people_ask_for() -> None:
+    status = SCHEMA["properties"]["status"]["properties"]
+    assert {"version", "desiredVersion", "members", "leader", "identity", "lastBackup", "conditions"} <= status.keys()
+    assert "observedGeneration" in status["conditions"]["items"]["properties"]
+    assert status["conditions"]["x-kubernetes-list-map-keys"] == ["type"]
+
+
+def test_the_command_prints_what_kubectl_can_apply(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["crds", "etcd"]) == 0
+    assert list(yaml.safe_load_all(capsys.readouterr().out)) == list(definitions().values())
+    assert run(["crds", "-o", "json"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["kind"] == "List"
+
+
+def test_the_command_names_unknown_types(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["crds", "etdc"]) == 6
+    assert "did you mean 'etcd'?" in capsys.readouterr().err
+
+
+def test_the_command_writes_checks_and_cleans_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "fleet.dev_gone.yaml").write_text("old")
+    (tmp_path / "mine.yaml").write_text("mine")
+    assert run(["crds", "--check", str(tmp_path)]) == 7
+    assert "fleet.dev_etcds.yaml, fleet.dev_gone.yaml differ" in capsys.readouterr().err
+    assert run(["crds", "--write", str(tmp_path)]) == 0
+    assert run(["crds", "--check", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fleet.dev_etcds.yaml", "mine.yaml"]

@@ -1,0 +1,171 @@
+"""The generated definitions on a real API server: taken, defaulted, enforced, and explained by kubectl."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fleet
+from fleet import S3, Backup, Resources, Restore, Volume
+from fleet.apps import Etcd
+from fleet.apps.etcd import EtcdConfig
+from fleet.errors import ResourceError
+from fleet.model.app import API_VERSION
+from fleet.render import render
+from fleet.testing import Cluster
+
+CRDS = Path(__file__).parent.parent.parent / "crds"
+
+
+INSTALLED: set[tuple[Path, str]] = set()  # clusters of this run that have our definitions
+
+
+@pytest.fixture
+def served(cluster: Cluster) -> Cluster:
+    """The cluster with our definitions, established."""
+    if (cluster.kubeconfig, cluster.name) not in INSTALLED:
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+        cluster.kubectl("wait", "--for=condition=Established", "crd/etcds.fleet.dev", "--timeout=30s")
+        INSTALLED.add((cluster.kubeconfig, cluster.name))
+    return cluster
+
+
+def etcd(name: str = "db", /, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": "Etcd", "metadata": {"name": name}, "spec": {"version": "3.5", **spec}}
+
+
+def refusal(cluster: Cluster, manifest: dict[str, Any]) -> str:
+    """What the API server says against an object."""
+    with pytest.raises(ResourceError) as caught:
+        cluster.apply(manifest)
+    return caught.value.message
+
+
+def test_the_definitions_have_no_fault_that_the_server_would_report(served: Cluster) -> None:
+    definition = served.get("crd", "etcds.fleet.dev")
+    conditions = {one["type"]: one["status"] for one in definition["status"]["conditions"]}
+    assert conditions["Established"] == "True"
+    assert conditions["NamesAccepted"] == "True"
+    assert conditions.get("NonStructuralSchema", "False") == "False"
+
+
+def test_what_is_rendered_is_taken_and_the_server_fills_in_the_same_defaults(served: Cluster) -> None:
+    @fleet.stack(clusters="c", name="shop", namespace=served.namespace)
+    def shop(cluster: fleet.Cluster) -> None:
+        Etcd("small", version="3.5")
+        Etcd(
+            "large",
+            version="3.5.21",
+            members=5,
+            storage="100Gi",
+            resources=Resources(cpu="2", memory="8Gi", cpu_limit="4"),
+            volume=Volume(storage_class="fast.ssd", on_delete="delete"),
+            config=EtcdConfig(quota="8Gi", options={"pre-vote": "true"}),
+            backup=Backup(schedule="0 3 * * *", to=S3("backups/shop", secret="s3", endpoint="https://s3.example.com")),
+            restore_from=Restore(S3("backups/old", secret="s3")),
+        )
+
+    declared = shop(fleet.Cluster("c"))
+    wanted = [one.manifest for one in render(declared, fleet.Cluster("c")).objects if one.app]
+    served.apply(*wanted)
+    for app in declared.apps:
+        live = served.get("etcd", app.name)
+        assert Etcd.from_manifest(live) == app  # equal with every default said by the server
+        assert live["spec"]["tls"] == {"enabled": True, "lifetime": "90d"}
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"members": 4}, "must be odd, so that a majority can always be found"),
+    ({"members": 9}, "should be less than or equal to 7"),
+    ({"members": "3"}, 'got "string", expected "integer"'),
+    ({"version": "3.9"}, "must be a release of etcd 3.4, 3.5 or 3.6"),
+    ({"version": "v3.5"}, "should match"),
+    ({"storage": "10GB"}, "should match"),
+    ({"memebrs": 3}, 'unknown field "memebrs"'),
+    ({"resources": {"cpu": "2", "cpuLimit": "1"}}, "the limit of CPU is less than what is set aside"),
+    ({"config": {"heartbeatMs": 900}}, "the election timeout must be at least five times the heartbeat"),
+    ({"backup": {"schedule": "@daily", "to": {}}}, "must have exactly one of s3, nfs and claim"),
+    (
+        {"backup": {"schedule": "@daily", "to": {"claim": {"claim": "b"}, "nfs": {"server": "s", "path": "/"}}}},
+        "must have exactly one of s3, nfs and claim",
+    ),
+    ({"volume": {"onDelete": "nuke"}}, 'supported values: "keep", "delete"'),
+]
+
+
+def test_a_wrong_spec_is_refused_by_the_server_too(served: Cluster) -> None:
+    for spec, said in WRONG:
+        assert said in refusal(served, etcd(**spec))
+    assert "at most 40 characters" in refusal(served, etcd("a" * 41))
+    assert "start with a letter" in refusal(served, etcd("9lives"))
+
+
+FORBIDDEN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"storage": "10Gi"}, {"storage": "9Gi"}, "cannot become smaller"),
+    ({}, {"tls": {"enabled": False}}, "cannot be changed once the app exists"),
+    ({}, {"volume": {"storageClass": "fast"}}, "storageClass cannot be changed once the app exists"),
+    ({"volume": {"storageClass": "a"}}, {"volume": {"storageClass": "b"}}, "cannot be changed once the app exists"),
+    ({}, {"restoreFrom": {"source": {"claim": {"claim": "b"}}}}, "can only be given when the app is new"),
+]
+
+
+def test_a_change_that_cannot_be_is_refused_by_the_server_too(served: Cluster) -> None:
+    served.apply(*(etcd(f"db-{index}", **before) for index, (before, _, _) in enumerate(FORBIDDEN)))
+    for index, (_, after, said) in enumerate(FORBIDDEN):
+        assert said in refusal(served, etcd(f"db-{index}", **after))
+
+
+def test_changes_that_can_be_are_taken(served: Cluster) -> None:
+    served.apply(etcd(restoreFrom={"source": {"claim": {"claim": "b"}}}))
+    served.apply(etcd(members=5, storage="16Gi", version="3.6"))
+    assert "restoreFrom" not in served.get("etcd", "db")["spec"]
+
+
+def test_kubectl_explains_every_field(served: Cluster) -> None:
+    shown = served.kubectl("explain", "etcd.spec")
+    assert "What etcd should be: written in git" in shown
+    assert "How many members: 1, 3, 5 or 7. With 3, one may fail; with 5, two." in " ".join(shown.split())
+    assert "-required-" in shown
+    store = served.kubectl("explain", "etcd.spec.backup.to.s3")
+    assert "An S3 bucket, or any store that speaks S3." in store
+    assert "The version that every member runs" in served.kubectl("explain", "etcd.status.version")
+
+
+def test_kubectl_lists_apps_with_columns_short_name_and_category(served: Cluster) -> None:
+    served.apply(etcd())
+    status = {
+        "observedGeneration": 1,
+        "version": "3.5.21",
+        "desiredVersion": "3.5.21",
+        "ready": "3/3",
+        "leader": "db-0",
+        "health": "Healthy",
+        "identity": "cdf818194e3a8c32",
+        "members": [{"name": "db-0", "role": "leader", "ready": True, "state": "running"}],
+        "lastBackup": {"time": "2024-01-01T03:00:00Z", "place": "s3://b/f", "version": "3.5.21"},
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "AllMembersServe",
+                "message": "",
+                "lastTransitionTime": "2024-01-01T03:00:00Z",
+                "observedGeneration": 1,
+            }
+        ],
+    }
+    patch = json.dumps({"status": status})
+    served.kubectl("patch", "etcd", "db", "--subresource=status", "--type=merge", "-p", patch)
+    header, row = served.kubectl("get", "ec").splitlines()
+    assert header.split() == ["NAME", "VERSION", "READY", "LEADER", "HEALTH", "LAST", "BACKUP", "AGE"]
+    assert row.split()[:5] == ["db", "3.5.21", "3/3", "db-0", "Healthy"]
+    assert "etcd.fleet.dev/db" in served.kubectl("get", "fleet", "-o", "name")
+    served.kubectl("wait", "--for=condition=Ready", "etcd/db", "--timeout=5s")
+
+
+def test_the_status_is_not_the_users_to_write(served: Cluster) -> None:
+    served.apply({**etcd(), "status": {"health": "Healthy"}})
+    assert "health" not in served.get("etcd", "db").get("status", {})
