@@ -39,7 +39,7 @@ def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
             lines += [f"  - {kind} {name}{_reason(message)}" for kind, name, message in _app_messages(record)]
         lines += [""]
     if unreadable:
-        lines += [f"{unreadable} files under `clusters/` are of another version and not shown.", ""]
+        lines += [f"Files under `clusters/` that are of another version and not shown: {unreadable}.", ""]
     lines += [
         "Written by `fleet`; do not edit. One file per cluster and stack is under `clusters/`; "
         "times say since when the health is what it is.",

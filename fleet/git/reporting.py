@@ -66,7 +66,8 @@ def read_notes(repository: Repository, commit: str, *, remote: str | None = "ori
     """What became of a revision; `commit` is a full id."""
     tip = fetch_tips(repository, _address(repository, remote), [notes.REF])[notes.REF]
     tree = tree_of(repository, tip, notes.REF)
-    return notes.parse(_note(tree, notes.path(commit, _paths(tree))))
+    name = notes.path(commit, paths := _paths(tree))
+    return notes.parse(tree.read(name).decode(errors="replace") if tree and name in paths else "")
 
 
 def _address(repository: Repository, remote: str | None) -> Address | None:
@@ -103,7 +104,7 @@ def _note_changes(tree: Tree | None, reports: Iterable[Report]) -> Changes:
     paths, changes = _paths(tree), dict[str, bytes]()
     for commit, outcomes in by_commit.items():
         name = notes.path(commit, paths)
-        before = _note(tree if name in paths else None, name)
+        before = tree.read(name).decode(errors="replace") if tree and name in paths else ""
         after = notes.merge(before, outcomes)
         if after != before:
             changes[name] = after.encode()
@@ -119,10 +120,6 @@ def _record_files(tree: Tree | None) -> dict[str, bytes]:
 
 def _paths(tree: Tree | None) -> frozenset[str]:
     return frozenset(file.path for file in tree.files()) if tree else frozenset()
-
-
-def _note(tree: Tree | None, name: str) -> str:
-    return tree.read(name).decode(errors="replace") if tree and name in _paths(tree) else ""
 
 
 def _message(reports: Sequence[Report], removed: Sequence[tuple[str, str]]) -> str:

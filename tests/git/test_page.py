@@ -50,7 +50,7 @@ def test_an_empty_fleet_says_so() -> None:
 
 
 def test_files_of_another_version_are_counted() -> None:
-    assert "2 files under `clusters/` are of another version" in rendered(WELL, unreadable=2)
+    assert "of another version and not shown: 2." in rendered(WELL, unreadable=2)
 
 
 def test_no_text_from_outside_can_break_the_table_or_become_markup() -> None:

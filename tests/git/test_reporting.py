@@ -128,7 +128,7 @@ def test_files_of_other_writers_and_people_stay(tmp_path: Path) -> None:
     found = files(remote, "fleet/status")
     assert found["hello"] == "by hand"
     assert "clusters/eu-1/future.json" in found
-    assert "1 files under `clusters/` are of another version" in found["README.md"]
+    assert "of another version and not shown: 1." in found["README.md"]
     assert len(read_status(repository).problems) == 1
 
 

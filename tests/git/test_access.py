@@ -1,0 +1,167 @@
+"""Remotes that need credentials: a real git server over HTTP, and ssh by the person's own command."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import AccessError, NotFoundError
+from fleet.git.reporting import read_status, report
+from fleet.git.repository import Repository
+from fleet.git.status import Report
+from tests.git.repositories import bare, clone, git
+
+BACKEND = Path(git(Path.cwd(), "--exec-path")) / "git-http-backend"
+
+
+@dataclass
+class Server:
+    root: Path
+    url: str = ""
+    asked: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """git's own HTTP backend behind a password."""
+    if not BACKEND.exists():
+        pytest.skip("git has no HTTP backend here")
+    made = Server(tmp_path / "served")
+    bare(made.root / "fleet.git")
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._serve()
+
+        def do_POST(self) -> None:
+            self._serve()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def _serve(self) -> None:
+            made.asked.append(self.headers.get("Authorization", ""))
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.headers.get("Authorization") != "Basic " + base64.b64encode(b"me:hunter2").decode():
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", 'Basic realm="git"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            path, _, query = self.path.partition("?")
+            environment = {
+                "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": str(made.root), "GIT_HTTP_EXPORT_ALL": "1",
+                "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": self.command, "REMOTE_USER": "me",
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(body)),
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            }  # fmt: skip
+            done = subprocess.run([BACKEND], env=environment, input=body, capture_output=True, check=False)
+            head, _, content = done.stdout.partition(b"\r\n\r\n")
+            headers = [line.split(": ", 1) for line in head.decode().split("\r\n") if line]
+            status = next((value for name, value in headers if name == "Status"), "200")
+            self.send_response(int(status.split()[0]))
+            for name, value in headers:
+                if name != "Status":
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    made.url = f"http://127.0.0.1:{listener.server_port}/fleet.git"
+    yield made
+    listener.shutdown()
+    listener.server_close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "home"
+    path.mkdir()
+    monkeypatch.setenv("HOME", str(path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return path
+
+
+def repository_of(tmp_path: Path, url: str) -> Repository:
+    path = clone(tmp_path / "clone")
+    git(path, "remote", "add", "origin", url)
+    return Repository.find(path)
+
+
+def one(repository: Repository) -> Report:
+    return Report("orders", "eu-1", repository.resolve().id, health="Healthy")
+
+
+def test_the_persons_credential_helper_gives_access_over_http(tmp_path: Path, server: Server, home: Path) -> None:
+    (home / ".gitconfig").write_text(
+        '[credential]\n\thelper = "!f() { echo username=me; echo password=hunter2; }; f"\n'
+    )
+    repository = repository_of(tmp_path, server.url)
+    report(repository, [one(repository)])
+    assert len(read_status(repository).records) == 1
+    assert git(server.root / "fleet.git", "rev-list", "--count", "fleet/status") == "1"
+
+
+def test_a_header_in_the_clones_own_configuration_gives_access_as_ci_services_do_it(
+    tmp_path: Path, server: Server, home: Path
+) -> None:
+    repository = repository_of(tmp_path, server.url)
+    header = "Authorization: Basic " + base64.b64encode(b"me:hunter2").decode()
+    git(repository.root, "config", f"http.{server.url}.extraHeader", header)
+    report(repository, [one(repository)])
+    assert not (home / ".gitconfig").exists()
+
+
+def test_without_credentials_it_fails_at_once_asks_nobody_and_says_what_to_do(
+    tmp_path: Path, server: Server, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = home / "asked"
+    (home / "ask").write_text(f"#!/bin/sh\ntouch {asked}\necho x\n")
+    (home / "ask").chmod(0o755)
+    for variable in ("GIT_ASKPASS", "SSH_ASKPASS"):
+        monkeypatch.setenv(variable, str(home / "ask"))
+    repository = repository_of(tmp_path, server.url)
+    with pytest.raises(AccessError) as refused:
+        report(repository, [one(repository)])
+    assert "credentials" in str(refused.value.hint)
+    assert not asked.exists()
+
+
+def test_a_wrong_password_is_refused_and_never_shown(tmp_path: Path, server: Server, home: Path) -> None:
+    repository = repository_of(tmp_path, server.url.replace("://", "://me:wrong-secret@"))
+    with pytest.raises(AccessError) as refused:
+        report(repository, [one(repository)])
+    assert "wrong-secret" not in str(refused.value)
+    assert home.exists()
+
+
+def test_a_repository_that_is_not_there_is_told_apart(tmp_path: Path, server: Server, home: Path) -> None:
+    (home / ".gitconfig").write_text(
+        '[credential]\n\thelper = "!f() { echo username=me; echo password=hunter2; }; f"\n'
+    )
+    repository = repository_of(tmp_path, server.url.replace("fleet.git", "other.git"))
+    with pytest.raises(NotFoundError):
+        read_status(repository)
+
+
+def test_ssh_runs_the_persons_own_command(tmp_path: Path, home: Path) -> None:
+    remote = bare(tmp_path / "bare.git")
+    ssh = home / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "$@" >>{home}/log\nfor last; do :; done\nexec sh -c "$last"\n')
+    ssh.chmod(0o755)
+    (home / ".gitconfig").write_text(f"[core]\n\tsshCommand = {ssh}\n[ssh]\n\tvariant = ssh\n")
+    repository = repository_of(tmp_path, f"ssh://git@localhost{remote}")
+    report(repository, [one(repository)])
+    assert git(remote, "rev-list", "--count", "fleet/status") == "1"
+    assert "git@localhost" in (home / "log").read_text()
