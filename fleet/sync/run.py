@@ -183,6 +183,8 @@ async def _work(
 
     async def work(seen: Seen, before: list[asyncio.Task[Result]]) -> Result:
         known = refused.get((seen.stack, site.cluster))
+        if before:
+            progress.update(seen.stack, site.cluster, "waiting", "for stacks that it needs")
         broken = [result for result in [await task for task in before] if result.problem or result.unhealthy]
         if known is None and broken:
             needed = ResourceError(f"{site.cluster}: {seen.stack} needs stack {broken[0].stack}, which failed there")

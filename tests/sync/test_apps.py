@@ -1,0 +1,169 @@
+"""Apps, health, and the options of objects, on two real API servers with simulated nodes."""
+
+from __future__ import annotations
+
+from tests.sync.fleet_repository import FleetRepository, config_map
+
+OURS = "fleet/"
+ETCD = "from fleet.apps import Etcd"
+
+
+def deployment(replicas: int, options: str = "", **pod: object) -> str:
+    manifest = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "containers": [{"name": "web", "image": "web:1", "resources": {"requests": {"cpu": "10m"}}}],
+                    **pod,
+                },
+            },
+        },
+    }
+    return f"fleet.Manifest({manifest!r}{f', opts=Options({options})' if options else ''})"
+
+
+def test_definitions_of_apps_are_made_where_they_are_missing(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    eu.kubectl("delete", "crd", "etcds.fleet.dev", "--ignore-not-found")
+    repository.wants(ETCD, "Etcd('db', version='3.5', storage='1Gi')")
+    repository.commit()
+    assert f"{eu.name}: the kind Etcd is not defined there yet" in repository.fleet("preview").err
+    done = repository.sync("--no-wait")
+    assert done.code == 0, done.err
+    for cluster in (eu, us):
+        found = repository.get(cluster, "etcd", "db")
+        assert found is not None
+        assert found["spec"]["version"] == "3.5"
+    assert repository.sync("--expect-no-changes").code == 0
+
+
+def test_a_plan_says_what_a_change_means_and_refuses_what_the_engine_cannot_do(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(ETCD, "Etcd('db', version='3.5', storage='2Gi')")
+    repository.commit()
+    assert repository.sync("--no-wait").code == 0
+    repository.wants(ETCD, "Etcd('db', version='3.5', storage='2Gi', members=5)")
+    assert "scale 3 → 5" in repository.fleet("preview").out
+    repository.wants(ETCD, "Etcd('db', version='3.5', storage='1Gi')", config_map("a", {"a": "1"}))
+    repository.commit()
+    marks = [one.audit.mark() for one in (eu, us)]
+    done = repository.sync()
+    assert done.code == 5
+    assert "volumes only grow" in done.err
+    assert "stacks/stack.py" in done.err
+    assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []]
+
+
+def test_sync_waits_until_pods_are_ready(repository: FleetRepository) -> None:
+    repository.wants(deployment(2))
+    repository.commit()
+    done = repository.sync("-o", "json", "--timeout", "60s")
+    assert done.code == 0, done.err
+    assert {one["health"] for one in done.json()["results"]} == {"Healthy"}
+    for cluster in repository.clusters:
+        found = repository.get(cluster, "deployment", "web")
+        assert found is not None
+        assert found["status"]["readyReplicas"] == 2
+
+
+def test_what_does_not_become_healthy_in_time_is_applied_and_exits_with_9(repository: FleetRepository) -> None:
+    repository.wants(deployment(1, nodeSelector={"no": "such-node"}))
+    revision = repository.commit()
+    done = repository.sync("--timeout", "2s")
+    assert done.code == 9
+    assert "Deployment" in done.err
+    status = repository.fleet("status", "--git", "-o", "json").json()["stacks"]
+    assert {(one["sync"], one["health"], one["revision"]) for one in status} == {("Synced", "Progressing", revision)}
+    assert repository.sync("--no-wait").code == 0
+
+
+def test_an_ignored_field_is_left_to_whoever_changed_it(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(deployment(1, "ignore_changes=['spec.replicas']"))
+    repository.commit()
+    assert repository.sync("--no-wait").code == 0
+    eu.kubectl("-n", repository.namespace, "scale", "deployment/web", "--replicas=2")
+    assert repository.sync("--no-wait", "--expect-no-changes").code == 0
+    repository.wants(deployment(1, "ignore_changes=['spec.replicas']", terminationGracePeriodSeconds=5))
+    repository.commit()
+    assert repository.sync("--no-wait").code == 0
+    found = repository.get(eu, "deployment", "web")
+    assert found is not None
+    assert found["spec"]["replicas"] == 2
+    assert found["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 5
+
+
+def test_a_renamed_object_keeps_its_place(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(config_map("old", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    before = repository.get(eu, "configmap", "old")
+    repository.wants(config_map("new", {"a": "2"}, "aliases=['old']"))
+    repository.commit()
+    done = repository.sync()
+    assert done.code == 0, done.err
+    after = repository.get(eu, "configmap", "old")
+    assert before is not None
+    assert after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["data"] == {"a": "2"}
+    assert repository.data(eu, "new") is None
+    assert repository.sync("--expect-no-changes").code == 0
+
+
+def test_retained_objects_are_left_running_when_they_leave_the_stack(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}, "retain_on_delete=True"))
+    repository.commit()
+    repository.sync()
+    repository.wants()
+    repository.commit()
+    assert "retain_on_delete; left running" in repository.fleet("preview").out
+    assert repository.sync().code == 0
+    assert repository.data(eu, "a") == {"a": "1"}
+    assert repository.sync("--expect-no-changes").code == 0
+
+
+def test_a_definition_and_its_objects_may_come_in_one_stack(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    group = f"{repository.stack}.example.com"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    widget = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w"},
+        "spec": {"list": [{"a": 1, "b": {}}, {"a": 2}], "empty": {}, "zero": 0, "cpu": "1000m"},
+    }
+    repository.wants(f"fleet.Manifest({definition!r})", f"fleet.Manifest({widget!r})")
+    repository.commit()
+    done = repository.sync()
+    assert done.code == 0, done.err
+    assert repository.sync("--expect-no-changes").code == 0
+    del widget["spec"]["list"][0]["b"]  # type: ignore[index]
+    repository.wants(f"fleet.Manifest({definition!r})", f"fleet.Manifest({widget!r})")
+    repository.commit()
+    assert repository.sync().code == 0
+    found = repository.get(eu, f"widgets.{group}", "w")
+    assert found is not None
+    assert found["spec"] == widget["spec"]
+    assert repository.sync("--expect-no-changes").code == 0
+    for cluster in repository.clusters:
+        cluster.kubectl("delete", "crd", f"widgets.{group}", "--wait=false")
