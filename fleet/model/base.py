@@ -5,6 +5,7 @@ A field with `Field(kw_only=False)` may be given by position, as type checkers u
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -15,6 +16,11 @@ from fleet.model.docs import field_docs
 from fleet.model.invalid import configuration_error
 from fleet.model.rule import Rule
 from fleet.model.source import locate
+
+
+@cache
+def _positional(cls: type[BaseModel]) -> tuple[str, ...]:
+    return tuple(name for name, field in cls.model_fields.items() if field.kw_only is False)
 
 
 class Model(BaseModel, frozen=True):
@@ -49,7 +55,7 @@ class Model(BaseModel, frozen=True):
 
     @classmethod
     def _named(cls, positional: tuple[Any, ...]) -> dict[str, Any]:
-        names = [name for name, field in cls.model_fields.items() if field.kw_only is False]
+        names = _positional(cls)
         if len(positional) > len(names):
             takes = f"only {', '.join(names)} by position" if names else "no value by position"
             raise ConfigurationError(

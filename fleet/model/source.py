@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 
 from fleet.errors import Source
@@ -39,9 +40,13 @@ def calling_file() -> tuple[str, int]:
 
 def shown(file: str | Path) -> str:
     """A file as the user knows it: relative to the repository where it is inside, else unchanged."""
+    return _relative(str(file), _root.get() or Path.cwd())
+
+
+@lru_cache(maxsize=1024)
+def _relative(file: str, base: Path) -> str:
     path = Path(file)
-    base = _root.get() or Path.cwd()
-    return path.relative_to(base).as_posix() if path.is_absolute() and path.is_relative_to(base) else str(file)
+    return path.relative_to(base).as_posix() if path.is_absolute() and path.is_relative_to(base) else file
 
 
 def root() -> Path | None:
