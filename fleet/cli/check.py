@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.output import emit, output_option, table
+from fleet.cli.output import emit, output_option, remark, table
 
 if TYPE_CHECKING:
     from fleet.evaluate import Evaluation, Problem
@@ -31,6 +31,8 @@ def check(revision: str | None, once: bool, form: str) -> int:
         evaluation = evaluate(repository, twice=not once)
     if form == "text":
         evaluation.check()
+        for file in sorted({one.file for one in evaluation.reads} - {one.source.file for one in evaluation.stacks}):
+            remark(f"{file} declares no stack; start the name with _ if it is shared code")
     emit(_data(evaluation), form, lambda: _text(evaluation, twice=not once))
     return evaluation.problems[0].exit_code if evaluation.problems else 0
 

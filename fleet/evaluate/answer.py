@@ -7,6 +7,7 @@ that a terminal would obey.
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import orjson
 
 from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError, decode
+from fleet.evaluate.explain import inside, overtime
 from fleet.evaluate.job import Job
 from fleet.evaluate.pool import Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
@@ -23,7 +25,6 @@ _SHOWN_BYTES, _SHOWN_LINES, _SHOWN_WIDTH = 10_000, 10, 200
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
 _CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
-_LOOKS = "look for a loop without end, or raise {} under [limits] in fleet.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,10 @@ def _at(job: Job, notes: list[bytes]) -> tuple[str, int]:
 def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> ProblemData | None:
     """Why there is no answer to read, if so. The order matters: the first that applies is the cause of the others."""
     limits = job.limits
-    here = _traced(job, last) or at
+    here = at if last.startswith(b"{") else _traced(job, last) or at
     if last.startswith(b"Timeout") or outcome.overtime:
-        return ProblemData(f"took longer than {limits.time:g} s", _LOOKS.format("time"), None, *here)
-    if outcome.code == -24 or last.startswith((b"Current thread", b"Thread 0x")):  # SIGXCPU
-        return ProblemData(f"used more than {limits.cpu:g} s of CPU time", _LOOKS.format("cpu"), None, *here)
+        message, hint = overtime(limits)
+        return ProblemData(message, hint, None, *here)
     if outcome.oversized:
         hint = "make less of it, split the stack, or raise result under [limits] in fleet.toml"
         return ProblemData(f"the result has more than the {limits.result} bytes allowed", hint, None, *at)
@@ -123,6 +123,8 @@ def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> Pr
     if not last or outcome.code:
         how = f"by signal {-outcome.code}" if outcome.code < 0 else f"with exit code {outcome.code}"
         hint = "return from the function, or raise an error"
+        if outcome.code == -signal.SIGKILL:  # by the kernel: nobody else but us does, and we know when we did
+            hint = f"it may have used more than {limits.cpu:g} s of CPU time, or the system ran out of memory"
         return ProblemData(f"ended its process {how} and gave no result", hint, None, *at)
     if outcome.left:
         count = f"{outcome.left} process{'es' if outcome.left > 1 else ''}"
@@ -134,9 +136,8 @@ def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> Pr
 def _traced(job: Job, last: bytes) -> tuple[str, int] | None:
     """The innermost line of the repository in a traceback that the worker wrote on its way out."""
     for file, line in _FRAME.findall(last.decode(errors="replace")):
-        path = Path(file)
-        if path.is_relative_to(job.root) and "site-packages" not in path.parts:
-            return path.relative_to(job.root).as_posix(), int(line)
+        if own := inside(file, Path(job.root)):
+            return own, int(line)
     return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from errno import EFBIG
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from fleet.errors import FleetError
@@ -20,6 +21,7 @@ from fleet.evaluate.guard import RefusedError
 from fleet.repository.settings import Limits
 
 _LONGEST = 4_000
+_ENDLESS = "look for a loop without end, or raise {} under [limits] in fleet.toml"
 _OURS = str(Path(__file__).resolve().parent.parent) + "/"
 
 
@@ -41,16 +43,34 @@ def explain(error: BaseException, root: Path, limits: Limits, fallback: tuple[st
 def place_of(error: BaseException, root: Path) -> tuple[str, int] | None:
     """The innermost place in the repository, also when only an exception further down the chain came by there."""
     for one in _chain(error):
-        if isinstance(one, SyntaxError) and one.filename and (inside := _inside(one.filename, root)):
-            return inside, one.lineno or 0
+        if isinstance(one, SyntaxError) and one.filename and (own := inside(one.filename, root)):
+            return own, one.lineno or 0
         frames = list(traceback.walk_tb(one.__traceback__))
         for frame, line in reversed(frames):
-            if inside := _inside(frame.f_code.co_filename, root):
-                return inside, line
+            if own := inside(frame.f_code.co_filename, root):
+                return own, line
     return None
 
 
-def _inside(filename: str, root: Path) -> str | None:
+def place_in(frame: FrameType | None, root: Path) -> tuple[str, int] | None:
+    """The innermost place in the repository of code that is running."""
+    while frame is not None:
+        if own := inside(frame.f_code.co_filename, root):
+            return own, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
+def overtime(limits: Limits) -> tuple[str, str]:
+    return f"took longer than {limits.time:g} s", _ENDLESS.format("time")
+
+
+def overworked(limits: Limits) -> tuple[str, str]:
+    return f"used more than {limits.cpu:g} s of CPU time", _ENDLESS.format("cpu")
+
+
+def inside(filename: str, root: Path) -> str | None:
+    """A file of the user's own, relative to the root; None for a library's or ours, wherever that is installed."""
     path = Path(filename)
     if not path.is_absolute() or filename.startswith(_OURS) or not path.is_relative_to(root):
         return None

@@ -8,6 +8,10 @@ from typing import Any
 
 from fleet.repository.settings import Limits
 
+# A worker that is out of time is ended by the first of three that can: its own alarm, which knows the line; a watchdog
+# in its process that needs no Python to run; the zygote. Seconds after the limit.
+WATCHDOG, KILL = 0.5, 1.5
+
 
 class Task(StrEnum):
     CLUSTERS = "clusters"  # all files of clusters, in one worker

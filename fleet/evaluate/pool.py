@@ -27,9 +27,8 @@ import orjson
 from fleet.errors import FleetError
 from fleet.evaluate import wire
 from fleet.evaluate.disturb import OTHER_SEED, OTHER_TIME_ZONE, SEED, TIME_ZONE
-from fleet.evaluate.job import Job
+from fleet.evaluate.job import KILL, Job
 
-_GRACE = 1.0  # from the worker's own alarm to the zygote's
 _STARTING = 30.0  # for a zygote to import the model on a busy machine
 _KEPT = (
     "PYTHONPATH",
@@ -184,7 +183,7 @@ class Pool:
         pipe, theirs = os.pipe()
         os.set_blocking(pipe, False)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the run
-        seconds = job.limits.time + _GRACE
+        seconds = job.limits.time + KILL
         run = _Run(index, job, process, pipe, output, time.monotonic() + seconds + _STARTING)
         try:
             request = wire.Request(wire.RUN, number, seconds, orjson.dumps(job), (theirs, output.fileno()))

@@ -23,6 +23,7 @@ import sys
 from collections.abc import Callable
 from math import ceil
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import orjson
@@ -31,10 +32,9 @@ import fleet
 import fleet.apps
 from fleet.evaluate import explain, load
 from fleet.evaluate.guard import stand_guard
-from fleet.evaluate.job import Job, Task
+from fleet.evaluate.job import WATCHDOG, Job, Task
 from fleet.repository.settings import Limits
 
-GRACE = 1.0  # seconds from the worker's own alarm, which knows the line, to the zygote's, which does not
 _BALLAST = 1 << 20
 
 _exit = os._exit
@@ -52,8 +52,9 @@ class Answer:
     """The stream to the parent."""
 
     def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self.at: tuple[str, int] = ("", 0)
+        self._given = False
 
     def note(self, file: str, line: int) -> None:
         """Say where we are, for the case that nothing is heard of us any more."""
@@ -61,12 +62,17 @@ class Answer:
         self._write(orjson.dumps({"at": self.at}) + b"\n")
 
     def give(self, data: bytes) -> None:
-        self._write(data + b"\n")
+        """Once; after it no alarm can add to it."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        if not self._given:
+            self._given = True
+            self._write(data + b"\n")
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            view = view[os.write(self._descriptor, view) :]
+            view = view[os.write(self.descriptor, view) :]
 
 
 def work(request: bytes, descriptor: int) -> NoReturn:
@@ -77,7 +83,7 @@ def work(request: bytes, descriptor: int) -> NoReturn:
     root = Path(job.root)
     try:
         os.chdir(root)
-        _limit(job.limits, descriptor)
+        _limit(job, answer)
         ledger = stand_guard(root)
         load.make_importable(root, *job.importable)
         try:
@@ -85,7 +91,6 @@ def work(request: bytes, descriptor: int) -> NoReturn:
         except BaseException as error:
             del ballast[:]  # there must be memory to say that there is none
             result = {"problems": [explain.explain(error, root, job.limits, answer.at)]}
-        faulthandler.cancel_dump_traceback_later()
         result |= {"files": ledger.files(), "directories": ledger.directories()}
         answer.give(_packed(result, job.limits, answer.at))
         with contextlib.suppress(Exception):
@@ -119,15 +124,18 @@ def _packed(result: dict[str, Any], limits: Limits, at: tuple[str, int]) -> byte
 
 def _about_result(what: str, at: tuple[str, int]) -> dict[str, Any]:
     hint = "make less of it, split the stack, or raise result under [limits] in fleet.toml"
-    return {"message": f"the result {what}", "hint": hint, "field": None, "file": at[0], "line": at[1]}
+    return _problem(f"the result {what}", hint, *at)
 
 
-def _limit(limits: Limits, descriptor: int) -> None:
-    # A traceback on the way out, in the place of an answer, tells the line that loops or crashes.
-    faulthandler.enable(file=descriptor, all_threads=False)
-    faulthandler.register(signal.SIGXCPU, file=descriptor, all_threads=True, chain=True)
-    faulthandler.dump_traceback_later(limits.time, exit=True, file=descriptor)
+def _limit(job: Job, answer: Answer) -> None:
+    limits = job.limits
     seconds = ceil(limits.cpu)
+    _alarm(signal.SIGALRM, job, answer, explain.overtime(limits))
+    _alarm(signal.SIGXCPU, job, answer, explain.overworked(limits))
+    signal.setitimer(signal.ITIMER_REAL, limits.time)
+    # Where Python does not come to its senses, or crashes, a traceback in the place of an answer tells the line.
+    faulthandler.enable(file=answer.descriptor, all_threads=False)
+    faulthandler.dump_traceback_later(limits.time + WATCHDOG, exit=True, file=answer.descriptor)
     for what, soft, hard in (
         (resource.RLIMIT_CORE, 0, 0),
         (resource.RLIMIT_CPU, seconds, seconds + 1),
@@ -136,3 +144,19 @@ def _limit(limits: Limits, descriptor: int) -> None:
     ):
         with contextlib.suppress(ValueError, OSError):  # a lower one is in force already, or the system has none
             resource.setrlimit(what, (soft, hard))
+
+
+def _alarm(number: signal.Signals, job: Job, answer: Answer, told: tuple[str, str]) -> None:
+    """End the worker with a problem at the line where the signal finds it; user code cannot catch that."""
+
+    def ring(_number: int, frame: FrameType | None) -> None:
+        file, line = explain.place_in(frame, Path(job.root)) or answer.at
+        message, hint = told
+        answer.give(orjson.dumps({"problems": [_problem(message, hint, file, line)]}))
+        _exit(0)
+
+    signal.signal(number, ring)
+
+
+def _problem(message: str, hint: str, file: str, line: int) -> dict[str, Any]:
+    return {"message": message, "hint": hint, "field": None, "file": file, "line": line}

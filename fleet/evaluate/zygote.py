@@ -122,16 +122,14 @@ class Zygote:
     def _reap(self) -> None:
         while (ended := _next_ended()) is not None:
             running = self._running.get(ended)
-            if running is None:  # somebody's orphan
-                os.waitpid(ended, os.WNOHANG)
-                continue
-            # Still a zombie here, so its number cannot have gone to another process or group.
-            self._end_orphans(running)
-            _kill_group(ended)
+            if running is not None:  # else somebody's orphan
+                self._end_orphans(running)
+                _kill_group(ended)
             _, status = os.waitpid(ended, 0)
-            del self._running[ended]
-            code = os.waitstatus_to_exitcode(status)
-            wire.send_ended(self._control, wire.Ended(running.run, code, running.left, running.overtime))
+            if running is not None:
+                del self._running[ended]
+                code = os.waitstatus_to_exitcode(status)
+                wire.send_ended(self._control, wire.Ended(running.run, code, running.left, running.overtime))
 
     def _end_orphans(self, ended: Running | None) -> None:
         """End what a worker left behind. Orphans become our children; whoever is no worker is one."""
@@ -159,7 +157,7 @@ class Zygote:
 
 
 def _next_ended() -> int | None:
-    """A child that has ended and is not reaped yet."""
+    """A child that has ended. It stays a zombie, so that its number cannot go to another process or group meanwhile."""
     try:
         info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -179,6 +177,7 @@ def _noticed(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     descriptor, *how = sys.argv[1:]
+    del sys.argv[1:]  # user code finds the same there both times
     control = socket.socket(fileno=int(descriptor))
     control.set_inheritable(False)
     gc.disable()  # importing makes objects that stay: nothing to be found, and a fifth of the time

@@ -284,3 +284,11 @@ def test_cpu_time_is_limited_too(tmp_path: Path) -> None:
 
     assert "used more than 1 s of CPU time" in problem.message
     assert problem.source == Source("stacks/a.py", 4)
+
+
+def test_a_loop_that_python_cannot_interrupt_is_ended_too(tmp_path: Path) -> None:
+    body = ("import signal", "signal.signal(signal.SIGALRM, signal.SIG_IGN)", "sum(range(10**13))")
+    (problem,) = evaluate(repository(tmp_path, {"stacks/a.py": stack("a", *body)}), limits=Limits(time=1)).problems
+
+    assert "took longer than 1 s" in problem.message
+    assert problem.source == Source("stacks/a.py", 6)
