@@ -15,6 +15,7 @@ from fleet.kube import failure, order
 from fleet.kube.client import Answer, Client
 from fleet.kube.discovery import Resource, defined_by
 from fleet.kube.failure import UnansweredError
+from fleet.kube.health.state import holds, status_of
 from fleet.kube.objects import MANAGER, NEVER, apply, delete, get, managers
 from fleet.kube.result import Result, State
 from fleet.plan.step import Step, Verb
@@ -100,7 +101,7 @@ class Execution:
         """A definition is done when its kind can be used: Established, and its path answers."""
         deadline = time.monotonic() + SERVED_SECONDS
         name = crd["metadata"]["name"]
-        while not _is_established(crd):
+        while not holds(crd, "Established"):
             if time.monotonic() > deadline:
                 raise ResourceError(f"{self._client.place}: definition {name} is not accepted: {_objections(crd)}")
             await asyncio.sleep(0.05)
@@ -165,13 +166,8 @@ def _is_of(found: dict[str, Any], stack: str) -> bool:
     return by_us and metadata.get("labels", {}).get(STACK_LABEL, stack) == stack
 
 
-def _is_established(crd: dict[str, Any]) -> bool:
-    conditions = crd.get("status", {}).get("conditions", ())
-    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-
 def _objections(crd: dict[str, Any]) -> str:
-    conditions = crd.get("status", {}).get("conditions", ())
+    conditions = status_of(crd).get("conditions") or ()
     return "; ".join(one.get("message", "") for one in conditions if one["status"] != "True") or "no reason given"
 
 

@@ -123,7 +123,12 @@ def test_a_sync_killed_at_any_request_is_finished_by_the_next(stack: Stack, befo
     stack.cluster.apply(stranger)
     stack.sync(stack.before())
     outcome = stack.sync(stack.after())
-    assert outcome and {one.step.verb for one in outcome.results} == {Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.UNCHANGED}
+    assert outcome and {one.step.verb for one in outcome.results} == {
+        Verb.CREATE,
+        Verb.UPDATE,
+        Verb.DELETE,
+        Verb.UNCHANGED,
+    }
     total = len(stack.proxy.requests)
     kills = 0
     for k in sample(total, every=4):

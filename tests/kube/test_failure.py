@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from fleet.errors import AccessError, ConflictError, NotFoundError, ResourceError
+from fleet.kube.failure import Place, UnansweredError, asked, of_answer, of_connection
+
+PLACE = Place("eu-1", "https://10.0.0.1:6443", "eu-admin")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("GET", "/api/v1/namespaces/orders/configmaps/a", "get configmaps orders/a"),
+        ("GET", "/api/v1/namespaces/orders/configmaps?limit=500", "list configmaps orders"),
+        ("PATCH", "/apis/apps/v1/namespaces/orders/deployments/db?force=true", "patch deployments.apps orders/db"),
+        ("DELETE", "/api/v1/namespaces/orders", "delete namespaces orders"),
+        ("POST", "/apis/fleet.dev/v1alpha1/namespaces/orders/etcds", "create etcds.fleet.dev orders"),
+        ("GET", "/apis", "get /apis"),
+    ],
+)
+def test_a_request_is_named_by_verb_and_resource(method: str, path: str, words: str) -> None:
+    assert str(asked(method, path)) == words
+
+
+def test_a_missing_right_says_how_to_check() -> None:
+    body = {"kind": "Status", "message": 'configmaps is forbidden: User "x" cannot list resource "configmaps" in …'}
+    error = of_answer(PLACE, asked("GET", "/api/v1/namespaces/orders/configmaps"), 403, body)
+    assert isinstance(error, AccessError)
+    assert "cluster eu-1: no right to list configmaps orders" in error.message
+    assert error.hint == "check with: kubectl auth can-i list configmaps -n orders --context eu-admin"
+
+
+def test_a_quota_or_an_admission_rule_is_no_matter_of_rights() -> None:
+    body = {"kind": "Status", "message": 'pods "a" is forbidden: exceeded quota: small, requested: pods=1'}
+    error = of_answer(PLACE, asked("PATCH", "/api/v1/namespaces/orders/pods/a"), 403, body)
+    assert isinstance(error, ResourceError)
+    assert "exceeded quota" in error.message
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, AccessError), (404, NotFoundError), (409, ConflictError), (422, ResourceError), (504, UnansweredError)],
+)
+def test_each_status_is_the_error_with_its_exit_code(status: int, kind: type[Exception]) -> None:
+    assert type(of_answer(PLACE, asked("GET", "/api/v1/nodes"), status, {"message": "no"})) is kind
+
+
+def test_a_cluster_that_cannot_be_reached_is_named_with_its_address_and_context() -> None:
+    error = of_connection(PLACE, asked("GET", "/api/v1/nodes"), ConnectionRefusedError(111, "Connection refused"))
+    assert isinstance(error, UnansweredError) and error.exit_code == 4
+    for word in ("eu-1", "https://10.0.0.1:6443", "eu-admin", "refused"):
+        assert word in str(error)
