@@ -101,6 +101,6 @@ def _write(directory: Path, files: dict[str, str]) -> None:
 
 def _ours(directory: Path) -> list[Path]:
     """Files that this command writes; others in the directory are left alone."""
-    from fleet.model.app import GROUP
+    from fleet.model.group import GROUP
 
     return sorted(directory.glob(f"{GROUP}_*.yaml"))

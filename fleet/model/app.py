@@ -9,14 +9,15 @@ from pydantic import Field, ValidationError
 from fleet.errors import ConfigurationError, Source
 from fleet.model.connection import Connection
 from fleet.model.desired import Key
+from fleet.model.group import API_VERSION, GROUP
 from fleet.model.options import Options
 from fleet.model.resource import Resource
 from fleet.model.scope import current, declare
 from fleet.model.source import NOWHERE, locate
 from fleet.model.types import AppName, Name
 
-GROUP = "fleet.dev"
-API_VERSION = f"{GROUP}/v1alpha1"
+__all__ = ["API_VERSION", "GROUP", "IDENTITY", "App"]
+
 IDENTITY = frozenset({"name", "namespace", "opts"})  # fields of an app that are not part of its spec
 
 
@@ -88,7 +89,7 @@ class App(Resource, frozen=True):
         try:
             return cls.model_validate({**manifest.get("spec", {}), **identity}, by_alias=True, by_name=False)
         except ValidationError as error:
-            refused = cls._refused(error)
+            refused = cls._refused(error, by_alias=True)
             raise ConfigurationError(
                 f"{Key.of(manifest)}: {refused.message}", hint=refused.hint, source=source, field=refused.field
             ) from None

@@ -6,7 +6,7 @@ A field with `Field(kw_only=False)` may be given by position, as type checkers u
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -21,6 +21,18 @@ from fleet.model.source import locate
 @cache
 def _positional(cls: type[BaseModel]) -> tuple[str, ...]:
     return tuple(name for name, field in cls.model_fields.items() if field.kw_only is False)
+
+
+def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:
+    """The model inside `model` that has the field at a location, if it can be told."""
+    for part in location:
+        found = next((field for name, field in model.model_fields.items() if part in (name, field.alias)), None)
+        inner = (found.annotation, *get_args(found.annotation)) if found else ()
+        models = [one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)]
+        if len(models) != 1:
+            return None
+        model = models[0]
+    return model
 
 
 class Model(BaseModel, frozen=True):
@@ -67,10 +79,12 @@ class Model(BaseModel, frozen=True):
         return dict(zip(names, positional, strict=False))
 
     @classmethod
-    def _refused(cls, error: ValidationError) -> ConfigurationError:
+    def _refused(cls, error: ValidationError, *, by_alias: bool = False) -> ConfigurationError:
         def fields(location: tuple[str | int, ...]) -> dict[str, str]:
-            docs = {} if location else field_docs(cls)
-            return {} if location else {name: docs.get(name, "") for name in cls.model_fields}
+            model = _model_at(cls, location)
+            docs = field_docs(model) if model else {}
+            known = model.model_fields.items() if model else ()
+            return {(field.alias or name) if by_alias else name: docs.get(name, "") for name, field in known}
 
         return configuration_error(error, title=cls.__name__, source=locate(), fields=fields)
 

@@ -99,7 +99,8 @@ def _problem(
         return name, f"is required by {title}", fields(location[:-1]).get(str(location[-1]))
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
         unknown = str(location[-1])
-        return name, f"{title} has no field {unknown!r}", suggestion(unknown, fields(location[:-1]))
+        owner = ".".join([title, *(str(part) for part in location[:-1])])
+        return name, f"{owner} has no field {unknown!r}", suggestion(unknown, fields(location[:-1]))
     if kind in _TYPES:
         wanted = _TYPES[kind].format_map(_Context(context))
         hint = fields(location[:-1]).get(str(location[-1])) if location else None
@@ -108,6 +109,8 @@ def _problem(
         return name, f"must be {wanted}, not {_shown(detail['input'])}", hint
     if kind in _BOUNDS:
         return name, _BOUNDS[kind].format_map(_Context(context, input=_shown(detail["input"]))), None
+    if kind in ("value_error", "assertion_error"):  # of a validator in a user's own app type
+        return name, str(context.get("error", detail["msg"])), None
     return name, detail["msg"][:1].lower() + detail["msg"][1:], None
 
 

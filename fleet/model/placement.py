@@ -22,6 +22,12 @@ class Where(ABC):
     def wanted(self) -> dict[str, tuple[str, ...]]:
         """The labels that it asks about, with the values asked for."""
 
+    def __bool__(self) -> bool:
+        # Python's `and`, `or` and `not` ask this, and would silently drop half of the condition.
+        raise ConfigurationError(
+            "a condition on clusters is neither true nor false", hint="combine with &, | and ~", source=locate()
+        )
+
     def __and__(self, other: Where) -> Where:
         return _All((self, other))
 
@@ -172,6 +178,7 @@ def _check_known(selector: Selector, clusters: Sequence[Cluster], field: str, so
         if key not in known:
             near = closest(key, known)
             hint = f"did you mean {near!r}?" if near else f"labels in use: {', '.join(sorted(known)) or 'none'}"
+            hint = 'clusters are chosen by name with clusters=["eu-1"]' if key == "name" else hint
             raise ConfigurationError(f"no cluster has a label {key!r}", hint=hint, source=source, field=field)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, PlainValidator
+from pydantic import PlainValidator
 
 from fleet.errors import ConfigurationError, Source
 from fleet.model.base import Model
@@ -31,7 +31,7 @@ class Rollout(Model, frozen=True):
 
     waves: Annotated[Sequence[Placement], PlainValidator(_waves)] = ()
     """Each wave is a cluster's name, `fleet.where(…)` or a list of them. Clusters in no wave come last, together."""
-    soak: Annotated[Duration, AfterValidator(str)] = "0s"
+    soak: Duration = "0s"
     """How long a wave must stay healthy before the next one begins."""
     timeout: Duration = "15m"
     """How long a wave may take to become healthy before the rollout stops."""

@@ -38,10 +38,11 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def manifests(pattern: str, *, opts: Options | None = None) -> list[Manifest]:
+def manifests(pattern: str, *, opts: Options | None = None, cluster_scoped: bool = False) -> list[Manifest]:
     """Every object in the YAML files that match, such as "files/*.yaml", beside the file that calls this.
 
-    Files are read in the order of their names. A pattern that matches nothing is an error.
+    Files are read in the order of their names. A pattern that matches nothing is an error. `cluster_scoped` is for
+    custom kinds that have no namespace; kinds of Kubernetes itself are known.
     """
     source = locate()
     base = Path(calling_file()[0]).resolve().parent
@@ -52,7 +53,7 @@ def manifests(pattern: str, *, opts: Options | None = None) -> list[Manifest]:
             scope.files[shown(file)] = None
         for document, place in _documents(file):
             try:
-                made.append(read(document, place, opts or Options()))
+                made.append(read(document, place, opts or Options(), cluster_scoped=cluster_scoped))
             except ValidationError as error:
                 refused = Manifest._refused(error)
                 raise ConfigurationError(refused.message, hint=refused.hint, source=place) from None

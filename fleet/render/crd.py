@@ -7,12 +7,12 @@ from typing import Any
 from fleet.apps.driver import Driver
 from fleet.apps.registry import drivers
 from fleet.apps.status import Status
-from fleet.model.app import API_VERSION, GROUP, IDENTITY
+from fleet.model.app import IDENTITY
+from fleet.model.group import API_VERSION, GROUP, VERSION
 from fleet.model.rule import VALIDATIONS
 from fleet.model.types.name import LONGEST_APP
 from fleet.render.schema import schema
 
-VERSION = API_VERSION.partition("/")[2]
 _HEADER = "# Generated from the models by `fleet crds`: change those, not this.\n"
 _COLUMNS = (  # name, type, path, and 1 for what only `-o wide` shows
     ("Version", "string", ".status.version", 0),

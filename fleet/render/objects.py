@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError, Source
-from fleet.model.app import API_VERSION, App
+from fleet.model.app import App
 from fleet.model.cluster import Cluster
 from fleet.model.desired import Desired, Key, Object
 from fleet.model.graph import CycleError, ordered
+from fleet.model.group import API_VERSION, GROUP
 from fleet.model.manifest import Manifest
 from fleet.model.plain import copied
 from fleet.model.stack import Collected
@@ -19,6 +21,7 @@ from fleet.render.relation import inherited, objects_of
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 STACK = "fleet.dev/stack"
+NOT_OURS = frozenset({"default", "fleet-system", "kube-node-lease", "kube-public", "kube-system"})  # always there
 
 
 def render(collected: Collected, cluster: Cluster) -> Desired:
@@ -55,7 +58,7 @@ def _object(resource: App | Manifest, collected: Collected) -> Object:
         app = resource.kind()
     else:
         manifest = copied(dict(resource.object))
-        app = ""
+        app = _written_by_hand(manifest, resource.source)
     return Object(
         manifest=_sorted(_labelled(manifest, collected.stack, resource.source)),
         source=resource.source,
@@ -78,6 +81,16 @@ def _custom_resource(app: App) -> dict[str, Any]:
     }
 
 
+def _written_by_hand(manifest: dict[str, Any], source: Source) -> str:
+    """The app type of a custom resource of ours that is given as a dict or in YAML, checked as if it were typed."""
+    key = Key.of(manifest)
+    engine = driver(key.kind) if key.group == GROUP else None
+    if engine is None:
+        return ""
+    engine.app.from_manifest(manifest, source=source)
+    return key.kind
+
+
 def _labelled(manifest: dict[str, Any], stack: str, source: Source) -> dict[str, Any]:
     labels = dict(manifest["metadata"].get("labels") or {})
     if labels.get(STACK, stack) != stack:
@@ -98,7 +111,7 @@ def _namespace(collected: Collected, made: dict[Key, Object]) -> Object | None:
     a Manifest of the namespace with `retain_on_delete=False`.
     """
     key = Key("", "Namespace", "", collected.namespace)
-    if key in made or all(other.namespace != collected.namespace for other in made):
+    if key.name in NOT_OURS or key in made or all(other.namespace != collected.namespace for other in made):
         return None
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": collected.namespace}}
     labelled = _sorted(_labelled(manifest, collected.stack, collected.source))

@@ -59,6 +59,18 @@ def test_choosing_nothing_is_an_error_that_says_what_there_is(chosen: Selector, 
     assert caught.value.field == "clusters"
 
 
+def test_pythons_own_and_or_not_are_refused_since_they_would_drop_half() -> None:
+    with pytest.raises(ConfigurationError, match="neither true nor false"):
+        _ = fleet.where(env="prod") and fleet.where(region="eu")
+    with pytest.raises(ConfigurationError):
+        _ = not fleet.where(env="prod")
+
+
+def test_a_name_is_no_label_and_it_is_said_so() -> None:
+    with pytest.raises(ConfigurationError, match="clusters are chosen by name with"):
+        place([fleet.where(name="eu-1")], ALL)
+
+
 def test_no_clusters_at_all_is_said_so() -> None:
     with pytest.raises(ConfigurationError, match="fleet cluster add"):
         place(["eu-1"], [])

@@ -81,6 +81,28 @@ def test_no_namespace_is_made_when_nothing_lives_in_it() -> None:
     assert rendered(lambda: None).objects == ()
 
 
+def test_namespaces_that_are_always_there_are_nobodys() -> None:
+    assert [one.key.kind for one in rendered(lambda: Etcd("a", version="3.5"), namespace="default").objects] == ["Etcd"]
+
+
+def test_a_custom_resource_of_ours_written_by_hand_is_an_app_and_checked_like_one() -> None:
+    by_hand = {
+        "apiVersion": "fleet.dev/v1alpha1",
+        "kind": "Etcd",
+        "metadata": {"name": "db"},
+        "spec": {"version": "3.5"},
+    }
+    assert rendered(lambda: fleet.Manifest(by_hand)).objects[1].app == "Etcd"
+    wrong = {**by_hand, "spec": {"version": "3.5", "restoreFrm": {}}}
+    with pytest.raises(ConfigurationError, match="Etcd has no field 'restoreFrm'") as caught:
+        rendered(lambda: fleet.Manifest(wrong))
+    assert (caught.value.field, caught.value.hint) == ("restoreFrm", "did you mean 'restoreFrom'?")
+    deep = {**by_hand, "spec": {"version": "3.5", "config": {"maxRequst": "1Mi"}}}
+    with pytest.raises(ConfigurationError, match=r"Etcd\.config has no field 'maxRequst'") as caught:
+        rendered(lambda: fleet.Manifest(deep))
+    assert (caught.value.field, caught.value.hint) == ("config.maxRequst", "did you mean 'maxRequest'?")
+
+
 def test_an_app_may_live_elsewhere() -> None:
     (made,) = rendered(lambda: Etcd("db", version="3.5", namespace="data")).objects
     assert made.key == Key("fleet.dev", "Etcd", "data", "db")
