@@ -1,0 +1,135 @@
+"""The step for an object that the stack wants: a list of guards from top to bottom, the first that fits decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fleet.model.desired import Key, Object
+from fleet.plan.compare import compare
+from fleet.plan.ignore import with_ignored
+from fleet.plan.inventory import Entry
+from fleet.plan.normal import manifest_hash, normalise
+from fleet.plan.owned import owned_fields
+from fleet.plan.ownership import Ownership, Whose, ownership
+from fleet.plan.redact import redact_changes
+from fleet.plan.retention import is_retained
+from fleet.plan.step import Change, Step, Verb
+
+OWN_PREFIXES = ("fleet.dev/", "app.kubernetes.io/")
+
+
+def step_for(stack: str, wanted: Object, key: Key, known: Entry | None, live: dict[str, Any] | None) -> Step:
+    """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing."""
+    case = _Case(wanted, key, known, normalise(wanted.manifest))
+    if live is None:
+        gone = "it was deleted by somebody else" if known and known.uid else ""
+        texts, _ = _meaning(wanted.app, None, case.manifest)
+        return case.step(Verb.CREATE, None, manifest=case.manifest, entry=case.entry(), reason=gone, meanings=texts)
+    if "deletionTimestamp" in live["metadata"]:
+        return case.conflict(live, "is being deleted; sync again once it is gone")
+    whose = ownership(stack, known, live)
+    if whose.whose is Whose.OURS:
+        return _ours(case, live)
+    if whose.whose is not Whose.LOST and not wanted.adopt and _is_bare_namespace(case.manifest):
+        return case.step(Verb.UNCHANGED, live, reason=f"belongs to {whose.owner}; used as it is")
+    if whose.whose is Whose.OTHER_STACK:
+        return case.conflict(live, f"belongs to {whose.owner}")
+    if whose.whose is Whose.FOREIGN and not wanted.adopt:
+        how = "was deleted and made anew by" if whose.remade else "exists and belongs to"
+        return case.conflict(live, f"{how} {whose.owner}; take it over with opts=Options(adopt=True)")
+    return _adopted(case, live, whose)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    wanted: Object
+    key: Key
+    known: Entry | None
+    manifest: dict[str, Any]
+
+    def entry(self, uid: str = "") -> Entry:
+        return Entry(
+            key=self.key,
+            version=self.manifest["apiVersion"].rpartition("/")[2],
+            uid=uid,
+            hash=manifest_hash(self.manifest),
+            retain=self.wanted.retain_on_delete or is_retained(self.key, self.manifest),
+            protect=self.wanted.protect,
+            after=self.wanted.depends_on,
+        )
+
+    def step(self, verb: Verb, live: dict[str, Any] | None, *, reason: str = "", **more: Any) -> Step:
+        metadata = live["metadata"] if live else {}
+        return Step(
+            verb,
+            self.key,
+            uid=metadata.get("uid"),
+            resource_version=metadata.get("resourceVersion"),
+            source=self.wanted.source,
+            depends_on=self.wanted.depends_on,
+            reason=reason,
+            **more,
+        )
+
+    def conflict(self, live: dict[str, Any], reason: str, *, refused: bool = False) -> Step:
+        return self.step(Verb.CONFLICT, live, reason=reason, refused=refused)
+
+
+def _ours(case: _Case, live: dict[str, Any]) -> Step:
+    known, entry = case.known, case.entry(live["metadata"]["uid"])
+    manifest, changes = _compared(case, live, edited=known is not None and known.hash != entry.hash)
+    if not changes:
+        # An equal object needs no write for a file that only reads differently: the hash of what was applied stays.
+        recorded = replace(entry, hash=known.hash) if known and known.hash != entry.hash else entry
+        return case.step(Verb.UNCHANGED, live, entry=recorded)
+    texts, impossible = _meaning(case.wanted.app, live, manifest)
+    if impossible:
+        return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
+    shown = redact_changes(case.key, changes)
+    return case.step(Verb.UPDATE, live, manifest=manifest, entry=entry, changes=shown, meanings=texts)
+
+
+def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
+    manifest, changes = _compared(case, live, edited=False)
+    texts, impossible = _meaning(case.wanted.app, live, manifest) if changes else ((), "")
+    if impossible:
+        return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
+    return case.step(
+        Verb.ADOPT,
+        live,
+        manifest=manifest,
+        entry=case.entry(live["metadata"]["uid"]),
+        changes=redact_changes(case.key, changes),
+        meanings=texts,
+        reason=f"belonged to {whose.owner}"
+        if whose.owner
+        else "was applied by this stack, but is not in its inventory",
+    )
+
+
+def _compared(case: _Case, live: dict[str, Any], *, edited: bool) -> tuple[dict[str, Any], tuple[Change, ...]]:
+    """`edited`: the file changed since it was applied, so something may be gone from a value owned as a whole."""
+    owned = owned_fields(live)
+    manifest = with_ignored(case.manifest, live, owned, case.wanted.ignore_changes)
+    changes = compare(manifest, live, owned, key=case.key)
+    if not changes and edited:
+        changes = compare(manifest, live, owned, key=case.key, strict=True)
+    return manifest, changes
+
+
+def _meaning(app: str, live: dict[str, Any] | None, manifest: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """What it means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
+    if not app:
+        return (), ""
+    from fleet.apps.meaning import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
+
+    meaning = explain(app, live, manifest)
+    return meaning.texts, "; ".join(str(problem) for problem in meaning.problems)
+
+
+def _is_bare_namespace(manifest: dict[str, Any]) -> bool:
+    """A namespace that only has to exist, as every stack has one: sharing it with others is no conflict."""
+    metadata = manifest["metadata"]
+    own = all(label.startswith(OWN_PREFIXES) for label in metadata.get("labels", {}))
+    return manifest["kind"] == "Namespace" and not metadata.get("annotations") and "spec" not in manifest and own
