@@ -51,7 +51,7 @@ class Execution:
         resource = discovery.resource(step.key, manifest["apiVersion"].rpartition("/")[2])
         answer = await self._send(step, resource, manifest)
         found = answer.body
-        if answer.status == 409:
+        if answer.status in (409, 422):
             found = await self._ours_after_all(step, resource, answer)
         elif answer.status == 404:
             raise NotFoundError(f"{self._client.place}: {step.verb} {step.key}: {failure.said(answer.body)}")
@@ -81,6 +81,10 @@ class Execution:
 
     async def _ours_after_all(self, step: Step, resource: Resource, answer: Answer) -> dict[str, Any]:
         """A refused apply: our own if the answer of an earlier try was lost; else a conflict that names the owner."""
+        path = resource.path(step.key.namespace, step.key.name)
+        refusal = failure.of_answer(self._client.place, failure.asked("PATCH", path), answer.status, answer.body)
+        if step.verb is Verb.CREATE and answer.status == 422:
+            raise refusal
         found = await get(self._client, resource, step.key.namespace, step.key.name)
         if found is None:
             raise ConflictError(f"{step.key} was deleted in {self._client.place} since the plan was made")
@@ -95,7 +99,7 @@ class Execution:
         if found["metadata"]["uid"] != step.uid:
             owners = ", ".join(managers(found)) or MANAGER
             raise ConflictError(f"{step.key} was deleted and made anew by {owners} since the plan was made")
-        raise ConflictError(f"{self._client.place}: {step.verb} {step.key}: {failure.said(answer.body)}")
+        raise refusal
 
     async def _until_served(self, resource: Resource, crd: dict[str, Any]) -> None:
         """A definition is done when its kind can be used: Established, and its path answers."""

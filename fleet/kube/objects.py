@@ -79,7 +79,10 @@ async def pages(client: Client, scope: Scope, *, limit: int = PAGE) -> AsyncIter
 async def apply(
     client: Client, resource: Resource, manifest: dict[str, Any], *, force: bool, **metadata: str
 ) -> Answer:
-    """Server-side apply, with `metadata` (uid, resourceVersion) as preconditions. 409 and 404 are returned."""
+    """Server-side apply, with `metadata` (uid, resourceVersion) as preconditions. 404, 409 and 422 are returned.
+
+    An object with another UID is refused with 422 (the UID is immutable), one that is gone with 409.
+    """
     if metadata:
         manifest = {**manifest, "metadata": {**manifest["metadata"], **metadata}}
     own = manifest["metadata"]
@@ -89,7 +92,7 @@ async def apply(
         f"{path}?fieldManager={MANAGER}&force={'true' if force else 'false'}",
         body=orjson.dumps(manifest),
         content_type=APPLY,
-        expect=(404, 409),
+        expect=(404, 409, 422),
     )
 
 

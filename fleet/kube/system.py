@@ -19,5 +19,5 @@ async def make_namespace(client: Client) -> None:
     labels = {"app.kubernetes.io/managed-by": "fleet"}
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
     answer = await apply(client, NAMESPACES, manifest, force=False, resourceVersion=NEVER)
-    if answer.status == 404:
+    if answer.status in (404, 422):
         raise ResourceError(f"{client.place}: cannot make namespace {NAMESPACE}: {failure.said(answer.body)}")
