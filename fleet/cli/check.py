@@ -25,10 +25,12 @@ def check(revision: str | None, once: bool, form: str) -> int:
     The second time the clock, the order of sets and of directory listings are others: a stack whose result depends on
     them is found here and not in a plan that nobody understands. Exit code 2 when anything is wrong.
     """
-    from fleet.evaluate import evaluate
+    from fleet.evaluate import Pool
 
-    with opened(revision) as repository:
-        evaluation = evaluate(repository, twice=not once)
+    with opened(revision) as repository, Pool(twice=not once) as pool:
+        from fleet.evaluate import evaluate  # while the pool warms up
+
+        evaluation = evaluate(repository, twice=not once, pool=pool)
     if form == "text":
         evaluation.check()
         for file in sorted({one.file for one in evaluation.reads} - {one.source.file for one in evaluation.stacks}):

@@ -44,10 +44,12 @@ def render(
     fleet render --stack orders --cluster eu-1 | kubectl diff -f -
     fleet render --to rendered && git diff --no-index rendered.before rendered
     """
-    from fleet.evaluate import evaluate
+    from fleet.evaluate import Pool
 
-    with opened(revision) as repository:
-        evaluation = evaluate(repository, stacks=list(stacks) or None).check()
+    with opened(revision) as repository, Pool() as pool:
+        from fleet.evaluate import evaluate  # while the pool warms up
+
+        evaluation = evaluate(repository, stacks=list(stacks) or None, pool=pool).check()
     wanted = _chosen(evaluation, clusters)
     if directory is not None:
         _write(wanted, directory)

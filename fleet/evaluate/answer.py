@@ -148,9 +148,16 @@ def _check(job: Job, answer: Answer) -> None:
     for name in [one.name for one in named]:
         if not _NAME.fullmatch(name):
             raise MalformedError(f"{name[:80]!r} as a name")
+    asked = {one.name for one in answer.declared if job.only is None or one.name in job.only}
+    for declared in answer.declared:
+        if declared.source.file not in job.files:
+            raise MalformedError(f"stack {declared.name} is of {declared.source.file}")
+    for waiting in answer.waiting:
+        if waiting.stack not in asked or waiting.wants in job.exports:
+            raise MalformedError(f"stack {waiting.stack} waits for nothing")
     for stack in answer.stacks:
-        if stack.source.file not in job.files:
-            raise MalformedError(f"stack {stack.name} is of {stack.source.file}")
+        if stack.name not in asked or stack.source.file not in job.files:
+            raise MalformedError(f"stack {stack.name} was not asked for")
         if not known.issuperset(stack.clusters) or tuple(one.cluster for one in stack.desired) != stack.clusters:
             raise MalformedError(f"stack {stack.name} is for clusters it is not placed on")
         for desired in stack.desired:

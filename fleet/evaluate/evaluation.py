@@ -116,10 +116,11 @@ class _Evaluator:
         if file not in found.reads:
             for declared in got.declared:
                 found.places[declared.name].append(declared)
-        tried = [one.name for one in got.declared if job.only is None or one.name in job.only]
+        tried = [one.name for one in got.declared] if job.only is None else job.only  # also when there is no answer
         found.tried.update(tried)
         for name in tried:
-            found.waiting.pop(name, None)
+            if name in found.places and found.places[name][0].source.file == file:
+                found.waiting.pop(name, None)
         found.waiting |= {one.stack: one for one in got.waiting}
         found.done |= {one.name: one for one in got.stacks}
         before = found.reads.get(file, Reads(file, (), ()))

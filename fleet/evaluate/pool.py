@@ -151,6 +151,8 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes.values():
+            process.control.close()  # all are told before any is waited for
+        for process in self._processes.values():
             process.close()
         self._processes.clear()
 

@@ -189,6 +189,7 @@ def main() -> None:
     sys.dont_write_bytecode = True  # from here on only user code imports
     system.become_subreaper()
     Zygote(control).serve()
+    os._exit(0)  # nothing to tidy up, and everybody waits
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ from fleet.model.desired import Desired, Key, Object
 from fleet.repository import Limits
 
 CLUSTER: dict[str, Any] = {"name": "eu-1", "labels": {}, "context": None, "secret": None, "pull": False}
-JOB = Job(Task.STACKS, "/repository", ("stacks/a.py",), Limits(), clusters=(CLUSTER,))
+JOB = Job(Task.STACKS, "/repository", ("stacks/a.py",), Limits(), clusters=(CLUSTER,), exports={"known": {}})
+DECLARED: dict[str, Any] = {"name": "a", "source": {"file": "stacks/a.py", "line": 1}}
+TROUBLE: dict[str, Any] = {"message": "", "hint": None, "field": None, "file": "stacks/a.py", "line": 1}
 
 
 def result(**changes: Any) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "desired": [orjson.loads(orjson.dumps(desired))],
         "needs": [],
     }
-    return {"stacks": [stack | changes]}
+    return {"declared": [DECLARED], "stacks": [stack | changes]}
 
 
 def answered(data: Any) -> tuple[Answer, tuple[Problem, ...]]:
@@ -62,6 +64,10 @@ def test_an_answer_is_read_into_the_same_data() -> None:
         {"problems": [{"message": 1, "hint": None, "field": None, "file": "x", "line": 1}]},
         {"clusters": [{"name": "../../etc", "labels": {}}]},
         result(name="../../etc"),
+        result() | {"declared": []},
+        result() | {"declared": [{"name": "a", "source": {"file": "stacks/b.py", "line": 1}}]},
+        {"declared": [], "waiting": [{"stack": "a", "wants": "b", "problem": TROUBLE}]},
+        {"declared": [DECLARED], "waiting": [{"stack": "a", "wants": "known", "problem": TROUBLE}]},
         result(name="b"),
         result(name="A b\n"),
         result(source={"file": "stacks/b.py", "line": 1}),

@@ -292,3 +292,34 @@ def test_a_loop_that_python_cannot_interrupt_is_ended_too(tmp_path: Path) -> Non
 
     assert "took longer than 1 s" in problem.message
     assert problem.source == Source("stacks/a.py", 6)
+
+
+def test_a_stack_that_fails_once_it_knows_an_export_is_not_tried_for_ever(tmp_path: Path) -> None:
+    files = {
+        "stacks/a.py": stack("a", 'fleet.output("b", "x")', "while True: pass"),
+        "stacks/b.py": stack("b", 'fleet.export("x", "1")'),
+    }
+    (problem,) = evaluate(repository(tmp_path, files), limits=Limits(time=1)).problems
+    assert problem.source == Source("stacks/a.py", 5)
+
+
+def test_a_flood_in_the_place_of_an_answer_is_stopped(tmp_path: Path) -> None:
+    body = ("import os", "for fd in range(3, 30):", "    try:", "        while True: os.write(fd, b'x' * 2**20)")
+    files = {"stacks/a.py": stack("a", *body, "    except OSError: pass")}
+    (problem,) = evaluate(repository(tmp_path, files), limits=Limits(result=2**20)).problems
+
+    assert "the result has more than the 1048576 bytes allowed" in problem.message
+    assert problem.source == Source("stacks/a.py", 2)
+
+
+def test_an_answer_that_user_code_wrote_is_not_believed(tmp_path: Path) -> None:
+    forged = '{"stacks": [], "declared": []}'
+    body = (
+        "import os",
+        "for fd in range(3, 30):",
+        f"    try: os.write(fd, b'{forged}\\n')",
+        "    except OSError: pass",
+    )
+    (problem,) = evaluate(repository(tmp_path, {"stacks/a.py": stack("a", *body)})).problems
+
+    assert "is no result" in problem.message
