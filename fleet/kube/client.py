@@ -118,6 +118,9 @@ class Client:
                 total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
             ),
         )
+        # aiohttp sends PUT and DELETE a second time by itself when a kept connection breaks. Whether a write may have
+        # happened before has to be known here, so that is switched off; `request` tries again and says so.
+        self._session._retry_connection = False
 
     async def discovery(self) -> Discovery:
         """The kinds that this server serves, asked for once."""

@@ -1,4 +1,4 @@
-"""A proxy in front of an API server that counts requests and, at the k-th, kills whoever sent them.
+"""A proxy in front of an API server that counts requests, loses answers and, at the k-th, kills whoever sent it.
 
 Crashes between any two requests are how half-done work comes to be. With this in between, a test makes every one of
 them happen: run once and count, then for each k run again, be killed at k, and look at what the next run makes of it.
@@ -67,9 +67,12 @@ class Proxy:
         self.kubeconfig = directory / f"{context}.proxy.kubeconfig"
         self._upstream = (kubeconfig, context)
         self._directory = directory
+        self.lose_every = 0  # of the writes, every so-manieth reaches the server and gets no answer; 0: none
+        self._writes = 0
         self._trap: _Trap | None = None
         self._armed = threading.Condition()
         self._under_way = 0
+        self._open: set[asyncio.Transport | None] = set()
         self._port = 0
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
@@ -127,6 +130,16 @@ class Proxy:
         self.settle()
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
+    def break_connections(self) -> None:
+        """End every request that is under way, in the middle of its answer: watches above all."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._abort_all)
+
+    def _abort_all(self) -> None:
+        for transport in list(self._open):
+            if transport is not None:
+                transport.abort()
+
     def settle(self, seconds: float = 10.0) -> None:
         """Wait until no request is under way: those of a dead process may still be."""
         end = time.monotonic() + seconds
@@ -169,6 +182,8 @@ class Proxy:
         self, request: web.BaseRequest, session: aiohttp.ClientSession, credentials: Credentials
     ) -> web.StreamResponse:
         self._under_way += 1
+        if request.transport is not None:
+            self._open.add(request.transport)
         try:
             dies = self._falls_into_trap(request)
             body = await request.read()
@@ -181,17 +196,24 @@ class Proxy:
             url = URL(credentials.server + request.raw_path, encoded=True)
             async with session.request(request.method, url, headers=headers, data=body or None) as answer:
                 self._note(request, answer.status)
-                if dies:
+                if dies or self._is_to_be_lost(request):
                     await answer.read()
-                    return _kill(dies)
+                    return _kill(dies) if dies else _lose(request)
                 return await _pass_on(request, answer)
         except (aiohttp.ClientError, ConnectionError) as problem:
             return web.Response(status=502, text=f"proxy: {problem}")
         finally:
             self._under_way -= 1
+            self._open.discard(request.transport)
 
     def _note(self, request: web.BaseRequest, status: int) -> None:
         self.requests.append(Request(request.method, request.raw_path, status, request.headers.get("User-Agent", "")))
+
+    def _is_to_be_lost(self, request: web.BaseRequest) -> bool:
+        if not self.lose_every or request.method not in WRITES:
+            return False
+        self._writes += 1
+        return self._writes % self.lose_every == 0
 
     def _falls_into_trap(self, request: web.BaseRequest) -> _Trap | None:
         with self._armed:
@@ -209,6 +231,12 @@ def _kill(trap: _Trap) -> web.Response:
     if trap.process is not None:
         trap.process.send_signal(signal.SIGKILL)
         trap.process.wait()
+    return web.Response(status=503)  # to nobody
+
+
+def _lose(request: web.BaseRequest) -> web.Response:
+    if request.transport is not None:
+        request.transport.abort()
     return web.Response(status=503)  # to nobody
 
 

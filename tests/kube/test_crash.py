@@ -167,3 +167,14 @@ def test_a_sync_killed_during_its_first_apply_leaves_no_object_that_is_not_recor
     stack.is_exactly(many)
     stack.sync([])
     assert (stack.there(), stack.recorded()) == ({}, {})
+
+
+def test_answers_that_are_lost_on_the_way_change_nothing_in_the_outcome(stack: Stack) -> None:
+    """Every other write reaches the server and its answer does not come back: the next try finds its own work."""
+    stack.proxy.lose_every = 2
+    stack.sync(stack.before())
+    stack.is_exactly(stack.before())
+    stack.sync(stack.after())
+    stack.is_exactly(stack.after())
+    stack.sync([])
+    assert (stack.there(), stack.recorded()) == ({}, {})
