@@ -37,7 +37,7 @@ class Labels(FrozenMap):
             return super().__getitem__(key)
         owner = f"cluster {self._owner!r}" if self._owner else "the cluster"
         hint = suggestion(key, self) or f"{owner} has no labels at all: give it some in clusters/"
-        raise UnknownLabelError(f"{owner} has no label {key!r}", hint=hint, source=locate())
+        raise UnknownLabelError(f"{owner} has no label {key!r}", hint=hint, source=locate(), field=f"labels[{key!r}]")
 
 
 def check_labels(labels: Mapping[str, str]) -> dict[str, str]:

@@ -116,8 +116,7 @@ def stack(
         raise ConfigurationError("must be a fleet.Rollout", source=source, field="rollout")
 
     def made(function: Callable[[Cluster], None]) -> Stack:
-        if not inspect.isfunction(function):
-            raise ConfigurationError("@fleet.stack decorates a function", source=source)
+        _check_function(function, source)
         code = function.__code__
         own = name if name is not None else function.__name__.strip("_").replace("_", "-").lower()
         result = Stack(
@@ -168,6 +167,19 @@ def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, A
         files=tuple(scope.files),
         source=stack.source,
     )
+
+
+def _check_function(function: object, source: Source) -> None:
+    """That it can be run as a stack is: called with a cluster, done when it returns."""
+    hint = "write `def orders(cluster: fleet.Cluster) -> None:`"
+    if not inspect.isfunction(function):
+        raise ConfigurationError("@fleet.stack decorates a function", hint=hint, source=source)
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
+        raise ConfigurationError("a stack is a plain function: no async, no yield", hint=hint, source=source)
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        raise ConfigurationError("a stack takes one parameter, the cluster", hint=hint, source=source) from None
 
 
 def _needed(other: object, source: Source) -> str:

@@ -3,7 +3,6 @@
 Beside it, the definitions of our custom resources, generated from the same models.
 """
 
-from fleet.render.clash import clashes
 from fleet.render.objects import render
 
-__all__ = ["clashes", "render"]
+__all__ = ["render"]

@@ -99,7 +99,7 @@ def test_wrong_waves_are_named(waves: list[Selector], message: str, field: str) 
 def test_a_missing_label_says_which_there_are_and_is_a_key_error_too() -> None:
     with pytest.raises(ConfigurationError, match="cluster 'eu-1' has no label 'regoin'") as caught:
         EU.labels["regoin"]
-    assert caught.value.hint == "did you mean 'region'?"
+    assert (caught.value.field, caught.value.hint) == ("labels['regoin']", "did you mean 'region'?")
     assert isinstance(caught.value, KeyError)
     assert EU.labels.get("tier", "silver") == "silver"
     assert "tier" not in EU.labels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -188,6 +189,19 @@ def test_a_wrong_decorator_says_what_would_be_right() -> None:
 
         @fleet.stack(clusters="eu-1", name="Bad Name")
         def _bad(cluster: fleet.Cluster) -> None: ...
+
+
+def test_a_function_that_cannot_be_a_stack_is_refused_where_it_is_decorated() -> None:
+    decorate: Any = fleet.stack(clusters="eu-1")
+
+    async def asynchronous(cluster: fleet.Cluster) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="no async, no yield"):
+        decorate(asynchronous)
+    with pytest.raises(ConfigurationError, match="takes one parameter, the cluster"):
+        decorate(lambda: None)
+    with pytest.raises(ConfigurationError, match="decorates a function"):
+        decorate(Etcd)
 
 
 def test_nothing_is_left_over_when_a_stack_fails() -> None:

@@ -18,7 +18,7 @@ from fleet import Alias, Options
 from fleet.apps import Etcd
 from fleet.errors import ConfigurationError
 from fleet.model.desired import Desired, Key, Object
-from fleet.render import clashes, render
+from fleet.render import render
 
 EU = fleet.Cluster("eu-1", labels={"tier": "gold"})
 OWNED = {"app.kubernetes.io/managed-by": "fleet", "fleet.dev/stack": "shop"}
@@ -237,14 +237,6 @@ def test_what_cannot_be_is_named_with_its_line(body: Callable[[], None], message
     code = body.__code__
     lines = {line for *_, line in code.co_lines() if line}
     assert caught.value.source.line in lines
-
-
-def test_two_stacks_that_want_one_object_clash_in_that_cluster_only() -> None:
-    one = rendered(lambda: fleet.Manifest(config_map("a", namespace="x")))
-    other = Desired(stack="other", cluster="eu-1", objects=one.objects)
-    elsewhere = Desired(stack="other", cluster="us-1", objects=one.objects)
-    (error,) = clashes([one, other, elsewhere])
-    assert "ConfigMap x/a in cluster 'eu-1' is wanted by stacks 'shop' and 'other'" in str(error)
 
 
 EXAMPLE = """

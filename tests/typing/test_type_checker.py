@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections import defaultdict
 from pathlib import Path
 
@@ -32,6 +33,10 @@ def errors() -> dict[str, dict[int, list[str]]]:
 @pytest.mark.parametrize("file", ["orders.py", "own_app.py"])
 def test_a_right_stack_passes(errors: dict[str, dict[int, list[str]]], file: str) -> None:
     assert errors.get(file, {}) == {}
+
+
+def test_a_right_stack_runs_in_a_users_own_test() -> None:
+    runpy.run_path(str(HERE / "right" / "orders.py"))["test_orders"]()
 
 
 def test_a_wrong_stack_fails_at_each_wrong_line_and_nowhere_else(errors: dict[str, dict[int, list[str]]]) -> None:
