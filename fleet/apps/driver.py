@@ -13,6 +13,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from fleet.model.app import App
 from fleet.model.rule import forbidden
+from fleet.model.types.quantity import amount, is_quantity
 
 A = TypeVar("A", bound=App)
 
@@ -145,8 +146,10 @@ def _changed(before: object, after: object, path: str) -> Iterator[str]:
         if before != after:
             yield path
         return
-    for name in fields:
+    for name, field in fields.items():
         if not path and name in ("name", "namespace", "opts"):
             continue
-        where = f"{path}.{name}" if path else name
-        yield from _changed(getattr(before, name), getattr(after, name), where)
+        old, new = getattr(before, name), getattr(after, name)
+        if is_quantity(field) and old and new and amount(old) == amount(new):
+            continue  # 1024Mi and 1Gi are written differently and mean the same
+        yield from _changed(old, new, f"{path}.{name}" if path else name)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import AfterValidator, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from fleet.model.invalid import wrong
 
@@ -23,6 +24,12 @@ def amount(text: str) -> Decimal:
     if not match:
         raise ValueError(f"{text!r} is not a quantity")
     return Decimal(match[1]) * _FACTORS[match[2] or ""]
+
+
+def is_quantity(field: FieldInfo) -> bool:
+    """Whether a model's field is one, required or not."""
+    inner = [mark for part in get_args(field.annotation) for mark in getattr(part, "__metadata__", ())]
+    return any(getattr(mark, "func", None) is check_quantity for mark in (*field.metadata, *inner))
 
 
 def check_quantity(text: str) -> str:
