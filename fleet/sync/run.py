@@ -71,16 +71,16 @@ class Site:
         return [*(missing if planned else []), *self._orphans()]
 
     def _orphans(self) -> list[str]:
-        return [
-            f"{self.cluster}: stack {stack} is there but not in this repository; "
-            f"if it was, `fleet destroy {stack} --cluster {self.cluster}` removes it"
-            for stack in self.look.orphans
-        ]
+        if not self.look.orphans:
+            return []
+        names = ", ".join(self.look.orphans[:5]) + (" and others" if len(self.look.orphans) > 5 else "")
+        return [f"{self.cluster}: not of this repository (any more): {names}; `fleet destroy STACK` removes one"]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    results: tuple[Result, ...]
+    # Not in the repr: asyncio makes one of a finished task's result, which for thousands of steps takes a second.
+    results: tuple[Result, ...] = field(repr=False)
     remarks: tuple[str, ...] = ()
 
 
@@ -147,10 +147,13 @@ def connect(cluster: ClusterData, kubeconfig: Path | None) -> Client:
 
 
 def _looked_at(seen: Seen, cluster: str) -> Result:
+    return Result(seen.stack, cluster, seen.plan, seen.problem, leaving=seen.desired is None)
+
+
+def _left_alone(seen: Seen, result: Result) -> Result:
+    """A stack to which nothing is done: with the health that it has."""
     health, objects = health_now(seen.desired, seen.live)
-    return Result(
-        seen.stack, cluster, seen.plan, seen.problem, health=health, objects=objects, leaving=seen.desired is None
-    )
+    return replace(result, health=health, objects=objects)
 
 
 def _checked(site: Site, result: Result, how: How) -> Result:
@@ -191,7 +194,7 @@ async def _work(
             known = replace(_looked_at(seen, site.cluster), problem=needed)
         if known is None and seen.undefined and undefined:
             known = replace(_looked_at(seen, site.cluster), problem=undefined)
-        result = known or await _one(client, seen, how, progress, revision)
+        result = _left_alone(seen, known) if known else await _one(client, seen, how, progress, revision)
         phase = (
             "failed" if result.problem or result.unhealthy else "no changes" if result.words == "no changes" else "done"
         )
@@ -232,7 +235,7 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
             )
             result = replace(result, health=health, objects=objects, unhealthy=late)
     except FleetError as problem:
-        return replace(result, problem=problem)
+        return _left_alone(seen, replace(result, problem=problem))
     return result
 
 

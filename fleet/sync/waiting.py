@@ -14,7 +14,10 @@ from fleet.kube.wait import wait_for_health
 from fleet.model.desired import Desired, Key, Object
 from fleet.sync.outcome import ObjectHealth
 
-WORST_LAST = (State.HEALTHY, State.SUSPENDED, State.PROGRESSING, State.MISSING, State.DEGRADED, State.UNKNOWN)
+WORST_LAST = tuple(
+    state.value
+    for state in (State.HEALTHY, State.SUSPENDED, State.PROGRESSING, State.MISSING, State.DEGRADED, State.UNKNOWN)
+)
 OPERATOR_SECONDS = 10.0  # an app that nobody reports on for so long after a change has no operator
 Tell = Callable[[str, str], None]
 
@@ -80,7 +83,7 @@ def judged(key: Key, live: dict[str, Any] | None, *, is_app: bool) -> ObjectHeal
 
 
 def worst(objects: Iterable[ObjectHealth]) -> str:
-    return max((State(one.state) for one in objects), key=WORST_LAST.index, default=State.HEALTHY).value
+    return max({one.state for one in objects}, key=WORST_LAST.index, default=WORST_LAST[0])
 
 
 def _error(cluster: str, stack: str, objects: Iterable[ObjectHealth], seconds: float) -> FleetError | None:

@@ -1,0 +1,122 @@
+"""What becomes of results: one error with the right exit code, one report for git."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.errors import (
+    AccessError,
+    ConflictError,
+    FleetError,
+    NotFoundError,
+    PolicyError,
+    ResourceError,
+    Source,
+)
+from fleet.errors import TimeoutError as FleetTimeoutError
+from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.kube.failure import UnansweredError
+from fleet.model.desired import Desired
+from fleet.plan import Verb
+from fleet.sync.choice import emptied, targets
+from fleet.sync.outcome import ObjectHealth, Result, failure
+from fleet.sync.progress import Lines
+from fleet.sync.status import report_of
+from fleet.sync.waiting import worst
+
+
+def cluster(name: str) -> ClusterData:
+    return ClusterData(name, {}, None, None, False, Source("clusters/all.py", 1))
+
+
+def evaluation() -> Evaluation:
+    def stack(name: str, *places: str, needs: tuple[str, ...] = ()) -> StackResult:
+        desired = tuple(Desired(name, place, ()) for place in places)
+        return StackResult(name, Source("s.py", 1), places, RolloutData((), "0s", "15m"), desired, needs)
+
+    stacks = (stack("base", "eu-1", "us-1"), stack("web", "eu-1", needs=("base",)))
+    return Evaluation((cluster("eu-1"), cluster("us-1")), stacks)
+
+
+@pytest.mark.parametrize(
+    ("problems", "code"),
+    [
+        ([], 0),
+        ([PolicyError("no")], 5),
+        ([PolicyError("no"), None, PolicyError("never")], 5),
+        ([AccessError("who?"), FleetTimeoutError("late")], 4),
+        ([ConflictError("theirs"), ResourceError("broken")], 4),
+    ],
+)
+def test_several_failures_share_a_code_or_become_4(problems: list[FleetError | None], code: int) -> None:
+    error = failure(problems)
+    assert (error.exit_code if error else 0) == code
+
+
+def test_the_same_problem_in_two_stacks_is_said_once() -> None:
+    error = failure([ResourceError("cannot reach us-1"), ResourceError("cannot reach us-1")])
+    assert str(error) == "cannot reach us-1"
+
+
+def test_a_cluster_without_stacks_is_a_target_for_it_may_have_something_to_forget() -> None:
+    chosen = targets(evaluation(), ["web"], [])
+    assert [(one.cluster.name, [each.stack for each in one.desired]) for one in chosen] == [
+        ("eu-1", ["web"]),
+        ("us-1", []),
+    ]
+    assert not chosen[0].complete
+    assert targets(evaluation(), [], ["us-1"])[0].complete
+
+
+def test_an_unknown_cluster_is_named_with_the_closest() -> None:
+    with pytest.raises(NotFoundError) as caught:
+        targets(evaluation(), [], ["eu1"])
+    assert caught.value.hint == "did you mean eu-1?"
+
+
+def test_destroying_wants_nothing_of_the_stack_everywhere() -> None:
+    chosen = emptied(evaluation().clusters, ["web", "web"], [])
+    assert [[each.objects for each in one.desired] for one in chosen] == [[()], [()]]
+
+
+@pytest.mark.parametrize(
+    ("problem", "word"),
+    [
+        (None, "Synced"),
+        (UnansweredError("no answer"), "Unreachable"),
+        (ConflictError("theirs"), "Conflict"),
+        (AccessError("who?"), "Failed"),
+    ],
+)
+def test_a_report_says_in_one_word_how_the_sync_went(problem: FleetError | None, word: str) -> None:
+    assert report_of(Result("web", "eu-1", problem=problem), "a" * 40).sync == word
+
+
+def test_a_stack_that_is_late_is_synced_and_says_what_it_waits_for() -> None:
+    app = ObjectHealth("Etcd", "web", "db", "Progressing", "2/3 ready", version="3.5.21", is_app=True)
+    plain = ObjectHealth("ConfigMap", "web", "settings", "Healthy")
+    result = Result("web", "eu-1", unhealthy=FleetTimeoutError("late"), health="Progressing", objects=(app, plain))
+    report = report_of(result, "a" * 40)
+    assert (report.sync, report.health, report.message) == ("Synced", "Progressing", "late")
+    assert [(one.kind, one.version, one.health) for one in report.apps] == [("Etcd", "3.5.21", "Progressing")]
+
+
+def test_the_worst_health_counts() -> None:
+    states = ["Healthy", "Progressing", "Degraded"]
+    assert worst(ObjectHealth("A", "", "a", state) for state in states) == "Degraded"
+    assert worst([]) == "Healthy"
+
+
+def test_what_was_done_is_said_in_words() -> None:
+    result = Result("web", "eu-1")
+    assert result.words == "no changes"
+    result.done.update({Verb.CREATE: 2, Verb.DELETE: 1})
+    assert result.words == "2 created, 1 deleted"
+
+
+def test_lines_are_for_phases_and_not_for_what_moves(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    for detail in ("0/2", "1/2", "2/2"):
+        lines.update("web", "eu-1", "applying", detail)
+    lines.update("web", "eu-1", "done", "2 created")
+    assert capsys.readouterr().err == "web on eu-1: applying (0/2)\n"
