@@ -204,6 +204,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream:
