@@ -31,7 +31,7 @@ def evaluate(
     limits: Limits | None = None,
     pool: Pool | None = None,
 ) -> Evaluation:
-    """Evaluate a repository's stacks (those named, or all) for all their clusters.
+    """Evaluate a repository's stacks (those named, or all) for all their clusters; with `()`, only the clusters.
 
     It never runs user code in this process, and may be called from any thread. A `pool` that is kept open keeps the
     zygotes warm for the next time.
@@ -69,7 +69,7 @@ class _Evaluator:
 
     def evaluate(self, names: Sequence[str] | None) -> Evaluation:
         clusters, problems = self._clusters()
-        if problems:  # without them every placement would be wrong too
+        if problems or (names is not None and not names):  # without clusters every placement would be wrong too
             return Evaluation(clusters, (), self._shown(problems))
         found = self._stacks(clusters, names)
         problems = [*found.problems, *checks.stacks(found.places, found.done, found.waiting)]

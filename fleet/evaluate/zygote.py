@@ -121,13 +121,15 @@ class Zygote:
 
     def _reap(self) -> None:
         while (ended := _next_ended()) is not None:
-            running = self._running.get(ended)
+            pid, status = ended
+            running = self._running.get(pid)
             if running is not None:  # else somebody's orphan
                 self._end_orphans(running)
-                _kill_group(ended)
-            _, status = os.waitpid(ended, 0)
+                _kill_group(pid)
+            if status is None:
+                _, status = os.waitpid(pid, 0)
             if running is not None:
-                del self._running[ended]
+                del self._running[pid]
                 code = os.waitstatus_to_exitcode(status)
                 wire.send_ended(self._control, wire.Ended(running.run, code, running.left, running.overtime))
 
@@ -156,13 +158,19 @@ class Zygote:
         self._end_orphans(None)
 
 
-def _next_ended() -> int | None:
-    """A child that has ended. It stays a zombie, so that its number cannot go to another process or group meanwhile."""
+def _next_ended() -> tuple[int, int | None] | None:
+    """A child that has ended, and its status if it is reaped.
+
+    Where the system can, it stays a zombie meanwhile, so that its number cannot go to another process or group.
+    """
     try:
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            return (pid, status) if pid else None
         info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return None
-    return info.si_pid if info else None
+    return (info.si_pid, None) if info else None
 
 
 def _kill_group(leader: int) -> None:

@@ -132,7 +132,7 @@ BAD = [
                 time.sleep(1000)
         """,
         4,
-        "left 10 processes running (they were ended)",
+        "processes running (they were ended)",
         "cannot start processes",
     ),
     one(

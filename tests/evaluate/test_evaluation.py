@@ -69,6 +69,11 @@ def test_a_stack_is_evaluated_for_each_of_its_clusters(tmp_path: Path) -> None:
     assert [str(key) for key in maps[0].depends_on] == ["Namespace orders"]
 
 
+def test_the_clusters_alone_can_be_asked_for(tmp_path: Path) -> None:
+    result = evaluate(repository(tmp_path, {"stacks/a.py": "this is not Python\n"}), stacks=()).check()
+    assert len(result.clusters) == 3
+
+
 def test_the_parent_never_imports_user_code(tmp_path: Path) -> None:
     before = set(sys.modules)
     evaluate(repository(tmp_path, {"stacks/orders.py": stack("orders")})).check()
