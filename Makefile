@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: setup demo test bench lint format lock clean
+.PHONY: help setup demo test test-full bench lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -30,6 +30,9 @@ demo: setup ## Start two real clusters and show them
 
 test: setup ## Run every test on real clusters
 	$(BIN)/python -m pytest
+
+test-full: setup ## Run every test, and every case of the long suites (hours)
+	$(BIN)/python -m pytest --full
 
 bench: setup ## Measure; prints figures, never fails on one
 	$(BIN)/python -m tests.bench

@@ -94,7 +94,7 @@ def list_labs(form: str) -> None:
     from fleet.lab import process
     from fleet.lab.spec import LabSpec, all_names
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in all_names():
         try:
             spec = LabSpec.load(name)
@@ -214,7 +214,7 @@ def shell(name: str, command: tuple[str, ...]) -> None:
         remark(f"a shell for lab {name!r}: kubectl works, contexts are the clusters; leave it with `exit`")
     if not shutil.which(arguments[0], path=environment["PATH"]):
         raise NotFoundError(f"there is no command {arguments[0]!r}")
-    os.execvpe(arguments[0], arguments, environment)
+    os.execvpe(arguments[0], arguments, environment)  # noqa: S606 - the user asked for it
 
 
 @lab.group()

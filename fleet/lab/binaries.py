@@ -80,7 +80,7 @@ def from_path(kubernetes: str) -> dict[str, Path]:
 def minor(binary: Path) -> str:
     """The minor version that a binary of Kubernetes says it is, as "1.36", or "" if it does not say."""
     try:
-        text = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=30).stdout
+        text = subprocess.run([binary, "--version"], check=False, capture_output=True, text=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
         return ""
     match = re.search(r"v?(\d+\.\d+)\.\d+", text)

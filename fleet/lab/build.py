@@ -116,7 +116,7 @@ def _build(module: Module, target: Path) -> None:
     try:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
         total = _packages(go, module, environment)
-        command = [go, "build", "-v", "-trimpath", "-ldflags", f"-s -w {module.ldflags}".strip()]
+        command: list[str | Path] = [go, "build", "-v", "-trimpath", "-ldflags", f"-s -w {module.ldflags}".strip()]
         command += ["-o", work / module.name, module.package]
         with Progress(f"building {module.name} {module.version}") as progress:
             _run(command, module, environment, progress, total)
@@ -134,7 +134,12 @@ def _packages(go: Path, module: Module, environment: dict[str, str]) -> int:
     """How many packages the build has; the download of the modules happens here too."""
     with Progress(f"fetching the Go modules of {module.name} {module.version}"):
         done = subprocess.run(
-            [go, "list", "-deps", module.package], cwd=module.source, env=environment, capture_output=True, text=True
+            [go, "list", "-deps", module.package],
+            cwd=module.source,
+            env=environment,
+            check=False,
+            capture_output=True,
+            text=True,
         )
     if done.returncode:
         raise _failed(module, done.stderr)

@@ -173,10 +173,21 @@ class Lab:
     def kubectl(self, cluster: str, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
         """Run kubectl against a cluster and return what it printed."""
         self.spec.cluster(cluster)
-        command = [self._binaries["kubectl"], f"--kubeconfig={self.kubeconfig}", f"--context={cluster}", *arguments]
+        command: list[str | Path] = [
+            self._binaries["kubectl"],
+            f"--kubeconfig={self.kubeconfig}",
+            f"--context={cluster}",
+            *arguments,
+        ]
         try:
             done = subprocess.run(
-                command, input=input, capture_output=True, text=True, timeout=timeout, env=self.environment()
+                command,
+                input=input,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=timeout,
+                env=self.environment(),
             )
         except subprocess.TimeoutExpired:
             raise ResourceError(f"`kubectl {' '.join(arguments)}` did not end within {timeout:g} s") from None

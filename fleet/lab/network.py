@@ -19,7 +19,7 @@ from fleet.lab.spec import ClusterSpec
 
 def ip(*arguments: str | int) -> str:
     command = ["ip", *(str(argument) for argument in arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
     return done.stdout
@@ -31,7 +31,7 @@ def free_network(also_taken: list[str]) -> str:
     for name in specs.all_names():
         try:
             taken += [IPv4Network(one.network) for one in specs.LabSpec.load(name).clusters if one.network]
-        except Exception:  # noqa: S112, BLE001 - a lab that cannot be read has no say here
+        except Exception:  # noqa: S112 - a lab that cannot be read has no say here
             continue
     for route in json.loads(ip("-json", "-4", "route", "show", "table", "all")):
         destination = route["dst"]
@@ -96,4 +96,4 @@ def _wait_for_namespace(process: int, patience: float = 10) -> None:
 
 def remove(lab: str) -> None:
     for link in links(lab):
-        subprocess.run(["ip", "link", "delete", link], capture_output=True)
+        subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)

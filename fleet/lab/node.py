@@ -77,8 +77,15 @@ class Node:
         }
         write(self.directory / "node.json", orjson.dumps(document, option=orjson.OPT_INDENT_2))
         namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child"]
-        init = [sys.executable, "-I", "-S", Path(__file__).with_name("node_init.py"), self.directory / "node.json"]
-        return Program(self.role, ["unshare", *namespaces, *init], logs / f"{self.name}.log")
+        init: list[str | Path] = [
+            sys.executable,
+            "-I",
+            "-S",
+            Path(__file__).with_name("node_init.py"),
+            self.directory / "node.json",
+        ]
+        command: list[str | Path] = ["unshare", *namespaces, *init]
+        return Program(self.role, command, logs / f"{self.name}.log")
 
     def _containerd(self) -> Path:
         cni = self.directory / "cni"
@@ -223,7 +230,7 @@ class Node:
 
     def _ctr(self, *arguments: str) -> str:
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
         if done.returncode:
             raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()[-600:]}")
         return done.stdout

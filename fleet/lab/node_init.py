@@ -4,7 +4,6 @@ It is process 1 of namespaces of its own (processes, mounts, network, host name)
 ends when it ends, whoever killed it: containers, their shims, mounts and all.
 """
 
-import ctypes
 import json
 import os
 import signal
@@ -78,12 +77,7 @@ def start(name: str, program: dict, environment: dict) -> int:  # type: ignore[t
             stderr=log,
             cwd="/",
             env={**os.environ, **environment},
-            preexec_fn=die_with_parent,
         ).pid
-
-
-def die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def run(*command: str) -> None:

@@ -51,7 +51,7 @@ def _apt(*arguments: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     # A policy of our own: packages must not start services (containerd's) on the machine.
     command = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     if done.returncode:
         raise ResourceError(
             f"`{' '.join(command)}` failed:\n{done.stderr.strip()[-800:]}",

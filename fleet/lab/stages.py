@@ -46,7 +46,7 @@ initContainerStatuses:
   restartCount: 0
   state: {terminated: {exitCode: 0, reason: Completed, startedAt: {{ $now | Quote }}, finishedAt: {{ $now | Quote }}}}
 {{ end }}
-{{ with PodIPsWith .spec.nodeName false ( or .metadata.uid "" ) ( or .metadata.name "" ) ( or .metadata.namespace "" ) }}
+{{ with PodIPsWith .spec.nodeName false ( or .metadata.uid "" ) .metadata.name ( or .metadata.namespace "" ) }}
 podIP: {{ index . 0 | Quote }}
 podIPs:
 - {ip: {{ index . 0 | Quote }}}

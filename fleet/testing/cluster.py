@@ -66,7 +66,7 @@ class Cluster:
                 if condition():
                     return
                 reason = ""
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is shown when time is up
+            except Exception as error:  # whatever it is, it is shown when time is up
                 reason = f": {error}"
             if time.monotonic() > deadline:
                 raise AssertionError(f"{what} did not happen within {timeout:g} s{reason}")

@@ -181,8 +181,8 @@ def test_nothing_listens_outside_loopback_and_the_labs_networks(real_cluster: Cl
     spec = real_cluster.lab.spec.clusters[0]
     ours = {one.pid for one in process.running(real_cluster.lab.directory).values()}
     listening = {
-        connection.laddr.ip
+        connection.laddr[0]
         for connection in psutil.net_connections("inet")
-        if connection.pid in ours and connection.status == psutil.CONN_LISTEN
+        if connection.laddr and connection.pid in ours and connection.status == psutil.CONN_LISTEN
     }
     assert listening == {"127.0.0.1", spec.gateway}

@@ -88,6 +88,7 @@ def _base(recipe: Recipe) -> Path:
     try:
         done = subprocess.run(
             command,
+            check=False,
             capture_output=True,
             text=True,
             env={**os.environ, "SOURCE_DATE_EPOCH": "0"},
@@ -109,7 +110,7 @@ def _base(recipe: Recipe) -> Path:
 def _mirror(suite: str) -> list[str]:
     """The archive that the machine's own apt uses; none on another system: then mmdebstrap knows a default."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL)", "Created-By: Packages"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     for line in done.stdout.splitlines():
         uri, _, label = line.partition(" ")
         if label == "Debian":
@@ -130,6 +131,7 @@ def _wheel() -> Path:
         done = subprocess.run(
             [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", work],
             cwd=SOURCE,
+            check=False,
             capture_output=True,
             text=True,
             env={**os.environ, "SOURCE_DATE_EPOCH": "315532800"},  # equal source gives an equal wheel
@@ -162,7 +164,9 @@ def _install(wheel: Path, python: str, target: Path) -> None:
         command += ["--implementation", "cp"]
         for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"):
             command += ["--platform", f"{tag}_{machine}"]
-    done = subprocess.run([*command, "--constraint", str(constraints), str(wheel)], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "--constraint", str(constraints), str(wheel)], check=False, capture_output=True, text=True
+    )
     if done.returncode:
         raise ResourceError(f"the project's dependencies could not be installed:\n{done.stderr.strip()[-800:]}")
 

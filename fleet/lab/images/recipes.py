@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from fleet.errors import ConfigurationError
 from fleet.version import __version__
@@ -36,14 +37,13 @@ class Recipe:
 def all_recipes() -> tuple[Recipe, ...]:
     data = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text())
     return tuple(
-        Recipe(
-            name=name,
-            version=version or __version__,
-            **{key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()},
-        )
-        for name, versions in data.items()
-        for version, fields in versions.items()
+        _recipe(name, version, fields) for name, versions in data.items() for version, fields in versions.items()
     )
+
+
+def _recipe(name: str, version: str, fields: dict[str, Any]) -> Recipe:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
+    return Recipe(name=name, version=version or __version__, **values)
 
 
 def find(wanted: str) -> list[Recipe]:

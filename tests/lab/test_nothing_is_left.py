@@ -1,0 +1,172 @@
+"""After `down` the machine is as before, whatever was killed and whenever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fleet.errors import ResourceError
+from fleet.lab import Lab, cgroups, network, process, residue
+from fleet.lab.lab import down
+from fleet.testing import Cluster
+from tests.lab.machine import difference, snapshot
+from tests.lab.test_real_nodes import pod
+
+pytestmark = pytest.mark.real_nodes
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Labs of these tests are apart from the ones that the run shares, and none is left."""
+    base = Path("/tmp") / f"fl{os.getpid()}"  # short: sockets are below it
+    monkeypatch.setenv("FLEET_STATE_DIR", str(base))
+    yield
+    for lab in (base / "labs").glob("*"):
+        residue.remove(lab.name)
+    subprocess.run(["rm", "-r", str(base)], check=False)
+
+
+def running_pod(lab: Lab) -> None:
+    """A container that runs: its process is not a child of ours, and outlives its shim."""
+    from fleet.lab.images.bake import pause
+    from fleet.lab.node import PAUSE
+
+    lab.load_images([pause(PAUSE)])
+    name = lab.spec.clusters[0].name
+    cluster = Cluster(lab, name, "default")
+    cluster.apply(pod("held", PAUSE, ["/pause"], restartPolicy="Always"))
+    cluster.kubectl("wait", "--for=condition=Ready", "pod/held", "--timeout=60s")
+
+
+def test_nothing_is_left_after_down_and_other_labs_are_not_disturbed(cluster: Cluster) -> None:
+    other = process.running(cluster.lab.directory)
+    before = snapshot()
+    lab = Lab.up("gone", ["x"], nodes="real", workers=1)
+    running_pod(lab)
+    assert lab.status()["ready"]
+    down("gone")
+    assert difference(before, snapshot(), lab.directory) == {}
+    still = process.running(cluster.lab.directory)
+    assert {role: one.pid for role, one in still.items()} == {role: one.pid for role, one in other.items()}
+    assert cluster.kubectl("get", "nodes")
+
+
+SAMPLE = ["node_init", "containerd-shim-runc-v2", "kube-apiserver"]
+REST = ["unshare", "containerd", "kubelet", "kube-proxy", "etcd", "kube-controller-manager", "coredns", "provisioner"]
+
+
+@pytest.mark.parametrize("victim", [*SAMPLE, *(pytest.param(one, marks=pytest.mark.full) for one in REST)])
+def test_nothing_is_left_after_a_process_of_the_lab_was_killed(victim: str) -> None:
+    before = snapshot()
+    lab = Lab.up("killed", ["x"], nodes="real", workers=1)
+    running_pod(lab)
+    killed = 0
+    for one in psutil.process_iter():
+        try:
+            line = " ".join(one.cmdline())
+            marked = one.environ().get(process.MARK) == str(lab.directory)
+        except psutil.Error:
+            continue
+        # The kernel keeps fifteen characters of a name; the first process of a node is a script.
+        if marked and (one.name() in (victim, victim[:15]) or (f"{victim}.py" in line and one.name() != "unshare")):
+            one.kill()
+            killed += 1
+    assert killed
+    down("killed")
+    assert difference(before, snapshot(), lab.directory) == {}
+
+
+@pytest.mark.parametrize(
+    "after", [1.5, 5, *(pytest.param(one / 2, marks=pytest.mark.full) for one in range(1, 20) if one not in (3, 10))]
+)
+def test_nothing_is_left_after_up_was_killed_in_the_middle(after: float) -> None:
+    before = snapshot()
+    command = [sys.executable, "-m", "fleet", "lab", "up", "--name", "half", "--clusters", "x", "--workers", "1"]
+    starting = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    time.sleep(after)
+    starting.send_signal(signal.SIGKILL)
+    starting.wait()
+    from fleet.lab import spec
+
+    if spec.directory("half").exists():
+        down("half")
+    assert difference(before, snapshot(), spec.directory("half")) == {}
+
+
+def test_up_again_is_a_no_op() -> None:
+    lab = Lab.up("twice", ["x"], nodes="real", workers=1)
+    pids = {role: one.pid for role, one in process.running(lab.directory).items()}
+    again = Lab.up("twice")
+    assert {role: one.pid for role, one in process.running(again.directory).items()} == pids
+    assert again.spec == lab.spec
+
+
+def test_up_after_a_reboot_brings_everything_back() -> None:
+    lab = Lab.up("boot", ["x"], nodes="real", workers=1)
+    running_pod(lab)
+    lab.kubectl("x", "create", "configmap", "kept", "--from-literal=a=b")
+    # What a reboot takes away: processes, control groups, links. Files stay.
+    process.stop(lab.directory)
+    cgroups.remove(lab.spec.id)
+    network.remove(lab.spec.id)
+    again = Lab.up("boot")
+    assert again.status()["ready"]
+    assert "kept" in again.kubectl("x", "get", "configmaps")
+    again.kubectl("x", "wait", "--for=condition=Ready", "pod/held", "--timeout=90s")
+
+
+def test_a_killed_program_is_started_again_by_up() -> None:
+    lab = Lab.up("heal", ["x"], nodes="simulated", workers=1)
+    process.running(lab.directory)["x/kube-scheduler"].kill()
+    broken = lab.status()
+    assert not broken["ready"]
+    assert [one["name"] for one in broken["clusters"][0]["programs"] if one["pid"] is None] == ["kube-scheduler"]
+    assert Lab.up("heal").status()["ready"]
+
+
+def test_a_port_in_use_is_named_with_its_holder_and_the_lab_stays_as_it_was() -> None:
+    import socket
+
+    lab = Lab.up("port", ["x"], nodes="simulated", workers=1)
+    process.stop(lab.directory)
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(("127.0.0.1", lab.spec.clusters[0].ports["kube-apiserver"]))
+        taken.listen()
+        with pytest.raises(ResourceError, match=rf"x/kube-apiserver needs 127.0.0.1:\d+, but .*{os.getpid()}"):
+            Lab.up("port")
+        assert lab.directory.exists()
+    assert Lab.up("port").status()["ready"]
+
+
+def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_up() -> None:
+    script = "import os\nfrom fleet.lab import Lab\nfrom fleet.lab.process import identify\n"
+    script += "Lab.up('orphan', ['x'], nodes='simulated', workers=0, owner=identify(os.getpid()))\nos._exit(9)"
+    subprocess.run([sys.executable, "-c", script], check=False, stderr=subprocess.DEVNULL)
+    from fleet.lab import spec
+
+    orphan = spec.directory("orphan")
+    assert process.running(orphan)
+    Lab.up("next", ["x"], nodes="simulated", workers=0)
+    assert not process.running(orphan)
+    assert not orphan.exists()
+
+
+def test_two_labs_that_start_at_once_do_not_disturb_each_other() -> None:
+    command = [sys.executable, "-m", "fleet", "lab", "up", "--workers", "1", "--clusters", "x", "--name"]
+    starting = [subprocess.Popen([*command, name], stderr=subprocess.PIPE, text=True) for name in ("one", "two")]
+    for one in starting:
+        _, said = one.communicate(timeout=180)
+        assert one.returncode == 0, said
+    labs = [Lab.open(name) for name in ("one", "two")]
+    assert len({lab.spec.clusters[0].network for lab in labs}) == 2
+    down("one")
+    assert labs[1].status()["ready"]
