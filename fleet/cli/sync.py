@@ -108,7 +108,13 @@ def results_text(results: Sequence[Result]) -> str:
     colour = colour_wanted()
     lines = []
     for one in results:
-        mark, code = ("✗", 31) if one.problem or one.unhealthy else ("✓", 32) if one.health == "Healthy" else ("•", 33)
+        mark, code = (
+            ("✗", 31)
+            if one.problem or one.unhealthy
+            else ("✓", 32)
+            if one.health == "Healthy" or one.leaving
+            else ("•", 33)
+        )
         lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {', '.join(_said(one))}")
     return "\n".join(lines) or "nothing is placed on any cluster"
 
@@ -120,6 +126,8 @@ def _said(one: Result) -> list[str]:
         return [*words, "failed"]
     if one.leaving:
         return [*words, "no longer placed there and left running"]
+    if not one.objects:
+        return words
     ill = next((each for each in one.objects if each.state == one.health != "Healthy"), None)
     reason = f" ({ill.title}: {ill.message})" if ill and ill.message else ""
     return [*words, one.health.lower() + reason]

@@ -18,6 +18,7 @@ SIGNS = {
 }
 BOLD, DIM, RED = 1, 2, 31
 MOST_CHANGES = 12
+MOST_STEPS = 200  # of one stack in one cluster; all are in the JSON
 
 
 def tree(branches: Iterable[Branch], *, colour: bool = False, unchanged: bool = False) -> str:
@@ -45,13 +46,14 @@ def _branch(branch: Branch, *, last: bool, colour: bool, unchanged: bool) -> lis
         said = [f"{corner}{branch.cluster}  {paint(f'failed: {first}', RED, colour)}", *(below + line for line in more)]
     else:
         said = [f"{corner}{branch.cluster}" + ("" if steps else paint("  no changes", DIM, colour))]
+    more, steps = len(steps) - MOST_STEPS, steps[:MOST_STEPS]
     width = max((len(str(step.key)) for step in steps), default=0)
     for position, step in enumerate(steps):
-        end = position == len(steps) - 1
+        end = position == len(steps) - 1 and more <= 0
         said.append(below + ("└─ " if end else "├─ ") + _line(step, width, colour))
         margin = below + ("   " if end else "│  ") + "             "
         said += [margin + text for text in _details(step, colour)]
-    return said
+    return [*said, below + "└─ " + paint(f"… and {more} more", DIM, colour)] if more > 0 else said
 
 
 def _line(step: Step, width: int, colour: bool) -> str:

@@ -17,7 +17,7 @@ from fleet.plan.step import Step, Verb
 def step_for(stack: str, entry: Entry, live: dict[str, Any] | None, first: tuple[Key, ...]) -> Step:
     """`first` are the keys that go before it."""
     if live is None:
-        return Step(Verb.FORGET, entry.key, reason="is gone already")
+        return Step(Verb.UNCHANGED, entry.key)  # gone already; only the inventory does not know yet
     metadata = live["metadata"]
     step = Step(Verb.FORGET, entry.key, uid=metadata["uid"], resource_version=metadata.get("resourceVersion"))
     whose = ownership(stack, entry, live)

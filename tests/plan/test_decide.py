@@ -113,15 +113,22 @@ def test_what_is_no_longer_wanted_is_deleted_with_both_preconditions() -> None:
     ("known", "live"),
     [
         (entry_of(config_map("a"), retain=True), live_of(config_map("a"))),
-        (entry_of(config_map("a")), None),
         (entry_of(config_map("a")), live_of(config_map("a", labels={}), uid="u2", manager="other")),
         (entry_of(config_map("a"), uid=""), live_of(config_map("a", labels={}), manager="other")),
     ],
-    ids=["retained", "gone already", "made anew by another", "never ours"],
+    ids=["retained", "made anew by another", "never ours"],
 )
 def test_it_is_forgotten_and_not_deleted_when(known: Entry, live: dict[str, Any] | None) -> None:
     made = plan(desired(), inventory(known), {known.key: live})
     assert only(made).verb is Verb.FORGET
+    assert made.target.entries == ()
+    assert not made.empty
+
+
+def test_what_is_gone_already_is_only_dropped_from_the_inventory() -> None:
+    known = entry_of(config_map("a"))
+    made = plan(desired(), inventory(known), {known.key: None})
+    assert only(made).verb is Verb.UNCHANGED
     assert made.target.entries == ()
     assert not made.empty
 

@@ -55,6 +55,14 @@ def test_unchanged_objects_are_shown_when_asked_for() -> None:
     assert "= unchanged  ConfigMap orders/same" in tree(example(), unchanged=True)
 
 
+def test_a_tree_of_thousands_is_cut() -> None:
+    objects = tuple(wanted(config_map(f"c{number}")) for number in range(1000))
+    text = tree([Branch("orders", "eu-1", plan(desired(*objects), None, {one.key: None for one in objects}))])
+    assert len(text.splitlines()) < 250
+    assert "└─ … and 800 more" in text
+    assert text.endswith("1000 to create")
+
+
 def test_nothing_to_do_says_so() -> None:
     assert summary([Branch("orders", "eu-1", plan(desired(), None, {}))]) == "no changes"
 
