@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import datetime
+import ipaddress
 import os
 import urllib.request
 from pathlib import Path
@@ -175,6 +177,19 @@ def _base64(text: str) -> str:
 def _environment_proxy(server: str) -> str | None:
     """HTTPS_PROXY and NO_PROXY as kubectl reads them, once: aiohttp's `trust_env` would ask again per request."""
     parts = urlsplit(server)
-    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+    if not parts.hostname or _is_near(parts.hostname) or urllib.request.proxy_bypass(parts.hostname):
         return None
     return urllib.request.getproxies().get(parts.scheme)
+
+
+def _is_near(host: str) -> bool:
+    """This machine, or inside a network that NO_PROXY names: Python's own rules know neither."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    for entry in urllib.request.getproxies().get("no", "").split(","):
+        with contextlib.suppress(ValueError):
+            if "/" in entry and address in ipaddress.ip_network(entry.strip(), strict=False):
+                return True
+    return address.is_loopback

@@ -1,30 +1,31 @@
 """What is really there, for the keys of a plan: each is an object or certainly absent; anything less is an error.
 
-Few requests: one list for many objects of a kind in a namespace, single gets for a few. A list that cannot be
+Few requests: one list for many objects of a kind in a namespace, single gets for a few, and for objects scattered over
+many namespaces one list of what carries our label, then the rest where its namespace exists. A list that cannot be
 finished, a kind whose server does not answer, a right that is missing: all raise, because a plan that mistakes
 "unknown" for "absent" deletes or creates what it should not.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
-from fleet.errors import ResourceError
+from fleet.errors import AccessError, ResourceError
 from fleet.kube.client import Client
-from fleet.kube.discovery import Discovery, Resource, defined_by
+from fleet.kube.discovery import Discovery, Resource
 from fleet.kube.objects import ListExpiredError, Scope, get, pages, without_others_fields
+from fleet.kube.served import come_to_be_served
 from fleet.kube.together import together
 from fleet.model.desired import Key
 
 FEW = 6  # up to this many objects of a kind and namespace are asked for one by one
 CROWD = 100  # a namespace with this many strangers per wanted object is not worth listing to its end
-CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
+SCATTERED = 20  # over more namespaces than this, a list of all that is ours is cheaper
+OURS = "fleet.dev/stack"
+NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 EXPIRED_LISTS = 3
-SETTLING_SECONDS = 10.0
 
 Live = dict[Key, dict[str, Any] | None]
 
@@ -33,19 +34,25 @@ async def read_live(client: Client, keys: Iterable[Key], versions: Mapping[Key, 
     """Every key with its object or None. `versions` says in which API version to read; else the preferred one."""
     wanted = list(dict.fromkeys(keys))
     groups, unserved = _grouped(await client.discovery(), wanted, versions or {})
-    if unserved and await _come_to_be_served(client, unserved):
+    if unserved and await come_to_be_served(client, unserved):
         groups, unserved = _grouped(await client.discovery(), wanted, versions or {})
+    reads: list[Coroutine[Any, Any, Live]] = []
+    for resource, spaces in groups.items():
+        if len(spaces) > SCATTERED:
+            reads.append(_read_scattered(client, resource, spaces))
+        else:
+            reads += [_read_namespace(client, resource, space, members) for space, members in spaces.items()]
     live: Live = dict.fromkeys(wanted)
-    for part in await together(_read_group(client, *group, members) for group, members in groups.items()):
+    for part in await together(reads):
         live.update(part)
     return live
 
 
 def _grouped(
     discovery: Discovery, keys: list[Key], versions: Mapping[Key, str]
-) -> tuple[dict[tuple[Resource, str], list[Key]], set[tuple[str, str]]]:
+) -> tuple[dict[Resource, dict[str, list[Key]]], set[tuple[str, str]]]:
     """The keys by resource and namespace, and the kinds that the server does not list."""
-    groups: dict[tuple[Resource, str], list[Key]] = defaultdict(list)
+    groups: dict[Resource, dict[str, list[Key]]] = {}
     unserved: set[tuple[str, str]] = set()
     for key in keys:
         version = versions.get(key)
@@ -55,20 +62,37 @@ def _grouped(
         if resource is None:
             unserved.add((key.group, key.kind))
         else:
-            groups[resource, key.namespace if resource.namespaced else ""].append(key)
+            space = key.namespace if resource.namespaced else ""
+            groups.setdefault(resource, defaultdict(list))[space].append(key)
     return groups, unserved
 
 
-async def _read_group(client: Client, resource: Resource, namespace: str, keys: list[Key]) -> Live:
+async def _read_namespace(client: Client, resource: Resource, namespace: str, keys: list[Key]) -> Live:
     if len(keys) <= FEW:
         return await _get_each(client, resource, keys)
-    for attempt in range(1, EXPIRED_LISTS + 1):
-        try:
-            return await _list(client, resource, namespace, keys)
-        except ListExpiredError:
-            if attempt == EXPIRED_LISTS:
-                raise ResourceError(f"{client.place}: the list of {resource.plural} expires before its end") from None
-    raise AssertionError("unreachable")
+    live, rest = await _list(client, Scope(resource, namespace), keys)
+    return {**live, **await _get_each(client, resource, rest)}
+
+
+async def _read_scattered(client: Client, resource: Resource, spaces: Mapping[str, list[Key]]) -> Live:
+    """What is ours by its label in one list; what is not among it is asked for where its namespace exists."""
+    live: Live = dict.fromkeys(key for keys in spaces.values() for key in keys)
+    try:
+        ours, _ = await _list(client, Scope(resource, labels=OURS), list(live))
+        existing = await _namespaces(client)
+    except AccessError:  # rights in single namespaces only
+        ours, existing = {}, set(spaces)
+    live.update({key: found for key, found in ours.items() if found is not None})
+    missing = {space: [key for key in keys if live[key] is None] for space, keys in spaces.items() if space in existing}
+    for part in await together(
+        _read_namespace(client, resource, space, keys) for space, keys in missing.items() if keys
+    ):
+        live.update(part)
+    return live
+
+
+async def _namespaces(client: Client) -> set[str]:
+    return {item["metadata"]["name"] async for page in pages(client, Scope(NAMESPACES)) for item in page["items"]}
 
 
 async def _get_each(client: Client, resource: Resource, keys: list[Key]) -> Live:
@@ -76,46 +100,32 @@ async def _get_each(client: Client, resource: Resource, keys: list[Key]) -> Live
     return dict(zip(keys, found, strict=True))
 
 
-async def _list(client: Client, resource: Resource, namespace: str, keys: list[Key]) -> Live:
-    missing = {key.name: key for key in keys}
+async def _list(client: Client, scope: Scope, keys: list[Key]) -> tuple[Live, list[Key]]:
+    """What a whole list says of the keys, and those that are cheaper asked for one by one among so many strangers."""
+    for attempt in range(1, EXPIRED_LISTS + 1):
+        try:
+            return await _list_once(client, scope, keys)
+        except ListExpiredError:
+            if attempt == EXPIRED_LISTS:
+                raise ResourceError(
+                    f"{client.place}: the list of {scope.resource.plural} expires before its end"
+                ) from None
+    raise AssertionError("unreachable")
+
+
+async def _list_once(client: Client, scope: Scope, keys: list[Key]) -> tuple[Live, list[Key]]:
+    resource = scope.resource
+    missing = {(key.namespace, key.name) if resource.namespaced else ("", key.name): key for key in keys}
     live: Live = {}
-    async for page in pages(client, Scope(resource, namespace)):
+    async for page in pages(client, scope):
         for item in page["items"]:
-            key = missing.pop(item["metadata"]["name"], None)
+            metadata = item["metadata"]
+            key = missing.pop((metadata.get("namespace", ""), metadata["name"]), None)
             if key is not None:
                 # Items of a list do not say what they are.
                 live[key] = without_others_fields({"apiVersion": resource.api_version, "kind": resource.kind, **item})
         if not missing:
-            return live
+            return live, []
         if page["metadata"].get("remainingItemCount", 0) > CROWD * len(missing):
-            return {**live, **await _get_each(client, resource, list(missing.values()))}
-    return {**live, **dict.fromkeys(missing.values())}
-
-
-async def _come_to_be_served(client: Client, kinds: set[tuple[str, str]]) -> bool:
-    """Whether a kind that discovery did not list is there after all: it may have been defined a moment ago.
-
-    False means that there is no definition either, so there can be no objects.
-    """
-    deadline = time.monotonic() + SETTLING_SECONDS
-    while defined := await _defined(client, kinds):
-        client.forget_discovery()
-        discovery = await client.discovery()
-        if all(discovery.find(*kind) for kind in defined):
-            return True
-        if time.monotonic() > deadline:
-            names = ", ".join(f"{kind}.{group}" for group, kind in sorted(defined))
-            raise ResourceError(
-                f"{client.place}: defined but not served: {names}",
-                hint="`kubectl describe crd` says why the server does not accept the definition",
-            )
-        await asyncio.sleep(0.5)
-    return False
-
-
-async def _defined(client: Client, kinds: set[tuple[str, str]]) -> set[tuple[str, str]]:
-    defined = set()
-    async for page in pages(client, Scope(CRDS)):
-        for crd in page["items"]:
-            defined |= {(resource.group, resource.kind) for resource in defined_by(crd)} & kinds
-    return defined
+            return live, list(missing.values())
+    return {**live, **dict.fromkeys(missing.values())}, []

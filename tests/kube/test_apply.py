@@ -18,7 +18,7 @@ from fleet.plan.decide import plan
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
 from fleet.testing import Cluster
-from tests.kube.connected import config_map, connected
+from tests.kube.connected import agent, config_map, connected
 from tests.kube.one_sync import STACK, sync, wanted
 
 
@@ -57,7 +57,7 @@ def test_a_sync_creates_changes_and_deletes_and_then_has_nothing_to_write(cluste
     assert recorded(cluster) == {name: one["metadata"]["uid"] for name, one in there.items()}
     mark = cluster.audit.mark()
     assert synced(cluster, b, c) is None
-    assert cluster.audit.writes(since=mark, agent="fleet/") == []
+    assert cluster.audit.writes(since=mark, agent=agent(cluster)) == []
 
 
 def test_an_object_that_turns_up_after_the_plan_is_a_conflict_that_names_its_manager_and_stays_untouched(
@@ -236,7 +236,7 @@ def test_a_plan_made_before_somebody_else_changed_the_stack_is_refused_before_an
 def test_intents_are_recorded_before_the_first_object_is_made(cluster: Cluster) -> None:
     mark = cluster.audit.mark()
     synced(cluster, *(config_map(cluster, f"m{n}") for n in range(10)))
-    writes = [one for one in cluster.audit.writes(since=mark, agent="fleet/") if one.resource == "configmaps"]
+    writes = [one for one in cluster.audit.writes(since=mark, agent=agent(cluster)) if one.resource == "configmaps"]
     order = ["inventory" if one.namespace == "fleet-system" else "object" for one in writes]
     assert order == ["inventory", *["object"] * 10, "inventory"]
 
@@ -281,5 +281,5 @@ def test_the_inventory_after_each_kind_of_result(result: Result, known: str | No
 def test_a_sync_is_few_requests_beside_the_objects(cluster: Cluster) -> None:
     mark = cluster.audit.mark()
     synced(cluster, *(config_map(cluster, f"m{n}") for n in range(20)))
-    seen = cluster.audit.requests(since=mark, agent="fleet/")
+    seen = cluster.audit.requests(since=mark, agent=agent(cluster))
     assert len(seen) - 20 <= 9, json.dumps([f"{one.verb} {one.uri}" for one in seen], indent=1)

@@ -97,9 +97,9 @@ async def patch(client: Client) -> Answer:
 
 
 def test_it_says_who_it_is(cluster: Cluster) -> None:
-    mark = cluster.audit.mark()
-    connected(cluster, lambda client: client.request("GET", "/api/v1/namespaces"))
-    assert [one.verb for one in cluster.audit.requests(since=mark, agent=USER_AGENT)] == ["list"]
+    mark, path = cluster.audit.mark(), f"/api/v1/namespaces/{cluster.namespace}/secrets"
+    connected(cluster, lambda client: client.request("GET", path), agent=USER_AGENT)
+    assert [one.verb for one in cluster.audit.requests(since=mark, agent="fleet/") if one.uri == path] == ["list"]
 
 
 def test_what_the_server_says_no_to_names_the_verb_and_how_to_check(cluster: Cluster, tmp_path: Path) -> None:
@@ -273,3 +273,26 @@ def test_a_kind_that_is_not_served_is_not_found_with_a_hint(cluster: Cluster) ->
 
     with pytest.raises(NotFoundError, match=r"Thing\.nowhere\.io"):
         connected(cluster, ask)
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        ("https://api.example.com:6443", "http://proxy:3128"),
+        ("https://10.1.2.3:6443", None),
+        ("https://11.1.2.3:6443", "http://proxy:3128"),
+        ("https://api.internal:6443", None),
+        ("https://127.0.0.1:6443", None),
+        ("https://localhost:6443", None),
+    ],
+)
+def test_proxies_of_the_environment_are_used_as_kubectl_does(
+    monkeypatch: pytest.MonkeyPatch, server: str, expected: str | None
+) -> None:
+    from fleet.kube.credentials import _environment_proxy
+
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("https_proxy", "http://proxy:3128")
+    monkeypatch.setenv("no_proxy", "10.0.0.0/8,.internal")
+    assert _environment_proxy(server) == expected

@@ -15,7 +15,7 @@ from fleet.kube.inventory import Chunk, StalePlanError, Stored, load, load_all, 
 from fleet.model.desired import Key
 from fleet.plan.inventory import Entry, Inventory
 from fleet.testing import Cluster
-from tests.kube.connected import connected
+from tests.kube.connected import agent, connected
 
 ODD = Key("rbac.authorization.k8s.io", "ClusterRole", "", "system:fleet|a,b%\t")
 
@@ -86,7 +86,7 @@ def test_nothing_is_written_when_nothing_differs(cluster: Cluster) -> None:
     first = stored_as(cluster, fresh(cluster), entry(1))
     mark = cluster.audit.mark()
     assert stored_as(cluster, first, entry(1)) == first
-    assert not cluster.audit.writes(since=mark, agent="fleet/")
+    assert not cluster.audit.writes(since=mark, agent=agent(cluster))
 
 
 def test_a_large_inventory_is_several_objects_of_which_only_the_changed_are_written(
@@ -99,7 +99,7 @@ def test_a_large_inventory_is_several_objects_of_which_only_the_changed_are_writ
     assert fresh(cluster) == first
     mark = cluster.audit.mark()
     changed = stored_as(cluster, first, *entries[:-1], replace(entries[-1], hash="1" * 16))
-    assert len(cluster.audit.writes(since=mark, agent="fleet/")) == 1
+    assert len(cluster.audit.writes(since=mark, agent=agent(cluster))) == 1
     fewer = stored_as(cluster, changed, *entries[:10])
     assert len(fewer.chunks) == 1
     assert fresh(cluster).inventory == fewer.inventory

@@ -12,7 +12,7 @@ from fleet.kube.discovery import read
 from fleet.kube.live import FEW, Live, read_live
 from fleet.model.desired import Key
 from fleet.testing import Cluster
-from tests.kube.connected import config_map, connected
+from tests.kube.connected import agent, config_map, connected, make
 
 
 def key(cluster: Cluster, name: str, kind: str = "ConfigMap") -> Key:
@@ -38,7 +38,7 @@ def test_many_objects_of_a_kind_are_one_list_and_a_few_are_single_gets(cluster: 
         keys = [key(cluster, f"m{n}") for n in range(count)] + [key(cluster, "absent")]
         live = connected(cluster, lambda client: read_live(client, keys))
         assert sum(found is not None for found in live.values()) == count
-        seen = cluster.audit.requests(since=mark, agent="fleet/")
+        seen = cluster.audit.requests(since=mark, agent=agent(cluster))
         return [one.verb for one in seen if one.resource == "configmaps"]
 
     assert requests(20) == ["list"]
@@ -58,12 +58,35 @@ def test_listed_objects_look_like_those_that_were_got(cluster: Cluster) -> None:
 
 def test_lists_of_several_pages_are_read_to_their_end(cluster: Cluster) -> None:
     names = [f"m{n:04}" for n in range(1100)]
-    cluster.apply(*(config_map(cluster, name) for name in names))
+    make(cluster, *(config_map(cluster, name) for name in names))
     mark = cluster.audit.mark()
     live = connected(cluster, lambda client: read_live(client, [key(cluster, name) for name in [*names, "zz"]]))
     assert sum(found is not None for found in live.values()) == 1100
-    lists = [one for one in cluster.audit.requests(since=mark, agent="fleet/") if one.verb == "list"]
+    lists = [one for one in cluster.audit.requests(since=mark, agent=agent(cluster)) if one.verb == "list"]
     assert len(lists) == 3
+
+
+def test_objects_scattered_over_many_namespaces_are_few_requests(cluster: Cluster) -> None:
+    """Ours by their label in one list; a namespace that does not exist has nothing in it; the rest is asked for."""
+    spaces = [f"{cluster.namespace}-{n:02}" for n in range(24)]
+    labels = {"fleet.dev/stack": cluster.namespace}
+    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in spaces[:23]]
+    ours = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": space, "labels": labels}}
+        for space in spaces[:21]
+    ]
+    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": spaces[21]}}
+    make(cluster, *namespaces)
+    make(cluster, *ours, theirs)
+    try:
+        mark = cluster.audit.mark()
+        keys = [Key("", "ConfigMap", space, "a") for space in spaces]
+        live = connected(cluster, lambda client: read_live(client, keys))
+        assert [found is not None for found in live.values()] == [True] * 22 + [False] * 2
+        seen = cluster.audit.requests(since=mark, agent=agent(cluster))
+        assert sorted(one.verb for one in seen if one.resource == "configmaps") == ["get", "get", "list"]
+    finally:
+        cluster.kubectl("delete", "namespace", *spaces[:23], "--wait=false")
 
 
 def test_only_our_own_fields_are_kept_and_the_names_of_other_managers(cluster: Cluster) -> None:

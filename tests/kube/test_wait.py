@@ -21,7 +21,7 @@ from fleet.kube.watch import Changed, Listed, changes
 from fleet.model.desired import Key
 from fleet.testing import Cluster
 from fleet.testing.proxy import Proxy
-from tests.kube.connected import config_map, connected
+from tests.kube.connected import agent, config_map, connected
 
 CONTAINER = {"name": "main", "image": "localhost/none:1"}
 
@@ -75,7 +75,7 @@ def test_what_is_healthy_already_costs_one_look(cluster: Cluster) -> None:
     cluster.apply(config_map(cluster, "a"))
     mark = cluster.audit.mark()
     connected(cluster, lambda client: wait_for_health(client, [key(cluster, "ConfigMap", "a")], seconds=30))
-    seen = [one for one in cluster.audit.requests(since=mark, agent="fleet/") if one.resource == "configmaps"]
+    seen = [one for one in cluster.audit.requests(since=mark, agent=agent(cluster)) if one.resource == "configmaps"]
     assert [one.verb for one in seen] == ["get"]
 
 
