@@ -301,8 +301,10 @@ def remove_orphans() -> None:
 
 
 def _memory(one: psutil.Process | None) -> int:
+    """In bytes; pages of the one binary that several programs share are counted once where the system can tell."""
     try:
-        return int(one.memory_info().rss) if one else 0
+        full = one.memory_full_info() if one else None
+        return int(getattr(full, "pss", 0) or full.rss) if full else 0
     except psutil.Error:
         return 0
 

