@@ -46,14 +46,14 @@ def _branch(branch: Branch, *, last: bool, colour: bool, unchanged: bool) -> lis
         said = [f"{corner}{branch.cluster}  {paint(f'failed: {first}', RED, colour)}", *(below + line for line in more)]
     else:
         said = [f"{corner}{branch.cluster}" + ("" if steps else paint("  no changes", DIM, colour))]
-    more, steps = len(steps) - MOST_STEPS, steps[:MOST_STEPS]
+    hidden, steps = len(steps) - MOST_STEPS, steps[:MOST_STEPS]
     width = max((len(str(step.key)) for step in steps), default=0)
     for position, step in enumerate(steps):
-        end = position == len(steps) - 1 and more <= 0
+        end = position == len(steps) - 1 and hidden <= 0
         said.append(below + ("└─ " if end else "├─ ") + _line(step, width, colour))
         margin = below + ("   " if end else "│  ") + "             "
         said += [margin + text for text in _details(step, colour)]
-    return [*said, below + "└─ " + paint(f"… and {more} more", DIM, colour)] if more > 0 else said
+    return [*said, below + "└─ " + paint(f"… and {hidden} more", DIM, colour)] if hidden > 0 else said
 
 
 def _line(step: Step, width: int, colour: bool) -> str:
