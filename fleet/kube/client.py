@@ -149,8 +149,12 @@ class Client:
         content_type: str = "application/json",
         accept: str | None = None,
         expect: Collection[int] = (),
+        urgent: bool = False,
     ) -> Answer:
-        """Send it until there is an answer. Successes and the statuses of `expect` are returned, all else raised."""
+        """Send it until there is an answer. Successes and the statuses of `expect` are returned, all else raised.
+
+        What is `urgent` (renewing a Lease) does not wait behind the rest.
+        """
         data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         headers = {}
         if data is not None:
@@ -162,7 +166,7 @@ class Client:
         while True:
             attempt += 1
             try:
-                async with self._gate:
+                async with contextlib.nullcontext() if urgent else self._gate:
                     status, answer_headers, raw = await self._once(method, path, data, headers)
             except (aiohttp.ClientError, TimeoutError, OSError) as problem:
                 wait = backoff.delay(attempt, None, self._patience)

@@ -22,19 +22,17 @@ class Gate:
         self._narrowed = 0.0
 
     async def __aenter__(self) -> None:
-        while self.inside >= int(self.limit):
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._call_next()  # the turn was given to us and we will not take it
-                raise
-            finally:
-                if not turn.done():
-                    turn.cancel()
-        self.inside += 1
+        if self.inside < int(self.limit) and not self._waiting:
+            self.inside += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # the place was given to us and we will not take it
+                await self.__aexit__()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         self.inside -= 1
@@ -52,9 +50,9 @@ class Gate:
             self._call_next()
 
     def _call_next(self) -> None:
-        free = int(self.limit) - self.inside
-        while self._waiting and free > 0:
+        """Hand free places over in the order of arrival: whoever leaves and comes back does so behind the others."""
+        while self._waiting and self.inside < int(self.limit):
             turn = self._waiting.popleft()
             if not turn.done():
+                self.inside += 1
                 turn.set_result(None)
-                free -= 1

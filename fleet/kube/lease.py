@@ -143,12 +143,12 @@ class Lease:
         if taken:
             metadata["annotations"] = {**metadata.get("annotations", {}), PROCESS: process.identity()}
         body = {**self._object, "metadata": metadata, "spec": self._spec(self._object["spec"])}
-        answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409))
+        answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
         if answer.status == 200:
             self._object = answer.body
             return True
         if answer.repeated and answer.status == 409:
-            found = await self._client.request("GET", self._path, expect=(404,))
+            found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
             if found.status == 200 and found.body["spec"].get("holderIdentity") == self._holder:
                 self._object = found.body
                 return True
@@ -156,18 +156,20 @@ class Lease:
 
     async def _keep(self, owner: asyncio.Task[Any]) -> None:
         """Renew until cancelled; when that is not possible in time, stop the owner."""
-        renewed = time.monotonic()
+        renewed, pause = time.monotonic(), self._seconds / 3
         while True:
-            await asyncio.sleep(self._seconds / 3)
+            await asyncio.sleep(pause)
             try:
-                async with asyncio.timeout(self._seconds / 3):
+                async with asyncio.timeout(self._seconds / 6):
                     kept = await self._write()
             except (FleetError, TimeoutError) as problem:
+                pause = self._seconds / 30  # again soon: a third of its life is left for that
                 if time.monotonic() - renewed < self._seconds * 2 / 3:
                     continue
-                why = f"it could not be renewed for {time.monotonic() - renewed:.0f} s: {problem}"
+                reason = str(problem) or "no answer in time"
+                why = f"it could not be renewed for {time.monotonic() - renewed:.0f} s: {reason}"
             else:
-                renewed = time.monotonic()
+                renewed, pause = time.monotonic(), self._seconds / 3
                 if kept:
                     continue
                 why = "somebody else took it"

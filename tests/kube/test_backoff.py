@@ -71,3 +71,28 @@ def test_a_cancelled_waiter_gives_its_turn_to_the_next() -> None:
         assert gate.inside == 1
 
     asyncio.run(run())
+
+
+def test_nobody_is_overtaken_by_those_who_come_back_at_once() -> None:
+    """A worker that is done asks for the next in the same breath; whoever waits must still get a turn."""
+
+    async def run() -> int:
+        gate, turns = Gate(2), 0
+
+        async def busy() -> None:
+            nonlocal turns
+            while True:
+                async with gate:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+        workers = [asyncio.create_task(busy()) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        before = turns
+        async with gate:
+            waited = turns - before
+        for worker in workers:
+            worker.cancel()
+        return waited
+
+    assert asyncio.run(run()) <= 3
