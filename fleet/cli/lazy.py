@@ -38,9 +38,9 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches  # noqa: PLC0415 - only on the way to an error
+            from difflib import get_close_matches  # only on the way to an error
 
             close = get_close_matches(args[0], self.list_commands(ctx), n=1)
-            if close:
-                error.message += f" Did you mean '{close[0]}'?"
-            raise
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean '{close[0]}'?", ctx) from error

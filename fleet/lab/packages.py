@@ -49,7 +49,6 @@ def find(program: str) -> str | None:
 
 def _apt(*arguments: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    # A policy of our own: packages must not start services (containerd's) on the machine.
     command = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", *arguments]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     if done.returncode:

@@ -1,0 +1,50 @@
+"""A project of a user's own gets a real cluster in a test with two lines, and nothing is left when it is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from fleet.lab import process, residue
+from fleet.lab import spec as specs
+
+TWO_LINES = """
+def test_a_config_map_is_stored(cluster):
+    assert "created" in cluster.kubectl("create", "configmap", "mine", "--from-literal=a=b")
+"""
+
+
+def test_two_lines_are_enough(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(TWO_LINES)
+    before = set(specs.all_names())
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert set(specs.all_names()) <= before
+
+
+def test_a_killed_test_run_leaves_its_lab_only_until_the_next_up(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(TWO_LINES + "    import time; time.sleep(600)\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"]
+    running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 90
+    while not (
+        found := [
+            one
+            for one in specs.all_names()
+            if (specs.directory(one) / "lab.json").exists() and one.startswith(f"t{running.pid}-")
+        ]
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    from fleet.lab.lab import remove_orphans
+
+    remove_orphans()
+    assert not process.running(specs.directory(found[0]))
+    assert not residue.find(found[0])
