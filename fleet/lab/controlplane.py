@@ -30,6 +30,12 @@ AUDIT_POLICY = {
 FRUGAL = {"GOGC": "50"}
 
 
+def program_names(cluster: ClusterSpec) -> tuple[str, ...]:
+    """The programs beside a cluster's nodes."""
+    names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "provisioner")
+    return (*names, "coredns" if cluster.network else "kwok")
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A process of the lab: what to run, and where it says that it is ready ("" when nobody waits for it)."""

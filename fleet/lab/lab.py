@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
-import psutil
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import kubeconfig, network, packages, paths, process, residue
+from fleet.lab import kubeconfig, network, packages, process, residue
 from fleet.lab import spec as specs
 from fleet.lab.addons import addons
 from fleet.lab.binaries import Binaries
@@ -27,15 +23,13 @@ from fleet.lab.files import explained, keep
 from fleet.lab.images import bake
 from fleet.lab.images.archive import contents
 from fleet.lab.launch import PATIENCE, launch, wait_ready
+from fleet.lab.locks import choosing, locked
 from fleet.lab.node import PAUSE, Node
 from fleet.lab.plan import plan
 from fleet.lab.spec import ClusterSpec, LabSpec, Nodes
+from fleet.lab.status import node_status, status
 
 Say = Callable[[str], None]
-
-
-def default_nodes() -> Nodes:
-    return "real" if sys.platform == "linux" and os.geteuid() == 0 else "simulated"
 
 
 class Lab:
@@ -69,7 +63,7 @@ class Lab:
             existed = specs.directory(name).exists()
             with locked(name):
                 try:
-                    with alone_with_networks():
+                    with choosing():
                         spec = plan(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
                         spec.save()
                     lab = cls(spec)
@@ -136,7 +130,7 @@ class Lab:
 
     def _wait_for_nodes(self, cluster: ClusterSpec, names: list[str]) -> None:
         deadline = time.monotonic() + PATIENCE
-        while missing := set(names) - {node["name"] for node in self._node_status(cluster) if node["ready"]}:
+        while missing := set(names) - {node["name"] for node in node_status(self, cluster) if node["ready"]}:
             if time.monotonic() > deadline:
                 logs = [
                     self.plane(cluster).log(f"{name}-{program}")
@@ -226,48 +220,7 @@ class Lab:
 
     def status(self) -> dict[str, Any]:
         """The lab as data: what runs, where, and how much memory the control planes use."""
-        running = process.running(self.directory)
-        with ThreadPoolExecutor(len(self.spec.clusters)) as pool:
-            clusters = list(pool.map(lambda cluster: self._cluster_status(cluster, running), self.spec.clusters))
-        return {
-            "name": self.spec.name,
-            "kubernetes": self.spec.kubernetes,
-            "kubeconfig": str(self.kubeconfig),
-            "images": list(self.spec.images),
-            "ready": all(cluster["ready"] for cluster in clusters),
-            "clusters": clusters,
-        }
-
-    def _cluster_status(self, cluster: ClusterSpec, running: dict[str, psutil.Process]) -> dict[str, Any]:
-        plane = self.plane(cluster)
-        programs = {program.role.partition("/")[2]: running.get(program.role) for program in plane.programs()}
-        nodes = self._node_status(cluster)
-        ready = all(programs.values()) and len(nodes) >= cluster.workers and all(node["ready"] for node in nodes)
-        return {
-            "name": cluster.name,
-            "server": cluster.server,
-            "nodeKind": cluster.nodes,
-            "ready": ready,
-            "programs": [
-                {"name": name, "pid": one.pid if one else None, "memory": _memory(one)}
-                for name, one in programs.items()
-            ],
-            "memory": sum(_memory(one) for one in programs.values()),
-            "nodes": nodes,
-        }
-
-    def _node_status(self, cluster: ClusterSpec) -> list[dict[str, Any]]:
-        try:
-            found = orjson.loads(self.kubectl(cluster.name, "get", "nodes", "-o", "json", "--request-timeout=5s"))
-        except ResourceError:
-            return []
-        nodes = []
-        for node in found["items"]:
-            conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", [])}
-            addresses = {one["type"]: one["address"] for one in node["status"].get("addresses", [])}
-            ready = conditions.get("Ready") == "True"
-            nodes.append({"name": node["metadata"]["name"], "ready": ready, "address": addresses.get("InternalIP", "")})
-        return nodes
+        return status(self)
 
     def logs(self, cluster: str) -> dict[str, Path]:
         """The log files of a cluster by program; those of a node are called NODE-PROGRAM."""
@@ -298,40 +251,3 @@ def remove_orphans() -> None:
         if spec.owner and not process.alive(spec.owner):
             with locked(name):
                 residue.remove(name)
-
-
-def _memory(one: psutil.Process | None) -> int:
-    """In bytes; pages of the one binary that several programs share are counted once where the system can tell."""
-    try:
-        full = one.memory_full_info() if one else None
-        return int(getattr(full, "pss", 0) or full.rss) if full else 0
-    except psutil.Error:
-        return 0
-
-
-@contextmanager
-def locked(name: str) -> Iterator[None]:
-    """One command at a time works on a lab. The lock is on its directory, so nothing is left to clean up."""
-    directory = specs.directory(name)
-    while True:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if directory.exists() and os.fstat(handle).st_ino == directory.stat().st_ino:
-                yield
-                return
-        finally:
-            os.close(handle)
-        time.sleep(0.01)  # it was removed while this one waited
-
-
-@contextmanager
-def alone_with_networks() -> Iterator[None]:
-    """Labs that start at once must not choose the same addresses or ports."""
-    handle = os.open(paths.labs(), os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
