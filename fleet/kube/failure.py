@@ -118,15 +118,6 @@ def said(body: Any) -> str:
     return str(body or "")
 
 
-def reason(body: Any) -> str:
-    return str(body.get("reason") or "") if isinstance(body, dict) else ""
-
-
-def causes(body: Any) -> list[dict[str, Any]]:
-    details = body.get("details") if isinstance(body, dict) else None
-    return list((details or {}).get("causes") or [])
-
-
 def _is_missing_right(message: str) -> bool:
     """RBAC's words; quotas, terminating namespaces and admission refuse with 403 too, and are no matter of rights."""
     return " cannot " in message and ("resource" in message or "path" in message)
