@@ -24,9 +24,8 @@ $(STAMP): requirements.lock pyproject.toml
 	fi
 	@touch $@
 
-demo: setup ## Start two real clusters and show them
-	$(BIN)/python -m fleet lab up --name demo --clusters eu-1,us-1 --workers 2
-	$(BIN)/python -m fleet lab status --name demo
+demo: setup ## Start two real clusters, sync the example fleet from git, show what happened
+	$(BIN)/python -m tests.demo
 
 test: setup ## Run every test on real clusters
 	$(BIN)/python -m pytest
