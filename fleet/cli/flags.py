@@ -65,6 +65,11 @@ def wait_options(command: F) -> F:
     return command
 
 
+renamed_option = click.option(
+    "--renamed-from", multiple=True, metavar="NAME", help="A former name of a cluster that was renamed; needed once."
+)
+
+
 def colour_wanted() -> bool:
     """Whether standard output is a terminal whose user did not say no."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

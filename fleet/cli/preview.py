@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import choice_options, colour_wanted
+from fleet.cli.flags import choice_options, colour_wanted, renamed_option
 from fleet.cli.output import emit, remark
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @choice_options
 @click.option("--revision", metavar="REV", help="Preview this commit and not the working tree.")
+@renamed_option
 @click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
 @click.option(
@@ -37,6 +38,7 @@ def preview(
     clusters: Sequence[str],
     kubeconfig: Path | None,
     revision: str | None,
+    renamed_from: Sequence[str],
     expect_no_changes: bool,
     show_unchanged: bool,
     form: str,
@@ -55,7 +57,7 @@ def preview(
 
     with commit(revision) if revision else working_tree() as files:
         evaluation = evaluate(files.repository, stacks=list(stacks) or None).check()
-    how = How(kubeconfig, deletions=files.repository.settings.budget.deletions)
+    how = How(kubeconfig, deletions=files.repository.settings.budget.deletions, renamed_from=frozenset(renamed_from))
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
     print_plan(run, form, unchanged=show_unchanged)

@@ -6,7 +6,7 @@ is certainly absent. Whoever does not know that cannot make a plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -27,14 +27,21 @@ def keys_to_read(desired: Desired, inventory: Inventory | None) -> tuple[Key, ..
     return tuple(sorted(keys))
 
 
-def plan(desired: Desired, inventory: Inventory | None, live: Live, *, revision: str = "") -> Plan:
-    """The plan for one stack on one cluster."""
+def plan(
+    desired: Desired,
+    inventory: Inventory | None,
+    live: Live,
+    *,
+    revision: str = "",
+    renamed_from: Collection[str] = (),
+) -> Plan:
+    """The plan for one stack on one cluster; `renamed_from` are names that the cluster may have had before."""
     before = inventory or Inventory(desired.stack, desired.cluster)
-    if before.cluster != desired.cluster:
+    if before.cluster != desired.cluster and before.cluster not in renamed_from:
         raise ConflictError(
-            f"stack {desired.stack} is in this cluster already, under the name {before.cluster}",
-            hint=f"{desired.cluster} and {before.cluster} are the same cluster: "
-            "let each name its own kubeconfig context, or remove one of them",
+            f"stack {desired.stack} is in cluster {desired.cluster} already, under the name {before.cluster}",
+            hint="are these two names for one cluster? Let each have its own kubeconfig context; "
+            f"if the cluster was renamed, sync once with --renamed-from {before.cluster}",
             source=desired.source,
         )
     entries = before.by_key()

@@ -83,7 +83,8 @@ class Plan:
     @property
     def empty(self) -> bool:
         """Nothing to send to the cluster at all, the inventory included."""
-        return not any(step.verb.writes for step in self.steps) and self.target.entries == self.inventory.entries
+        same = self.inventory.cluster == self.cluster and self.target.entries == self.inventory.entries
+        return same and not any(step.verb.writes for step in self.steps)
 
     @property
     def conflicts(self) -> tuple[Step, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fleet.errors import FleetError
@@ -33,13 +33,13 @@ class Look:
     orphans: tuple[str, ...] = ()  # stacks with an inventory here that git does not know (any more)
 
 
-async def look(client: Client, target: Target, *, revision: str = "") -> Look:
+async def look(client: Client, target: Target, *, revision: str = "", renamed_from: Collection[str] = ()) -> Look:
     """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects."""
     cluster = target.cluster.name
     stored = {one.inventory.stack: one.inventory for one in await load_all(client)}
     keys = {key for one in target.desired for key in keys_to_read(one, stored.get(one.stack))}
     live = await read_live(client, keys, _versions(target.desired, stored.values()))
-    seen = [_seen(one, stored.get(one.stack), live, revision) for one in target.desired]
+    seen = [_seen(one, stored.get(one.stack), live, revision, renamed_from) for one in target.desired]
     here = {one.stack for one in target.desired}
     seen += [
         Seen(stack, None, leave(inventory))
@@ -51,17 +51,22 @@ async def look(client: Client, target: Target, *, revision: str = "") -> Look:
     return Look(tuple(seen), tuple(orphans))
 
 
-async def look_again(client: Client, desired: Desired, *, revision: str = "") -> tuple[Stored, Plan, Live]:
+async def look_again(
+    client: Client, desired: Desired, *, revision: str = "", renamed_from: Collection[str] = ()
+) -> tuple[Stored, Plan]:
     """One stack anew, under its Lease: what was seen before may be old."""
     stored = await load(client, desired.stack, desired.cluster)
     keys = keys_to_read(desired, stored.inventory)
     live = await read_live(client, keys, _versions([desired], [stored.inventory]))
-    return stored, plan(desired, stored.inventory, live, revision=revision), live
+    return stored, plan(desired, stored.inventory, live, revision=revision, renamed_from=renamed_from)
 
 
-def _seen(desired: Desired, inventory: Inventory | None, live: Live, revision: str) -> Seen:
+def _seen(
+    desired: Desired, inventory: Inventory | None, live: Live, revision: str, renamed_from: Collection[str]
+) -> Seen:
     try:
-        return Seen(desired.stack, desired, plan(desired, inventory, live, revision=revision), live)
+        made = plan(desired, inventory, live, revision=revision, renamed_from=renamed_from)
+        return Seen(desired.stack, desired, made, live)
     except FleetError as problem:
         return Seen(desired.stack, desired, problem=problem)
 

@@ -37,6 +37,7 @@ class How:
     wait: bool = True
     timeout: float = 600.0  # for health, and for deletions to finish
     deletions: int = 10
+    renamed_from: frozenset[str] = frozenset()  # former names of clusters
 
 
 @dataclass(slots=True)
@@ -131,7 +132,7 @@ async def _open(stack: AsyncExitStack, target: Target, how: How, revision: str) 
         return Site(target, skipped="skipped, its own agent applies there")
     try:
         client = await stack.enter_async_context(connect(target.cluster, how.kubeconfig))
-        return Site(target, client, await look(client, target, revision=revision))
+        return Site(target, client, await look(client, target, revision=revision, renamed_from=how.renamed_from))
     except FleetError as problem:
         return Site(target, problem=problem)
 
@@ -218,8 +219,14 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
 
     try:
         if made is not None and not made.empty:
-            delete_seconds = how.timeout if how.wait else 0.0
-            made, outcome = await carry_out(client, seen, revision=revision, tell=tell, delete_seconds=delete_seconds)
+            made, outcome = await carry_out(
+                client,
+                seen,
+                revision=revision,
+                renamed_from=how.renamed_from,
+                delete_seconds=how.timeout if how.wait else 0.0,
+                tell=tell,
+            )
             problem = problem_of(made, outcome)
             result = replace(result, plan=made, done=done_of(outcome), problem=problem)
             going = outcome.having(State.PENDING)

@@ -226,6 +226,15 @@ def test_two_names_for_one_cluster_are_found_out() -> None:
         plan(desired(wanted(manifest)), replace(inventory(), cluster="us-1"), {Key.of(manifest): None})
 
 
+def test_a_renamed_cluster_is_recorded_under_its_new_name_once() -> None:
+    manifest = config_map("a")
+    old = replace(inventory(entry_of(manifest)), cluster="us-1")
+    made = plan(desired(wanted(manifest)), old, {Key.of(manifest): live_of(manifest)}, renamed_from=["us-1"])
+    assert only(made).verb is Verb.UNCHANGED
+    assert not made.empty
+    assert made.target.cluster == "eu-1"
+
+
 def test_a_cluster_that_leaves_is_forgotten_whole() -> None:
     made = leave(inventory(entry_of(config_map("a"), protect=True), entry_of(config_map("b"))))
     assert {step.verb for step in made.steps} == {Verb.FORGET}

@@ -259,3 +259,28 @@ def test_status_asks_the_clusters(repository: FleetRepository) -> None:
     assert "Missing" in text
     cut = repository.without(us.name)
     assert repository.fleet("status", "--kubeconfig", str(cut)).code == 4
+
+
+def test_destroy_works_while_the_stack_is_broken(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    repository.wants("1 / 0")
+    assert repository.fleet("destroy", repository.stack, "--yes", "--cluster", eu.name).code == 0
+    assert repository.data(eu, "a") is None
+
+
+def test_two_names_for_one_cluster_are_refused_and_a_renamed_one_is_accepted_once(repository: FleetRepository) -> None:
+    eu, _ = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}), clusters=[eu.name])
+    repository.commit()
+    assert repository.sync().code == 0
+    repository.write("clusters/all.py", f"import fleet\nfleet.Cluster('other', context={eu.context!r})\n")
+    repository.wants(config_map("a", {"a": "1"}), clusters=["other"])
+    repository.commit()
+    done = repository.sync()
+    assert done.code == 4
+    assert f"--renamed-from {eu.name}" in done.err
+    assert repository.sync("--renamed-from", eu.name).code == 0
+    assert repository.sync("--expect-no-changes").code == 0
