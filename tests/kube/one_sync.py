@@ -34,7 +34,7 @@ def wanted(stack: str, *manifests: dict[str, Any], adopt: bool = False) -> Desir
         manifest = json.loads(json.dumps(given))
         names = manifest.pop("depends_on", [])
         manifest["metadata"].setdefault("labels", {}).update({STACK: stack, "app.kubernetes.io/managed-by": "fleet"})
-        after = tuple(one.key for one in objects if one.key.name in names)
+        after = tuple(one.key for one in objects if one.key.name in names) if names else ()
         objects.append(Object(manifest, Source("stacks/test.py", 1), depends_on=after, adopt=adopt))
     return Desired(stack, "test", tuple(objects))
 
