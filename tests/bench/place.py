@@ -1,0 +1,66 @@
+"""Where syncs are measured: one API server with its etcd, and nothing beside them that would use its time.
+
+A lab with simulated nodes whose controllers, scheduler and node simulator are ended once it is ready: no objects of
+the benchmark need them, and they would only make the figures depend on how much they happen to do meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import orjson
+import psutil
+
+from fleet.errors import ResourceError
+from fleet.lab import Lab
+from fleet.lab.process import identify, running
+from tests.bench.workload import KINDS
+
+CLUSTER = "c1"
+NEEDED = (f"{CLUSTER}/etcd", f"{CLUSTER}/kube-apiserver")
+
+
+@contextmanager
+def api_server() -> Iterator[Lab]:
+    """With the definitions of fleet's own kinds in it."""
+    lab = Lab.up(f"bench{os.getpid()}", [CLUSTER], nodes="simulated", owner=identify(os.getpid()))
+    try:
+        definitions = subprocess.run(
+            [sys.executable, "-m", "fleet", "crds"], check=True, capture_output=True, text=True
+        )
+        lab.kubectl(CLUSTER, "apply", "--server-side", "-f", "-", input=definitions.stdout)
+        lab.kubectl(CLUSTER, "wait", "--for=condition=Established", "crd", "--all")
+        ended = [process for role, process in running(lab.directory).items() if role not in NEEDED]
+        for process in ended:
+            process.kill()
+        psutil.wait_procs(ended, timeout=10)
+        yield lab
+    finally:
+        lab.down()
+
+
+def clear(lab: Lab, kind: str, namespace: str) -> None:
+    """Remove every object of the workload and what fleet keeps about it: the next sync is a first one again."""
+    for path in KINDS[kind]:
+        lab.kubectl(CLUSTER, "delete", "--raw", path.format(namespace))
+    for path in ("/api/v1/namespaces/{}/configmaps", "/apis/coordination.k8s.io/v1/namespaces/{}/leases"):
+        lab.kubectl(CLUSTER, "delete", "--raw", path.format("fleet-system"))
+    for name in (namespace, "fleet-system"):
+        remove_namespace(lab, name)
+
+
+def remove_namespace(lab: Lab, name: str) -> None:
+    """As its controller would do it: mark it, and when it is empty let it go."""
+    try:
+        lab.kubectl(CLUSTER, "delete", "--raw", f"/api/v1/namespaces/{name}")
+    except ResourceError as problem:
+        if "NotFound" in str(problem) or "not found" in str(problem):
+            return
+        raise
+    empty = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": []}}
+    path = f"/api/v1/namespaces/{name}/finalize"
+    lab.kubectl(CLUSTER, "replace", "--raw", path, "-f", "-", input=orjson.dumps(empty).decode())
