@@ -142,7 +142,20 @@ def status(name: str, form: str) -> None:
             for program in cluster["programs"]
             if program["pid"] is None
         ]
-        return "\n".join([lines, *missing])
+        unready = [
+            f"{cluster['name']}: node {node['name']} is not ready; see `fleet lab logs {node['name']}-kubelet"
+            f" --cluster {cluster['name']}`"
+            for cluster in found["clusters"]
+            for node in cluster["nodes"]
+            if not node["ready"]
+        ]
+        absent = [
+            f"{cluster['name']}: {cluster['workers'] - len(cluster['nodes'])} of {cluster['workers']} nodes are"
+            f" missing; `fleet lab up --name {name}` makes them"
+            for cluster in found["clusters"]
+            if len(cluster["nodes"]) < cluster["workers"]
+        ]
+        return "\n".join([lines, *missing, *unready, *absent])
 
     emit(found, form, text)
     if not found["ready"]:

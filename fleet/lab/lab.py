@@ -19,7 +19,7 @@ from fleet.lab import spec as specs
 from fleet.lab.addons import addons
 from fleet.lab.binaries import Binaries
 from fleet.lab.controlplane import ControlPlane
-from fleet.lab.files import explained, keep
+from fleet.lab.files import explained, keep, write
 from fleet.lab.images import bake
 from fleet.lab.images.archive import contents
 from fleet.lab.launch import PATIENCE, launch, wait_ready
@@ -112,10 +112,11 @@ class Lab:
             wait_ready(program, started, plane.authority.certificate_file)
         # The others end when they find no API server, so they come after it.
         started += [launch(self.directory, one) for one in programs if one not in core and one.role not in running]
-        if not started and (plane.directory / "ready").exists():
+        objects = orjson.dumps({"apiVersion": "v1", "kind": "List", "items": addons(cluster)}).decode()
+        ready = plane.directory / "ready.json"  # what the cluster was given when it was last ready
+        if not started and ready.exists() and ready.read_text() == objects:
             return
         # Rights of the lab's own programs are among these; some are not ready before they have them.
-        objects = orjson.dumps({"apiVersion": "v1", "kind": "List", "items": addons(cluster)}).decode()
         self.kubectl(cluster.name, "apply", "--server-side", "--force-conflicts", "-f", "-", input=objects)
         for program in programs:
             wait_ready(program, started, plane.authority.certificate_file)
@@ -125,7 +126,7 @@ class Lab:
         names = [cluster.node_name(index + 1) for index in range(cluster.workers)]
         self._wait_for_nodes(cluster, names)
         self.kubectl(cluster.name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-        (plane.directory / "ready").touch()
+        write(ready, objects)
         say(f"{cluster.name}: ready, {len(names)} {cluster.nodes} node{'s' * (len(names) != 1)}")
 
     def _wait_for_nodes(self, cluster: ClusterSpec, names: list[str]) -> None:

@@ -16,7 +16,7 @@ from fleet.lab import cgroups, kubeconfig, network, packages
 from fleet.lab.controlplane import ControlPlane, Program
 from fleet.lab.files import write
 from fleet.lab.process import tail
-from fleet.lab.spec import LabSpec
+from fleet.lab.spec import MOST_WORKERS, LabSpec
 
 PAUSE = "localhost/fleet-lab/pause:1"
 # Places that a node covers with its own; a lab below one of them would not find itself again.
@@ -59,7 +59,8 @@ class Node:
             "kubelet": [self.plane.binaries["kubelet"], *self._kubelet()],
             "kube-proxy": [self.plane.binaries["kube-proxy"], f"--config={self._proxy()}"],
         }
-        others = [i + 1 for i in range(self.cluster.workers) if i + 1 != self.index]
+        # Also to nodes that may join later: nobody tells the ones that run.
+        others = [other for other in range(1, MOST_WORKERS + 1) if other != self.index]
         document = {
             "name": self.name,
             "address": f"{self.cluster.node_address(self.index)}/24",

@@ -45,8 +45,8 @@ def connect(node: dict) -> None:  # type: ignore[type-arg]
             time.sleep(0.01)
     run("ip", "addr", "add", node["address"], "dev", "eth0")
     run("ip", "link", "set", "eth0", "up")
-    for target, gateway in node["routes"].items():
-        run("ip", "route", "add", target, "via", gateway)
+    routes = "".join(f"route add {target} via {gateway}\n" for target, gateway in node["routes"].items())
+    subprocess.run(["ip", "-batch", "-"], input=routes.encode(), check=True)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 

@@ -13,7 +13,7 @@ from fleet.lab import network, packages
 from fleet.lab import spec as specs
 from fleet.lab.build import check_version
 from fleet.lab.controlplane import PROGRAMS
-from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, Nodes
+from fleet.lab.spec import KUBERNETES, MOST_WORKERS, ClusterSpec, LabSpec, Nodes
 
 INSTEAD = (
     "use `--nodes simulated` (API servers that are real, nodes that are not), or any cluster of your own: "
@@ -36,8 +36,10 @@ def plan(
         before = LabSpec(name, (), kubernetes or KUBERNETES, owner)
     if kubernetes:
         check_version(kubernetes)
-    if workers is not None and not 0 <= workers <= 200:
-        raise ConfigurationError(f"{workers} workers are not possible", field="--workers", hint="0 to 200 per cluster")
+    if workers is not None and not 0 <= workers <= MOST_WORKERS:
+        raise ConfigurationError(
+            f"{workers} workers are not possible", field="--workers", hint=f"0 to {MOST_WORKERS} per cluster"
+        )
     wanted = list(clusters) or [cluster.name for cluster in before.clusters] or ["lab"]
     for cluster in wanted:
         specs.check_name(cluster, "cluster")

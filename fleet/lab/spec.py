@@ -20,6 +20,7 @@ from fleet.lab.files import write
 
 Nodes = Literal["real", "simulated"]
 KUBERNETES = "1.36.3"
+MOST_WORKERS = 200  # of a cluster: its /16 has no more room for pods
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?")
 
 

@@ -40,6 +40,7 @@ def _cluster(lab: Lab, cluster: ClusterSpec, running: dict[str, psutil.Process])
         "name": cluster.name,
         "server": cluster.server,
         "nodeKind": cluster.nodes,
+        "workers": cluster.workers,
         "ready": all(found.values()) and len(nodes) >= cluster.workers and all(node["ready"] for node in nodes),
         "programs": programs,
         "memory": sum(program["memory"] for program in programs),

@@ -39,10 +39,10 @@ def test_status_is_data_for_programs_and_a_table_for_people(cluster: Cluster) ->
     assert first["ready"]
     assert {one["name"] for one in first["programs"]} >= {"etcd", "kube-apiserver", "kube-scheduler"}
     assert all(one["pid"] and one["memory"] for one in first["programs"])
-    assert [node["ready"] for node in first["nodes"]] == [True, True]
+    assert [node["ready"] for node in first["nodes"]] == [True] * first["workers"]
     text = fleet("status", "--name", name).stdout
     assert text.splitlines()[0].split() == ["CLUSTER", "STATE", "SERVER", "NODES", "CONTROL", "PLANE"]
-    assert "2/2 simulated" in text
+    assert f"{first['workers']}/{first['workers']} simulated" in text
 
 
 def test_list_shows_the_lab(cluster: Cluster) -> None:
@@ -88,3 +88,7 @@ def test_more_workers_join_a_running_lab_and_fewer_are_refused(cluster: Cluster)
     other = fleet("up", "--name", name, "--clusters", first, "--nodes", "real")
     assert other.returncode == 2
     assert "has simulated nodes already" in other.stderr
+    workers = len(cluster.node_names)
+    assert fleet("up", "--name", name, "--clusters", first, "--workers", str(workers + 1)).returncode == 0
+    status = orjson.loads(fleet("status", "--name", name, "-o", "json").stdout)
+    assert [node["ready"] for node in status["clusters"][0]["nodes"]] == [True] * (workers + 1)

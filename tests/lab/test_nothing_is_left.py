@@ -101,12 +101,16 @@ def test_nothing_is_left_after_up_was_killed_in_the_middle(after: float) -> None
     assert difference(before, snapshot(), spec.directory("half")) == {}
 
 
-def test_up_again_is_a_no_op() -> None:
+def test_up_again_is_a_no_op_and_a_node_can_join_later() -> None:
     lab = Lab.up("twice", ["x"], nodes="real", workers=1)
     pids = {role: one.pid for role, one in process.running(lab.directory).items()}
     again = Lab.up("twice")
     assert {role: one.pid for role, one in process.running(again.directory).items()} == pids
     assert again.spec == lab.spec
+    more = Lab.up("twice", workers=2)
+    assert more.status()["ready"]
+    assert len(more.status()["clusters"][0]["nodes"]) == 2
+    assert pids.items() <= {role: one.pid for role, one in process.running(more.directory).items()}.items()
 
 
 def test_up_after_a_reboot_brings_everything_back() -> None:
