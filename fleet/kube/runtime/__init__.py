@@ -1,0 +1,65 @@
+"""A small runtime for controllers, level-triggered as controller-runtime's: keys in, one state of the world out.
+
+A controller is a function that looks at one object and makes things so. It is called when the object, or anything
+that belongs to it, changes; again after failures, ever later; and for every object when the process starts. It must
+not remember anything between calls, and must be able to run at any time.
+
+    import fleet.kube.runtime as kube
+
+    GREETINGS = kube.Resource("example.com", "v1", "Greeting", "greetings", namespaced=True)
+    CONFIG_MAPS = kube.Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
+
+    async def greet(request: kube.Request) -> kube.Result | None:
+        greeting = request.object
+        if greeting is None:
+            return None  # what it owned is collected by Kubernetes
+        text = f"Hello, {greeting['spec']['to']}!"
+        await request.write.apply(CONFIG_MAPS, kube.child_of(greeting, data={"text": text}))
+        await request.write.status(GREETINGS, greeting, {"text": text})
+        request.event("Greeted", text)
+        return None
+
+    operator = kube.Operator("greeter", [kube.Controller("greeting", GREETINGS, greet, owns=(CONFIG_MAPS,))])
+
+    if __name__ == "__main__":
+        operator.main()
+
+What the runtime sees to, one idea per module:
+
+- `follow`: lists and watches that survive what networks and servers do, into a `cache` with indexes
+- `predicate`, `mapping`: which changes matter, and to whom
+- `queue`: each key once, never two passes of one key at a time, urgent ones first, failures back off
+- `controller`, `outcome`: a pass, its time limit, and what follows from each end it can have
+- `writer`, `guard`, `leader`: writes only while this process leads; own writes are seen at once
+- `events`, `metrics`, `instruments`: one line per happening; the metrics that dashboards know
+- `operator`: all of it in a process, with an orderly end
+"""
+
+from fleet.kube.discovery import Resource
+from fleet.kube.runtime.cache import Cache, Change, Name
+from fleet.kube.runtime.child import child_of
+from fleet.kube.runtime.controller import Controller, Request, Watch
+from fleet.kube.runtime.guard import Guard, GuardedClient, NotLeadingError
+from fleet.kube.runtime.leader import Lease
+from fleet.kube.runtime.operator import Operator
+from fleet.kube.runtime.outcome import Result, TerminalError
+from fleet.kube.runtime.queue import Backoff
+
+__all__ = [
+    "Backoff",
+    "Cache",
+    "Change",
+    "Controller",
+    "Guard",
+    "GuardedClient",
+    "Lease",
+    "Name",
+    "NotLeadingError",
+    "Operator",
+    "Request",
+    "Resource",
+    "Result",
+    "TerminalError",
+    "Watch",
+    "child_of",
+]

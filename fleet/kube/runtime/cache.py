@@ -1,0 +1,209 @@
+"""What the server has, as last seen: the objects of one kind, of one namespace or all, with certain labels.
+
+Reconciling reads from here and costs the server nothing. A cache is filled by `follow`, and told of our own writes
+at once (`learn`), so that a pass never acts on what the pass before has changed already. Of managedFields only our
+own manager's entry is kept: the others' are most of an object's memory. Pure: it knows no server and no clock.
+
+Objects in it are shared by all who read it: never change one, make a new one (`{**object, "spec": …}`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from fleet.kube.discovery import Resource
+
+Object = dict[str, Any]
+Index = Callable[[Object], Iterable[str]]
+
+
+class Name(NamedTuple):
+    """Which object of a kind; the key of caches and queues. The namespace is "" for objects of the cluster."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Name:
+        metadata = found["metadata"]
+        return cls(metadata.get("namespace", ""), metadata["name"])
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class Change(NamedTuple):
+    """An object before and after; None where it did not or does not exist.
+
+    `by` is the key whose own pass wrote it, with the name of its controller; None when it came from the server.
+    """
+
+    before: Object | None
+    after: Object | None
+    by: tuple[str, Name] | None = None
+
+    @property
+    def object(self) -> Object:
+        found = self.after or self.before
+        assert found is not None  # noqa: S101 - a change has one side at least
+        return found
+
+
+Listener = Callable[[Change], None]
+
+
+class Cache:
+    """`get`, `all`, `by` to read; `put`, `remove`, `begin`, `finish` are the follower's and `learn` the writer's."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: Mapping[str, str] | None = None,
+        manager: str = "",
+        indexes: Mapping[str, Index] | None = None,
+    ) -> None:
+        self.resource = resource
+        self.namespace = namespace
+        self.labels = dict(labels or {})
+        self.synced = False  # everything that the server had has been seen once
+        self.listeners: list[Listener] = []
+        self._manager = manager
+        self._objects: dict[Name, Object] = {}
+        self._indexes: dict[str, Index] = {}
+        self._indexed: dict[str, dict[str, dict[Name, Object]]] = {}
+        self._seen: set[Name] | None = None
+        self._version = 0  # how far the server's own account of changes has come
+        for name, index in (indexes or {}).items():
+            self.index(name, index)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(list(self._objects.values()))
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._objects.get(Name(namespace, name))
+
+    def names(self) -> list[Name]:
+        return list(self._objects)
+
+    def by(self, index: str, value: str) -> list[Object]:
+        """The objects for which the index of that name gives this value, in the order of their names."""
+        found = self._indexed[index].get(value, {})
+        return [found[name] for name in sorted(found)]
+
+    def index(self, name: str, index: Index) -> None:
+        self._indexes[name] = index
+        self._indexed[name] = {}
+        for key, found in self._objects.items():
+            self._file(name, key, found)
+
+    def begin(self) -> None:
+        """A list starts. What is known stays until it is complete, so that nobody sees a half-empty cache."""
+        self._seen = set()
+
+    def put(self, found: Object) -> None:
+        """The server says that the object is like this. Older than what is known already, it is ignored."""
+        name = Name.of(found)
+        if self._seen is not None:
+            self._seen.add(name)
+        self._advance(found)
+        self._set(name, found, None)
+
+    def remove(self, found: Object) -> None:
+        """The server says that the object is gone."""
+        self._advance(found)
+        name = Name.of(found)
+        known = self._objects.get(name)
+        if known is not None and version_of(known) <= version_of(found):
+            self._drop(name, known)
+
+    def advance(self, version: str) -> None:
+        """The server says that nothing else happened until then (a bookmark)."""
+        self._version = max(self._version, _number(version))
+
+    def finish(self, version: str) -> None:
+        """The list is complete: what it did not hold is gone, unless we made it after the list's moment."""
+        seen, self._seen = self._seen or set(), None
+        self._version = _number(version)
+        for name, known in list(self._objects.items()):
+            if name not in seen and version_of(known) <= self._version:
+                self._drop(name, known)
+        self.synced = True
+
+    def learn(self, written: Object, by: tuple[str, Name] | None = None) -> None:
+        """The server's answer to a write of ours.
+
+        The watch will tell of it and of all that comes after, so it is taken only if the watch has not come so far
+        yet: otherwise an object that was deleted right after our write would stay here for ever.
+        """
+        if version_of(written) > self._version and self._belongs(written):
+            self._set(Name.of(written), written, by)
+
+    def _belongs(self, found: Object) -> bool:
+        metadata = found["metadata"]
+        if self.namespace and metadata.get("namespace") != self.namespace:
+            return False
+        labels = metadata.get("labels", {})
+        return all(labels.get(label) == value for label, value in self.labels.items())
+
+    def _advance(self, found: Object) -> None:
+        if self._seen is None:  # objects of a list come in the order of their names, not of time
+            self._version = max(self._version, version_of(found))
+
+    def _set(self, name: Name, found: Object, by: tuple[str, Name] | None) -> None:
+        known = self._objects.get(name)
+        if known is not None and version_of(known) >= version_of(found):
+            return  # our own write, or a list that repeats what is known
+        found = trimmed(found, self.resource, self._manager)
+        if known is not None:
+            self._unfile(name, known)
+        self._objects[name] = found
+        for index in self._indexes:
+            self._file(index, name, found)
+        self._tell(Change(known, found, by))
+
+    def _drop(self, name: Name, known: Object) -> None:
+        del self._objects[name]
+        self._unfile(name, known)
+        self._tell(Change(known, None))
+
+    def _tell(self, change: Change) -> None:
+        for listener in self.listeners:
+            listener(change)
+
+    def _file(self, index: str, name: Name, found: Object) -> None:
+        for value in self._indexes[index](found):
+            self._indexed[index].setdefault(value, {})[name] = found
+
+    def _unfile(self, name: Name, known: Object) -> None:
+        for index, values in self._indexed.items():
+            for value in self._indexes[index](known):
+                entries = values.get(value, {})
+                entries.pop(name, None)
+                if not entries:
+                    values.pop(value, None)
+
+
+def version_of(found: Object) -> int:
+    return _number(found["metadata"].get("resourceVersion", ""))
+
+
+def _number(version: str) -> int:
+    """Versions of one resource are numbers that grow, a promise of the API since Kubernetes 1.35 and true before."""
+    return int(version) if version.isdigit() else 0
+
+
+def trimmed(found: Object, resource: Resource, manager: str) -> Object:
+    """With kind and version (lists leave them out), and of managedFields only what this manager owns."""
+    metadata = found["metadata"]
+    fields = metadata.pop("managedFields", None)
+    own = [entry for entry in fields or () if entry.get("manager") == manager]
+    if own:
+        metadata["managedFields"] = own
+    found["apiVersion"], found["kind"] = resource.api_version, resource.kind
+    return found

@@ -1,0 +1,240 @@
+"""A controller: one kind of object, whatever else its passes look at, and the function that makes things so.
+
+Its parts are in the modules beside: a change in a cache passes a predicate, is mapped to a key, waits in the queue
+and becomes a pass; `outcome.judge` says what follows. Passes of one key never overlap, those of different keys do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.errors import FleetError
+from fleet.kube.discovery import Resource
+from fleet.kube.runtime.cache import Cache, Change, Name, Object
+from fleet.kube.runtime.events import Recorder
+from fleet.kube.runtime.guard import GuardedClient
+from fleet.kube.runtime.instruments import Instruments
+from fleet.kube.runtime.mapping import Mapping as Mapped
+from fleet.kube.runtime.mapping import itself, owner
+from fleet.kube.runtime.outcome import Result, TerminalError, Then, judge
+from fleet.kube.runtime.predicate import Predicate, always, generation_changed
+from fleet.kube.runtime.queue import LOW, NORMAL, Backoff, Item, Queue
+from fleet.kube.runtime.writer import Writer
+
+log = logging.getLogger(__name__)
+Reconcile = Callable[["Request"], Awaitable[Result | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Objects of another kind whose changes matter, and whose: `of` maps one to the keys of the controller's kind."""
+
+    resource: Resource
+    of: Mapped
+    when: Predicate = always
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Request:
+    """One pass: which object, what the caches know, and the means to write. Nothing of it outlives the pass."""
+
+    def __init__(self, controller: Controller, name: Name, attempt: int) -> None:
+        self.name = name
+        self.attempt = attempt  # 1, and more after failures in a row
+        self._controller = controller
+
+    @property
+    def object(self) -> Object | None:
+        """As last seen; None when it does not exist any more."""
+        return self._controller.cache.get(*self.name)
+
+    def owned(self, resource: Resource) -> list[Object]:
+        """The cached objects of a watched kind that are mapped to this key."""
+        return self._controller.watched(resource).by(self._controller.name, str(self.name))
+
+    def cache(self, resource: Resource) -> Cache:
+        """Everything of a watched kind (or of the controller's own)."""
+        return self._controller.watched(resource)
+
+    @property
+    def write(self) -> Writer:
+        return self._controller.writer(self.name)
+
+    @property
+    def client(self) -> GuardedClient:
+        """For all else. What it writes passes the guard too, but the caches learn of it from the server only."""
+        return self._controller.client
+
+    def event(self, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False) -> None:
+        """News about the object, for `kubectl describe`."""
+        if (found := self.object) is not None:
+            self._controller.recorder.record(found, reason, note, action=action, warning=warning)
+
+
+class Controller:
+    """Give it to an `Operator`. `owns` are kinds whose objects have the controller's object as their owner."""
+
+    client: GuardedClient
+    recorder: Recorder
+    cache: Cache
+
+    def __init__(
+        self,
+        name: str,
+        resource: Resource,
+        reconcile: Reconcile,
+        *,
+        owns: tuple[Resource, ...] = (),
+        watches: tuple[Watch, ...] = (),
+        when: Predicate = generation_changed,
+        labels: Mapping[str, str] | None = None,
+        namespace: str = "",
+        workers: int = 16,
+        seconds: float = 120.0,
+        grace: float = 20.0,
+        resync: float | None = 36_000.0,
+        backoff: Backoff | None = None,
+    ) -> None:
+        self.name = name
+        self.resource = resource
+        self.reconcile = reconcile
+        self.namespace = namespace
+        self.seconds = seconds  # that one pass may take
+        self.grace = grace  # that passes under way have at the end
+        self.workers = workers
+        self.queue: Queue[Name] = Queue(backoff)
+        self.watches = (
+            Watch(resource, itself, when, labels or {}),
+            *(Watch(child, owner(resource)) for child in owns),
+            *watches,
+        )
+        self._resync = resync
+        self._caches: dict[Resource, Cache] = {}
+        self._manager = ""
+        self._instruments: Instruments | None = None
+        self._takes = False
+        self._idle = asyncio.Event()
+
+    def connect(
+        self,
+        client: GuardedClient,
+        recorder: Recorder,
+        caches: Callable[[Watch, str], Cache],
+        instruments: Instruments,
+        manager: str,
+    ) -> None:
+        """The operator's part: give it what it works with, and listen to the caches."""
+        self.client, self.recorder, self._instruments, self._manager = client, recorder, instruments, manager
+        for watch in self.watches:
+            cache = self._caches[watch.resource] = caches(watch, self.namespace)
+            cache.index(self.name, lambda found, watch=watch: map(str, watch.of(found)))  # type: ignore[misc]
+            cache.listeners.append(lambda change, watch=watch: self._notice(watch, change))  # type: ignore[misc]
+        self.cache = self._caches[self.resource]
+
+    def watched(self, resource: Resource) -> Cache:
+        return self._caches[resource]
+
+    def writer(self, name: Name) -> Writer:
+        return Writer(self.client, self._manager, self._caches.values(), (self.name, name))
+
+    def _notice(self, watch: Watch, change: Change) -> None:
+        """A change of anything watched. On stand-by nothing is queued: the first to lead looks at everything."""
+        if not self._takes or not watch.when(change):
+            return
+        names = set(watch.of(change.object))
+        if change.before is not None:
+            names |= set(watch.of(change.before))  # whoever had it before misses it now
+        for name in names:
+            if change.by != (self.name, name):  # a pass knows what it wrote itself
+                self.queue.add(name, NORMAL)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Lead: look at everything once, then at what changes. At `stop`, passes under way may end; cancelled, not."""
+        self.queue.clear()
+        self._takes = True
+        self._look_at_all()
+        workers = [asyncio.create_task(self._work(stop)) for _ in range(self.workers)]
+        resync = asyncio.create_task(self._look_again())
+        ending = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({ending, resync, *workers}, return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                await self._finish()
+        finally:
+            self._takes = False
+            await _end(ending, resync, *workers)
+            self.queue.clear()
+
+    async def _finish(self) -> None:
+        """Let the passes under way come to their end, within reason."""
+        self._takes = False
+        self.queue.clear()
+        self._idle.clear()
+        if self.queue.running():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), self.grace)
+
+    def _look_at_all(self) -> None:
+        for name in self.cache.names():
+            self.queue.add(name, LOW)
+
+    async def _look_again(self) -> None:
+        while True:
+            await asyncio.sleep(self._resync * random.uniform(0.9, 1.1) if self._resync else 1e9)  # noqa: S311 - jitter
+            self._look_at_all()
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            item = await self.queue.get()
+            try:
+                await self._pass(item)
+            finally:
+                self.queue.done(item.key)
+                if not self.queue.running():
+                    self._idle.set()
+
+    async def _pass(self, item: Item[Name]) -> None:
+        began = time.monotonic()
+        ended: Result | BaseException | None
+        try:
+            async with asyncio.timeout(self.seconds):
+                ended = await self.reconcile(Request(self, item.key, self.queue.failures(item.key) + 1))
+        except Exception as problem:  # judged below, as every end of a pass is
+            ended = problem
+        verdict = judge(ended, self.seconds)
+        match verdict.then:
+            case Then.WAIT:
+                self.queue.forgive(item.key)
+            case Then.AFTER:
+                self.queue.forgive(item.key)
+                self.queue.add_after(item.key, verdict.after, item.priority)
+            case Then.BACK_OFF:
+                self.queue.retry(item.key, item.priority)
+            case Then.DROP:
+                pass
+        if verdict.says:
+            log.warning("%s %s: %s", self.name, item.key, verdict.says, exc_info=_unexpected(ended))
+        if self._instruments is not None:
+            self._instruments.saw(self.name, item, ended, verdict, time.monotonic() - began)
+
+
+def _unexpected(ended: Any) -> BaseException | None:
+    """A traceback is for errors of the programmer; those on purpose speak for themselves."""
+    known = (FleetError, TerminalError, TimeoutError)
+    return ended if isinstance(ended, Exception) and not isinstance(ended, known) else None
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel what still runs; a worker that failed by itself is an error of ours and is raised."""
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

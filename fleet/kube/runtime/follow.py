@@ -1,0 +1,167 @@
+"""Keep a cache true to the server, for as long as it takes: list, watch, and start again where that is needed.
+
+The list is streamed as the beginning of a watch where the server can (Kubernetes 1.32 and newer), since then neither
+side holds the whole of it at once; else it comes in pages. A broken watch goes on where it was; one whose point the
+server has forgotten (410) lists again, and the cache keeps what it has until the new list is complete. Silence is
+not trusted: bookmarks come each minute, so a connection that says nothing for longer is dead, whatever TCP thinks.
+Nothing ends it but being cancelled: rights and kinds that are missing may come, so it asks again, ever more seldom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import orjson
+
+from fleet.errors import FleetError
+from fleet.kube import backoff
+from fleet.kube.backoff import Patience
+from fleet.kube.client import Client, StreamRefusedError
+from fleet.kube.objects import ListExpiredError, Scope, pages
+from fleet.kube.runtime.cache import Cache
+
+SILENCE = 100.0
+RECONNECT = Patience(first=0.2, most=30.0)
+GONE = 410
+UNAUTHORIZED = 401
+NOT_UNDERSTOOD = frozenset({400, 422})  # how servers that cannot stream lists answer to the wish
+END_OF_LIST = "k8s.io/initial-events-end"
+WATCH_SECONDS = (240, 300)  # a server ends a watch after a while; not all of ours at the same moment
+
+log = logging.getLogger(__name__)
+
+
+class _ForgottenError(Exception):
+    """The server does not know the point to go on from any more."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """One cache and where its watch is. `problem` is what keeps it from going on, in words; None when all is well."""
+
+    client: Client
+    cache: Cache
+    silence: float = SILENCE
+    patience: Patience = RECONNECT
+    streams_lists: bool = True
+    problem: str | None = None
+    lists: int = 0
+    watches: int = 0
+    _version: str = ""
+
+    async def run(self) -> None:
+        failures = 0
+        while True:
+            watches = self.watches
+            try:
+                if self._version or self.streams_lists:
+                    await self._watch()
+                else:
+                    await self._list()
+                failures = 0
+                continue  # the server ended the watch, as it does every few minutes
+            except (_ForgottenError, ListExpiredError):
+                self._version = ""
+            except StreamRefusedError as refused:
+                await self._refused(refused)
+            except (aiohttp.ClientError, TimeoutError, OSError) as broken:
+                self.problem = f"{type(broken).__name__}: {broken}".rstrip(": ")
+            except FleetError as error:
+                self.problem = error.message
+            failures = 1 if self.watches > watches else failures + 1
+            if self.problem and failures in (1, 10, 100):
+                log.warning("%s: %s", self.cache.resource.plural, self.problem)
+            await asyncio.sleep(backoff.delay(min(failures, 20), None, self.patience))
+
+    @property
+    def _scope(self) -> Scope:
+        labels = ",".join(f"{name}={value}" for name, value in self.cache.labels.items())
+        return Scope(self.cache.resource, self.cache.namespace, labels=labels)
+
+    async def _list(self) -> None:
+        self.cache.begin()
+        version = ""
+        async for page in pages(self.client, self._scope):
+            version = page["metadata"]["resourceVersion"]
+            for found in page["items"]:
+                self.cache.put(found)
+        self._complete(version)
+
+    def _complete(self, version: str) -> None:
+        self.cache.finish(version)
+        self._version = version
+        self.problem = None
+        self.lists += 1
+
+    async def _watch(self) -> None:
+        """To the end of one watch, which begins with a list if there was none yet."""
+        query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": self._version}
+        query["timeoutSeconds"] = str(random.randint(*WATCH_SECONDS))  # noqa: S311 - jitter
+        if not self._version:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+            self.cache.begin()
+        async with self.client.stream(self._scope.path(**query), silence=self.silence) as body:
+            async for line in _lines(body):
+                self._take(orjson.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        found = event["object"]
+        match event["type"]:
+            case "ADDED" | "MODIFIED":
+                self.cache.put(found)
+            case "DELETED":
+                self.cache.remove(found)
+            case "BOOKMARK" if not self._version:
+                if found["metadata"].get("annotations", {}).get(END_OF_LIST) == "true":
+                    self._complete(found["metadata"]["resourceVersion"])
+                    self._well()
+                return
+            case "BOOKMARK":
+                self.cache.advance(found["metadata"]["resourceVersion"])
+            case "ERROR" if found.get("code") == GONE:
+                raise _ForgottenError
+            case _:
+                raise aiohttp.ClientPayloadError(str(found.get("message") or event["type"]))
+        if self._version:  # until the list is complete there is nothing to go on from
+            self._version = found["metadata"]["resourceVersion"]
+            self._well()
+
+    def _well(self) -> None:
+        self.watches += 1
+        if self.problem:
+            log.info("%s: watching again", self.cache.resource.plural)
+            self.problem = None
+
+    async def _refused(self, refused: StreamRefusedError) -> None:
+        if refused.status == GONE:
+            self._version = ""
+        elif refused.status in NOT_UNDERSTOOD and not self._version and self.streams_lists:
+            self.streams_lists = False
+        elif refused.status == UNAUTHORIZED:
+            # A stream does not renew credentials, a request does.
+            self.problem = refused.error.message
+            try:
+                await self.client.request("GET", self._scope.path(limit="1"))
+            except FleetError as error:
+                self.problem = error.message
+        else:
+            self.problem = refused.error.message
+
+
+async def _lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """By hand: `readline` of aiohttp refuses lines of more than its buffer, and objects may be ten times as long."""
+    parts: list[bytes] = []
+    async for chunk in body.iter_any():
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            parts.append(line)
+            yield b"".join(parts)
+            parts.clear()
+        if rest:
+            parts.append(rest)

@@ -1,0 +1,96 @@
+"""Writes go through a guard, which is shut the moment the right to write may have ended.
+
+A process that was frozen and wakes up still believes that it leads. So each write asks the clock, not a flag: the
+guard is open until a time that only a renewed Lease puts off, and that lies well before another process may take
+over. It is asked before each try of a request and once more when the body goes out, since between the two a
+connection may have had to be made.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import BytesPayload
+
+from fleet.kube.client import Client
+from fleet.kube.runtime.metrics import Counter
+
+READS = frozenset({"GET", "HEAD"})
+
+
+def now() -> float:
+    """Seconds that also pass while the process is stopped or the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class NotLeadingError(Exception):
+    """A write was not sent, because another process may lead by now."""
+
+
+class Guard:
+    """Open for ever unless an election sets its times."""
+
+    def __init__(self, clock: Callable[[], float] = now) -> None:
+        self._clock = clock
+        self._until = math.inf
+        self.exempt: frozenset[str] = frozenset()  # the paths of the Lease itself
+
+    @property
+    def is_open(self) -> bool:
+        return self._clock() < self._until
+
+    @property
+    def remaining(self) -> float:
+        return max(0.0, self._until - self._clock())
+
+    def open_until(self, moment: float) -> None:
+        self._until = moment
+
+    def shut(self) -> None:
+        self._until = -math.inf
+
+    def check(self, method: str, path: str) -> None:
+        if method in READS or self.is_open or path in self.exempt:
+            return
+        raise NotLeadingError(f"{method} {path.partition('?')[0]} was not sent: another process may lead by now")
+
+
+class GuardedClient(Client):
+    """A client whose every write passes the guard, also each repetition of one."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.guard = Guard()
+        self.sent = Counter("rest_client_requests_total", "Requests by method and status code.", ("code", "method"))
+
+    async def _once(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        self.guard.check(method, path)
+        body: Any = data if data is None or method in READS else _GuardedBody(data, self.guard, method, path)
+        try:
+            answer = await super()._once(method, path, body, headers)
+        except Exception:
+            self.guard.check(method, path)  # a body that the guard held back broke the connection: say why
+            self.sent.add("<error>", method)
+            raise
+        self.sent.add(str(answer[0]), method)
+        return answer
+
+
+class _GuardedBody(BytesPayload):
+    def __init__(self, data: bytes, guard: Guard, method: str, path: str) -> None:
+        super().__init__(data)
+        self._asked = guard, method, path
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        await self.write_with_length(writer, None)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        guard, method, path = self._asked
+        guard.check(method, path)
+        await super().write_with_length(writer, content_length)

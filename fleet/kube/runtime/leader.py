@@ -1,0 +1,180 @@
+"""One of several processes leads: the holder of a Lease, as all Kubernetes controllers do it.
+
+The others stand by with warm caches. How long a holder has been silent is measured by each candidate with its own
+clock, from when it saw the last renewal, so clocks of machines may differ. The holder's guard shuts a good while
+before: at a third of the Lease's time before another may take it, counted from when the renewal was *sent*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import os
+import random
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.errors import FleetError
+from fleet.kube.runtime.guard import GuardedClient, now
+from fleet.kube.system import LEASES
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Which Lease, and its times: those of controller-runtime unless said otherwise."""
+
+    namespace: str
+    name: str
+    seconds: float = 15.0  # another may take it after so long a silence
+    identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}")
+
+    @property
+    def shut_after(self) -> float:
+        return self.seconds * 2 / 3
+
+    @property
+    def renew_every(self) -> float:
+        return self.seconds * 2 / 15
+
+
+class Election:
+    """`await Election(client, lease).run(lead, stop)`: runs `lead()` while this process leads, until `stop`.
+
+    `lead` ends by itself soon after `stop`; it is cancelled when the Lease is lost, and started anew when it is won
+    again.
+    """
+
+    def __init__(self, client: GuardedClient, lease: Lease) -> None:
+        self._client = client
+        self._lease = lease
+        self._path = LEASES.path(lease.namespace, lease.name)
+        self._object: dict[str, Any] | None = None
+        self._seen: tuple[Any, float] = (None, 0.0)  # the last renewal that was seen, and when
+        self.leads = False
+        client.guard.exempt = frozenset({self._path, LEASES.collection(lease.namespace)})
+        client.guard.shut()
+
+    async def run(self, lead: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            if not await self._stand_by(stop):
+                return
+            log.info("leading as %s", self._lease.identity)
+            self.leads = True
+            leading = asyncio.ensure_future(lead())
+            renewing = asyncio.create_task(self._renew())
+            try:
+                await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self.leads = False
+                lost = renewing.done()
+                if lost:
+                    self._client.guard.shut()
+                else:
+                    await _end(renewing)
+                over = leading.done()
+                if not over:
+                    await _end(leading)
+                self._client.guard.shut()
+                if not lost:
+                    await self._release()
+            if lost:
+                log.warning("no longer leading: %s", renewing.result())
+            if over:
+                leading.result()
+                return
+
+    async def _stand_by(self, stop: asyncio.Event) -> bool:
+        """True once we lead, False when asked to stop before."""
+        while not stop.is_set():
+            try:
+                if await self._try():
+                    return True
+            except (FleetError, TimeoutError) as problem:
+                log.warning("cannot take part in the election: %s", problem)
+            pause = self._lease.renew_every * random.uniform(1.0, 1.2)  # noqa: S311 - jitter
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pause)
+        return False
+
+    async def _try(self) -> bool:
+        found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+        if found.status == 404:
+            sent = now()
+            body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": self._spec({})}
+            body["metadata"] = {"name": self._lease.name, "namespace": self._lease.namespace}
+            path = LEASES.collection(self._lease.namespace)
+            answer = await self._client.request("POST", path, body=body, expect=(409,), urgent=True)
+            return answer.status == 201 and self._took(answer.body, sent)
+        self._object = found.body
+        spec = found.body["spec"]
+        renewal = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
+        if renewal != self._seen[0]:
+            self._seen = (renewal, now())
+        silence = max(self._lease.seconds, float(spec.get("leaseDurationSeconds") or 0))
+        if spec.get("holderIdentity") and now() - self._seen[1] < silence:
+            return False
+        return await self._write()
+
+    async def _write(self, *, holder: str | None = None) -> bool:
+        """Take or renew the Lease that we saw; False when it is not that one any more."""
+        assert self._object is not None  # noqa: S101 - it was read before
+        sent = now()
+        metadata = {name: value for name, value in self._object["metadata"].items() if name != "managedFields"}
+        body = {**self._object, "metadata": metadata, "spec": self._spec(self._object["spec"], holder)}
+        answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
+        if answer.status == 409 and answer.repeated:  # an earlier try may have been ours
+            answer = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+            if answer.status == 200 and answer.body["spec"].get("holderIdentity") != self._lease.identity:
+                return False
+        return answer.status == 200 and self._took(answer.body, sent)
+
+    def _took(self, lease: dict[str, Any], sent: float) -> bool:
+        self._object = lease
+        if lease["spec"].get("holderIdentity"):
+            self._client.guard.open_until(sent + self._lease.shut_after)
+        return True
+
+    def _spec(self, before: dict[str, Any], holder: str | None = None) -> dict[str, Any]:
+        moment = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        ours = before.get("holderIdentity") == self._lease.identity
+        return {
+            "holderIdentity": self._lease.identity if holder is None else holder,
+            "leaseDurationSeconds": max(1, round(self._lease.seconds)),
+            "acquireTime": before["acquireTime"] if ours else moment,
+            "renewTime": moment,
+            "leaseTransitions": before.get("leaseTransitions", 0) + (0 if ours or not before else 1),
+        }
+
+    async def _renew(self) -> str:
+        """Until it is lost; returns why."""
+        while True:
+            await asyncio.sleep(self._lease.renew_every)
+            try:
+                async with asyncio.timeout(min(self._lease.seconds / 3, self._client.guard.remaining)):
+                    if not await self._write():
+                        return "another process took the Lease"
+            except (FleetError, TimeoutError) as problem:
+                if not self._client.guard.is_open:
+                    return f"the Lease could not be renewed in time: {problem or 'no answer'}"
+            if not self._client.guard.is_open:
+                return "this process was held up for too long"
+
+    async def _release(self) -> None:
+        """So that another need not wait. A failure is no error: the Lease ends by itself."""
+        with contextlib.suppress(FleetError, TimeoutError):
+            async with asyncio.timeout(self._lease.seconds / 3):
+                await self._write(holder="")
+        self._seen = (None, now())
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task

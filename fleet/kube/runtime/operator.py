@@ -1,0 +1,174 @@
+"""A process of controllers: their shared caches, the election, events, metrics, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from fleet.errors import ConfigurationError, ResourceError
+from fleet.kube.runtime.cache import Cache
+from fleet.kube.runtime.controller import Controller, Watch
+from fleet.kube.runtime.events import Recorder
+from fleet.kube.runtime.follow import SILENCE, Follower
+from fleet.kube.runtime.guard import GuardedClient
+from fleet.kube.runtime.instruments import Instruments
+from fleet.kube.runtime.leader import Election, Lease
+from fleet.kube.runtime.metrics import exposition
+from fleet.kube.together import together
+
+log = logging.getLogger(__name__)
+
+
+class Operator:
+    """`await Operator("greeter", [controller]).run(client)`, or `.main()` as a program.
+
+    `name` is its field manager, its name in events and (with `main`) its user agent. With a `lease`, one of several
+    processes works and the others stand by.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        controllers: Sequence[Controller],
+        *,
+        lease: Lease | None = None,
+        metrics: tuple[str, int] | None = None,
+        silence: float = SILENCE,
+        sync_seconds: float = 120.0,
+    ) -> None:
+        self.name = name
+        self.controllers = controllers
+        self.followers: list[Follower] = []
+        self.address: tuple[str, int] | None = None  # where the metrics are, once they are
+        self._lease = lease
+        self._metrics = metrics
+        self._silence = silence
+        self._sync_seconds = sync_seconds
+        self._election: Election | None = None
+        self._stop = asyncio.Event()
+        self._instruments = Instruments(
+            {one.name: one.queue for one in controllers}, {one.name: one.workers for one in controllers}, self._leads
+        )
+
+    def stop(self) -> None:
+        """Let passes under way end, give the Lease back, and return from `run`."""
+        self._stop.set()
+
+    async def run(self, client: GuardedClient) -> None:
+        """Until `stop`, or an error that no patience helps with."""
+        instance = self._lease.identity if self._lease else f"{socket.gethostname()}_{os.getpid()}"
+        recorder = Recorder(client, self.name, instance)
+        for controller in self.controllers:
+            controller.connect(
+                client, recorder, lambda watch, within: self._cache(client, watch, within), self._instruments, self.name
+            )
+        background = [asyncio.create_task(follower.run()) for follower in self.followers]
+        background.append(asyncio.create_task(recorder.run()))
+        work = asyncio.create_task(self._work(client, recorder))
+        try:
+            await asyncio.wait({work, *background}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await _end(work, *background)
+
+    def main(self, kubeconfig: Path | None = None, context: str | None = None) -> None:
+        """As a program: in a pod with its service account, elsewhere with a kubeconfig; ends at SIGTERM or SIGINT."""
+
+        async def program() -> None:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.stop)
+            in_cluster = kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ
+            options = {"kubeconfig": kubeconfig, "context": context, "in_cluster": in_cluster, "agent": self.name}
+            async with GuardedClient(**options) as client:
+                await self.run(client)
+
+        asyncio.run(program())
+
+    async def _work(self, client: GuardedClient, recorder: Recorder) -> None:
+        async with self._serving(client):
+            await self._synced()
+            if self._stop.is_set():
+                return
+
+            async def lead() -> None:
+                await together(controller.run(self._stop) for controller in self.controllers)
+                await recorder.flush()
+
+            if self._lease is None:
+                await lead()
+            else:
+                self._election = Election(client, self._lease)
+                await self._election.run(lead, self._stop)
+
+    def _leads(self) -> bool:
+        return self._election.leads if self._election else self._lease is None
+
+    def _cache(self, client: GuardedClient, watch: Watch, namespace: str) -> Cache:
+        """One per kind, namespace and labels, shared by all controllers."""
+        for follower in self.followers:
+            cache = follower.cache
+            if (cache.resource, cache.namespace, cache.labels) == (watch.resource, namespace, dict(watch.labels)):
+                return cache
+        cache = Cache(watch.resource, namespace=namespace, labels=watch.labels, manager=self.name)
+        self.followers.append(Follower(client, cache, self._silence))
+        return cache
+
+    async def _synced(self) -> None:
+        """Nothing starts before everything is known: a child that was not seen yet would be made again."""
+        deadline = asyncio.get_running_loop().time() + self._sync_seconds
+        while not self._stop.is_set():
+            missing = [follower for follower in self.followers if not follower.cache.synced]
+            if not missing:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                reasons = "; ".join(
+                    f"{one.cache.resource.plural}: {one.problem or 'the list is not complete'}" for one in missing
+                )
+                raise ResourceError(f"the caches were not filled within {self._sync_seconds:g} s: {reasons}")
+            await asyncio.sleep(0.02)
+
+    @contextlib.asynccontextmanager
+    async def _serving(self, client: GuardedClient) -> AsyncIterator[None]:
+        """/metrics, /healthz (the process runs) and /readyz (its caches are filled)."""
+        if self._metrics is None:
+            yield
+            return
+
+        async def handle(request: web.BaseRequest) -> web.Response:
+            if request.path == "/metrics":
+                return web.Response(text=exposition([*self._instruments.all(), client.sent]))
+            if request.path == "/readyz":
+                waiting = [one.cache.resource.plural for one in self.followers if not one.cache.synced]
+                return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")
+            return web.Response(status=200 if request.path == "/healthz" else 404, text="ok")
+
+        runner = web.ServerRunner(web.Server(handle), shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            try:
+                await web.TCPSite(runner, *self._metrics).start()
+            except OSError as problem:
+                raise ConfigurationError(f"cannot serve metrics at {self._metrics}: {problem}") from problem
+            self.address = runner.addresses[0][:2]
+            yield
+        finally:
+            await runner.cleanup()
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel what runs, wait for all, then raise the first failure."""
+    for task in tasks:
+        if not task.done():
+            task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
