@@ -56,14 +56,19 @@ def repository(lab: Lab) -> Path:
         git(lab.directory, "clone", "--quiet", str(remote), str(clone))
         git(clone, "config", "user.name", "Demo")
         git(clone, "config", "user.email", "demo@example.com")
+    example(clone)
+    git(clone, "push", "--quiet", "origin", "HEAD:main")
+    return clone
+
+
+def example(clone: Path) -> None:
+    """Commit the example fleet, as it stands in this project, to a clone."""
     for name in ("stacks", "clusters"):
         shutil.copytree(PROJECT / name, clone / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(PROJECT / "fleet.toml", clone)
     git(clone, "add", "--all")
     if git(clone, "status", "--porcelain"):
         git(clone, "commit", "--quiet", "--message=The example fleet")
-    git(clone, "push", "--quiet", "origin", "HEAD:main")
-    return clone
 
 
 def say(text: str) -> None:
