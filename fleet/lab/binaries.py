@@ -14,6 +14,8 @@ from pathlib import Path
 
 from fleet.errors import ConfigurationError
 from fleet.lab.build import CONTROL_PLANE, MODULES, built
+from fleet.lab.spec import KUBERNETES
+from fleet.lab.versions import minor_of
 
 VERSIONED = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
@@ -51,14 +53,15 @@ def from_assets(kubernetes: str) -> dict[str, Path]:
     if not directory:
         return {}
     found = {name: Path(directory) / name for name in CONTROL_PLANE if (Path(directory) / name).is_file()}
-    for needed in ("etcd", "kube-apiserver"):
+    own = minor_of(kubernetes) != minor_of(KUBERNETES)  # a version that is not built here: all must be there
+    for needed in CONTROL_PLANE if own else ("etcd", "kube-apiserver"):
         if needed not in found:
             raise ConfigurationError(
                 f"KUBEBUILDER_ASSETS is {directory}, but there is no {needed}",
-                hint="unset it, or put etcd and kube-apiserver (and what else of the control plane there is) there",
+                hint=f"put {', '.join(CONTROL_PLANE)} of Kubernetes {kubernetes} there, or unset it",
             )
     for name in VERSIONED:
-        if name in found and minor(found[name]) != kubernetes.rpartition(".")[0]:
+        if name in found and minor(found[name]) != minor_of(kubernetes):
             raise ConfigurationError(
                 f"{found[name]} is Kubernetes {minor(found[name]) or 'of an unknown version'}, not {kubernetes}",
                 hint="unset KUBEBUILDER_ASSETS, or ask for that version with --kubernetes",
@@ -70,9 +73,7 @@ def from_path(kubernetes: str) -> dict[str, Path]:
     """Those on PATH, if all of a control plane is there in the version that was asked for."""
     places = {name: shutil.which(name) for name in CONTROL_PLANE}
     found = {name: Path(place) for name, place in places.items() if place}
-    if len(found) < len(CONTROL_PLANE) or any(
-        minor(found[name]) != kubernetes.rpartition(".")[0] for name in VERSIONED
-    ):
+    if len(found) < len(CONTROL_PLANE) or any(minor(found[name]) != minor_of(kubernetes) for name in VERSIONED):
         return {}
     return found
 

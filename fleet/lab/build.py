@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.errors import ConfigurationError, ResourceError
+from fleet.errors import ResourceError
 from fleet.lab import paths, toolchain
 from fleet.lab.files import explained, write
 from fleet.lab.progress import Progress
@@ -173,12 +173,3 @@ def _failed(module: Module, output: str) -> ResourceError:
     if any("no space left" in line for line in lines):
         hint = "the disk is full: free some space, or put the cache elsewhere with FLEET_CACHE_DIR and GOCACHE"
     return ResourceError(f"{module.name} {module.version} did not build:\n    " + "\n    ".join(telling), hint=hint)
-
-
-def check_version(wanted: str) -> None:
-    if wanted not in (KUBERNETES, KUBERNETES.rpartition(".")[0]):
-        raise ConfigurationError(
-            f"Kubernetes {wanted} is not among the versions that the lab builds",
-            field="--kubernetes",
-            hint=f"use {KUBERNETES}, or point KUBEBUILDER_ASSETS at a directory with binaries of {wanted}",
-        )

@@ -11,9 +11,9 @@ from dataclasses import replace
 from fleet.errors import ConfigurationError, NotFoundError
 from fleet.lab import network, packages
 from fleet.lab import spec as specs
-from fleet.lab.build import check_version
 from fleet.lab.controlplane import PROGRAMS
 from fleet.lab.spec import KUBERNETES, MOST_WORKERS, ClusterSpec, LabSpec, Nodes
+from fleet.lab.versions import minor_of, resolve
 
 INSTEAD = (
     "use `--nodes simulated` (API servers that are real, nodes that are not), or any cluster of your own: "
@@ -33,9 +33,13 @@ def plan(
     try:
         before = LabSpec.load(name)
     except NotFoundError:
-        before = LabSpec(name, (), kubernetes or KUBERNETES, owner)
-    if kubernetes:
-        check_version(kubernetes)
+        before = LabSpec(name, (), resolve(kubernetes), owner)
+    if kubernetes and resolve(kubernetes) != before.kubernetes:
+        raise ConfigurationError(
+            f"lab {name!r} is Kubernetes {before.kubernetes} already",
+            field="--kubernetes",
+            hint="give the new lab another --name, or take this one down first",
+        )
     if workers is not None and not 0 <= workers <= MOST_WORKERS:
         raise ConfigurationError(
             f"{workers} workers are not possible", field="--workers", hint=f"0 to {MOST_WORKERS} per cluster"
@@ -51,6 +55,12 @@ def plan(
         if cluster not in known:
             taken = [one.network for one in result.values() if one.network]
             result[cluster] = _new(cluster, nodes, workers, taken)
+    if minor_of(before.kubernetes) != minor_of(KUBERNETES) and any(one.network for one in result.values()):
+        raise ConfigurationError(
+            f"real nodes are Kubernetes {KUBERNETES}, which is too new for a control plane of {before.kubernetes}",
+            field="--nodes",
+            hint="use `--nodes simulated`",
+        )
     return replace(before, clusters=tuple(result.values()))
 
 

@@ -165,6 +165,18 @@ def test_assets_without_an_api_server_are_refused(state: Path, tmp_path: Path, m
     assert all_names() == []
 
 
+def test_assets_of_another_version_are_named(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = built(MODULES["kubernetes"])
+    for name in build.CONTROL_PLANE:
+        (tmp_path / name).symlink_to(programs / name)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"kube-apiserver is Kubernetes 1\.\d+, not 1\.31"):
+        Lab.up("assets", ["a"], nodes="simulated", kubernetes="1.31")
+    with pytest.raises(ConfigurationError, match=r"real nodes are Kubernetes .* too new for a control plane of 1\.31"):
+        Lab.up("assets", ["a"], nodes="real", kubernetes="1.31")
+    assert all_names() == []
+
+
 def test_assets_are_used_when_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fleet.lab.binaries import Binaries
 
