@@ -77,7 +77,12 @@ def _versions(record: Record) -> str:
 
 
 def _app_messages(record: Record) -> list[tuple[str, str, str]]:
-    return [(app.kind, app.name, app.message) for app in record.apps if app.health != "Healthy" and app.message]
+    """What unhealthy apps say, but for the one whose words the stack's own message are."""
+    return [
+        (app.kind, app.name, app.message)
+        for app in record.apps
+        if app.health != "Healthy" and app.message and record.message != f"{app.kind} {app.name}: {app.message}"
+    ]
 
 
 def _reason(message: str) -> str:

@@ -46,15 +46,26 @@ class Live:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], tuple[str, str]] = {}
         self._spinners: dict[tuple[str, str], Any] = {}
-        self.screen: Any = None
+        self._screen: Any = None
 
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
         self._rows[stack, cluster] = (phase, detail)
 
     def say(self, text: str) -> None:
-        self.screen.stop()
+        self.stop()
         print(text, flush=True)
-        self.screen.start()
+        self.start()
+
+    def start(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - only at a terminal
+        from rich.live import Live as Screen  # noqa: PLC0415
+
+        # A new one each time: one that is started again erases as many lines as it had, whatever stands there now.
+        self._screen = Screen(self, console=Console(stderr=True), refresh_per_second=8, transient=True)
+        self._screen.start()
+
+    def stop(self) -> None:
+        self._screen.stop()
 
     def __rich__(self) -> Table:
         from rich.spinner import Spinner  # noqa: PLC0415 - only at a terminal
@@ -78,13 +89,12 @@ def shown(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
     if quiet or not _at_terminal():
         yield Lines(said=lines and not quiet)
         return
-    from rich.console import Console  # noqa: PLC0415
-    from rich.live import Live as Screen  # noqa: PLC0415
-
     view = Live()
-    view.screen = Screen(view, console=Console(stderr=True), refresh_per_second=8, transient=True)
-    with view.screen:
+    view.start()
+    try:
         yield view
+    finally:
+        view.stop()
 
 
 def _at_terminal() -> bool:
