@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import cluster_options, wait_options
+from fleet.cli.flags import cluster_options, take_over_option, wait_options
 from fleet.cli.output import emit, output_option, remark
 from fleet.cli.preview import finish, print_plan, problems
 from fleet.cli.sync import results_data, results_text
@@ -24,6 +24,7 @@ NO_LIMIT = 1_000_000_000
 @click.argument("stacks", metavar="STACK...", nargs=-1, required=True)
 @cluster_options
 @wait_options
+@take_over_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--status/--no-status", default=True, help="Write it into git. [default: status]")
 @output_option
@@ -34,6 +35,7 @@ def destroy(
     kubeconfig: Path | None,
     wait: bool,
     timeout: float,
+    take_over: Sequence[str],
     yes: bool,
     status: bool,
     form: str,
@@ -41,11 +43,13 @@ def destroy(
     """Delete everything that STACK has in the clusters (or only those of --cluster).
 
     Protected objects are refused. What holds data (namespaces, volume claims), and what has retain_on_delete, is left
-    running and forgotten. While a stack is still in git, the next sync makes it again.
+    running and forgotten. While a stack is still in git, the next sync makes it again. A stack that another repository
+    applied is refused.
     """
     import asyncio
 
     from fleet.evaluate import evaluate
+    from fleet.plan.claim import Claim
     from fleet.sync.choice import emptied
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview, sync
@@ -54,7 +58,9 @@ def destroy(
     with working_tree() as files:
         known = evaluate(files.repository, stacks=()).check().clusters
     wanted = emptied(known, stacks, clusters)
-    how = How(kubeconfig, wait=wait, timeout=timeout, deletions=NO_LIMIT)
+    how = How(
+        kubeconfig, wait=wait, timeout=timeout, deletions=NO_LIMIT, claim=Claim(files.identity, frozenset(take_over))
+    )
     with shown(quiet=form != "text", lines=False) as progress:
         planned = with_something(asyncio.run(preview(wanted, how, progress)))
     finish(problems(planned.results))

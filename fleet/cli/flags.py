@@ -65,8 +65,26 @@ def wait_options(command: F) -> F:
     return command
 
 
-renamed_option = click.option(
-    "--renamed-from", multiple=True, metavar="NAME", help="A former name of a cluster that was renamed; needed once."
+def claim_options(command: F) -> F:
+    """--renamed-from and --take-over: what a person says about names that the clusters remember otherwise."""
+    for option in (
+        take_over_option,
+        click.option(
+            "--renamed-from",
+            multiple=True,
+            metavar="NAME",
+            help="A former name of a cluster that was renamed; needed once.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+take_over_option = click.option(
+    "--take-over",
+    multiple=True,
+    metavar="REPOSITORY",
+    help="Take over stacks of the same name that belong to this other repository; needed once.",
 )
 
 

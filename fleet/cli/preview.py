@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import choice_options, colour_wanted, renamed_option
+from fleet.cli.flags import choice_options, claim_options, colour_wanted
 from fleet.cli.output import emit, remark
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command()
 @choice_options
 @click.option("--revision", metavar="REV", help="Preview this commit and not the working tree.")
-@renamed_option
+@claim_options
 @click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
 @click.option(
@@ -39,6 +39,7 @@ def preview(
     kubeconfig: Path | None,
     revision: str | None,
     renamed_from: Sequence[str],
+    take_over: Sequence[str],
     expect_no_changes: bool,
     show_unchanged: bool,
     form: str,
@@ -50,6 +51,7 @@ def preview(
     import asyncio
 
     from fleet.evaluate import evaluate
+    from fleet.plan.claim import Claim
     from fleet.sync.choice import targets
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview
@@ -57,7 +59,8 @@ def preview(
 
     with commit(revision) if revision else working_tree() as files:
         evaluation = evaluate(files.repository, stacks=list(stacks) or None).check()
-    how = How(kubeconfig, deletions=files.repository.settings.budget.deletions, renamed_from=frozenset(renamed_from))
+    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    how = How(kubeconfig, deletions=files.repository.settings.budget.deletions, claim=claim)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
     print_plan(run, form, unchanged=show_unchanged)
@@ -81,7 +84,8 @@ def print_plan(run: Run, form: str, *, unchanged: bool = False) -> None:
 
 
 def changes_of(run: Run) -> int:
-    return sum(step.verb != "unchanged" for one in run.results if one.plan for step in one.plan.steps)
+    plans = [one.plan for one in run.results if one.plan]
+    return sum(bool(plan.taken_from) + sum(step.verb != "unchanged" for step in plan.steps) for plan in plans)
 
 
 def problems(results: Sequence[Result]) -> list[FleetError]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,8 @@ def status(
 ) -> int:
     """Show health, version and revision of every stack in every cluster.
 
-    Live by default: the clusters' inventories say what is there, the objects how it is. Exit code 4 when a cluster
-    cannot be asked.
+    Live by default: the clusters' inventories say what is there, the objects how it is. Stacks of other repositories
+    are left out. Exit code 4 when a cluster cannot be asked.
     """
     from fleet.sync.source import working_tree
 
@@ -53,14 +53,28 @@ def _live(
 
     from fleet.cli.preview import finish
     from fleet.evaluate import evaluate
+    from fleet.plan.claim import Claim
     from fleet.sync.choice import check_cluster
     from fleet.sync.observe import observe
 
     known = evaluate(files.repository, stacks=()).check().clusters
     chosen = [check_cluster(known, name) for name in clusters] or list(known)
-    seen = asyncio.run(observe(chosen, stacks, kubeconfig))
+    seen = asyncio.run(observe(chosen, stacks, kubeconfig, Claim(files.identity)))
+    if not seen.failed:
+        _check_stacks(files, stacks, {one.stack for one in seen.stacks})
     emit(_data(seen), form, lambda: _text(seen, every=every))
+    for cluster, names in sorted(seen.others.items()):
+        remark(f"{cluster}: of other repositories, and left out: {', '.join(names)}")
     return finish(list(seen.failed.values()))
+
+
+def _check_stacks(files: Files, asked: Sequence[str], found: Collection[str]) -> None:
+    """A stack that is deployed nowhere is fine, but it has to be one. Broken files cannot tell, and do not matter."""
+    from fleet.evaluate import evaluate
+
+    missing = [name for name in asked if name not in found]
+    if missing:
+        evaluate(files.repository, stacks=missing)
 
 
 def _text(seen: Observation, *, every: bool) -> str:
@@ -72,8 +86,7 @@ def _text(seen: Observation, *, every: bool) -> str:
         table(["stack", "cluster", "health", "version", "revision", "objects"], rows) if rows else "nothing is deployed"
     )
     details = [
-        f"  {one.stack} on {one.cluster}: {each.kind} {each.namespace}/{each.name} {each.state}"
-        + (f": {each.message}" if each.message else "")
+        f"  {one.stack} on {one.cluster}: {each.title} {each.state}" + (f": {each.message}" if each.message else "")
         for one in seen.stacks
         for each in one.objects
         if every or each.is_app or each.state != "Healthy"
@@ -121,6 +134,7 @@ def _of_git(files: Files, stacks: Sequence[str], clusters: Sequence[str], form: 
     found = read_status(files.git, remote=settings.remote, branch=settings.status_branch)
     for problem in found.problems:
         remark(f"left out: {problem.message}")
+    _check_stacks(files, stacks, {one.stack for one in found.records})
     emit(_git_data(found, stacks, clusters), form, lambda: _coloured(_git_text(found, stacks, clusters)))
     return 0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.flags import choice_options, colour_wanted, renamed_option, wait_options
+from fleet.cli.flags import choice_options, claim_options, colour_wanted, wait_options
 from fleet.cli.output import emit, output_option, remark
 from fleet.cli.preview import changes_of, finish, problems
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @choice_options
 @click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to apply.")
 @wait_options
-@renamed_option
+@claim_options
 @click.option("--expect-no-changes", is_flag=True, help="Change nothing; exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
 @click.option("--allow-deletions", type=int, metavar="N", help="Let this one sync delete up to N objects per cluster.")
@@ -39,6 +39,7 @@ def sync(
     wait: bool,
     timeout: float,
     renamed_from: Sequence[str],
+    take_over: Sequence[str],
     expect_no_changes: bool,
     show_unchanged: bool,
     allow_deletions: int | None,
@@ -48,11 +49,13 @@ def sync(
     """Apply a commit to every cluster that it is about.
 
     Only commits are applied; what is not committed is left out and named. A cluster that cannot be reached fails
-    alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows.
+    alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows. A stack that
+    another repository applied is refused.
     """
     import asyncio
 
     from fleet.evaluate import evaluate
+    from fleet.plan.claim import Claim
     from fleet.sync.choice import targets
     from fleet.sync.progress import shown
     from fleet.sync.run import How, sync
@@ -64,7 +67,8 @@ def sync(
         evaluation = evaluate(files.repository, stacks=list(stacks) or None).check()
     wanted = targets(evaluation, stacks, clusters)
     budget = files.repository.settings.budget.deletions if allow_deletions is None else allow_deletions
-    how = How(kubeconfig, wait=wait, timeout=timeout, deletions=budget, renamed_from=frozenset(renamed_from))
+    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    how = How(kubeconfig, wait=wait, timeout=timeout, deletions=budget, claim=claim)
     with shown(quiet=form != "text") as progress:
 
         def approve(planned: Run) -> None:

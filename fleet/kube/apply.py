@@ -73,11 +73,15 @@ async def apply(
 
 
 def _with_intents(plan: Plan) -> Inventory:
-    """Before anything is made: an entry without UID for all that will be; it claims only what we then apply."""
+    """Before anything is made: an entry without UID for all that will be; it claims only what we then apply.
+
+    A stack that is taken over is so from here on, however this ends: its former owner is refused.
+    """
     intents = [replace(step.entry, uid="") for step in plan.having(Verb.CREATE, Verb.ADOPT) if step.entry is not None]
-    if not intents:
+    if not intents and not plan.taken_from:
         return plan.inventory
-    return plan.inventory.with_entries(intents, revision=plan.revision or None)
+    owned = replace(plan.inventory, repository=plan.owner)
+    return owned.with_entries(intents, revision=(plan.revision or None) if intents else None)
 
 
 def inventory_after(plan: Plan, results: Iterable[Result]) -> Inventory:
@@ -94,7 +98,8 @@ def inventory_after(plan: Plan, results: Iterable[Result]) -> Inventory:
             entries[step.key] = entry
         changed = changed or entry != before.get(step.key)
     revision = plan.revision if plan.revision and changed else plan.inventory.revision
-    return Inventory(plan.stack, plan.cluster, revision, tuple(entries[key] for key in sorted(entries)))
+    ordered = tuple(entries[key] for key in sorted(entries))
+    return Inventory(plan.stack, plan.cluster, revision, ordered, plan.owner)
 
 
 def _entry_after(known: Entry | None, result: Result) -> Entry | None:

@@ -29,7 +29,7 @@ class StalePlanError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One ConfigMap. Number 0 is the head, with the names and the revision of the whole."""
+    """One ConfigMap. Number 0 is the head, with the names, the owner and the revision of the whole."""
 
     number: int
     entries: tuple[Entry, ...] = ()
@@ -146,7 +146,9 @@ def _joined(client: Client, stack: str, parts: list[tuple[dict[str, str], Chunk]
     for _, chunk in parts:
         for entry in chunk.entries:
             merged[entry.key] = entry
-    inventory = Inventory(stack, head.get("cluster", ""), head.get("revision", ""))
+    inventory = Inventory(
+        stack, head.get("cluster", ""), head.get("revision", ""), repository=head.get("repository", "")
+    )
     return Stored(inventory.with_entries(merged.values()), tuple(chunk for _, chunk in parts))
 
 
@@ -160,6 +162,7 @@ async def _write(client: Client, inventory: Inventory, chunk: Chunk) -> Chunk:
     data = {"entries": ledger.write(map(ledger.line, chunk.entries))}
     if chunk.number == 0:
         data |= {"stack": inventory.stack, "cluster": inventory.cluster, "revision": inventory.revision}
+        data |= {"repository": inventory.repository} if inventory.repository else {}
     if chunk.resource_version:
         metadata |= {"uid": chunk.uid, "resourceVersion": chunk.resource_version}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

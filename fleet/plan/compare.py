@@ -18,6 +18,7 @@ from fleet.plan.owned import Fields, field_of, item_keys, set_value
 from fleet.plan.step import Change
 
 IDENTITY = frozenset({"apiVersion", "kind"})
+SCALARS = frozenset({str, int, bool})
 IDENTITY_METADATA = frozenset({"name", "namespace"})
 
 
@@ -26,8 +27,9 @@ def compare(
 ) -> tuple[Change, ...]:
     """The fields whose live value is not the desired one, or that we put there and no longer want."""
     comparison = _Comparison(key, strict)
-    for name in desired.keys() - IDENTITY - {"metadata"}:
-        comparison.compare_value(desired[name], live.get(name, ABSENT), field_of(owned, name), (name,), name)
+    for name, value in desired.items():
+        if name != "metadata" and name not in IDENTITY:
+            comparison.compare_value(value, live.get(name, ABSENT), field_of(owned, name), (name,), name)
     metadata = {name: value for name, value in desired["metadata"].items() if name not in IDENTITY_METADATA}
     comparison.compare_map(metadata, live.get("metadata", {}), field_of(owned, "metadata"), ("metadata",), "metadata")
     for token, below in (owned or {}).items():
@@ -73,18 +75,19 @@ class _Comparison:
         whole: bool = False,
     ) -> None:
         for name, value in want.items():
-            if type(value) is str and have.get(name) == value:
+            other = have.get(name, ABSENT)
+            if type(value) in SCALARS and type(other) is type(value) and other == value:
                 continue  # most fields of most objects, in every sync
             below = field_of(owned, name)
-            self.compare_value(
-                value, have.get(name, ABSENT), below, (*trail, name), paths.child(path, name), whole=whole
-            )
+            self.compare_value(value, other, below, (*trail, name), paths.child(path, name), whole=whole)
         if whole and self.strict:
             for name in have.keys() - want.keys():
                 self.changes.append(Change(paths.child(path, name), have[name], None))
-        for token, below in (owned or {}).items():
+        if not owned:
+            return
+        for token, below in owned.items():
             name = token[2:]
-            if token.startswith("f:") and name not in want and name in have:
+            if name not in want and name in have and token.startswith("f:"):
                 self.removed(have[name], below, paths.child(path, name))
 
     def compare_list(

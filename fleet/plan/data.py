@@ -32,6 +32,8 @@ def _branch(branch: Branch, unchanged: bool) -> dict[str, Any]:
     data: dict[str, Any] = {"cluster": branch.cluster}
     if branch.problem:
         return {**data, "error": branch.problem}
+    if branch.taken_from:
+        data["takenFrom"] = branch.taken_from
     return {**data, "steps": [_step(step) for step in branch.steps(unchanged=unchanged)]}
 
 

@@ -6,16 +6,17 @@ is certainly absent. Whoever does not know that cannot make a plan.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from fleet.errors import ConflictError
 from fleet.model.desired import Desired, Key, Object
 from fleet.plan import unwanted, wanted
+from fleet.plan.claim import Claim
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
 
+NOBODY = Claim()
 Live = Mapping[Key, dict[str, Any] | None]
 
 
@@ -28,22 +29,11 @@ def keys_to_read(desired: Desired, inventory: Inventory | None) -> tuple[Key, ..
 
 
 def plan(
-    desired: Desired,
-    inventory: Inventory | None,
-    live: Live,
-    *,
-    revision: str = "",
-    renamed_from: Collection[str] = (),
+    desired: Desired, inventory: Inventory | None, live: Live, *, revision: str = "", claim: Claim = NOBODY
 ) -> Plan:
-    """The plan for one stack on one cluster; `renamed_from` are names that the cluster may have had before."""
+    """The plan for one stack on one cluster; ConflictError where the stack there is not the claimant's."""
     before = inventory or Inventory(desired.stack, desired.cluster)
-    if before.cluster != desired.cluster and before.cluster not in renamed_from:
-        raise ConflictError(
-            f"stack {desired.stack} is in cluster {desired.cluster} already, under the name {before.cluster}",
-            hint="are these two names for one cluster? Let each have its own kubeconfig context; "
-            f"if the cluster was renamed, sync once with --renamed-from {before.cluster}",
-            source=desired.source,
-        )
+    claim.check(before, desired.cluster, desired.source)
     entries = before.by_key()
     objects = {one.key: one for one in desired.objects}
     former = _former_keys(objects, entries, live)
@@ -59,14 +49,15 @@ def plan(
     steps += [unwanted.step_for(desired.stack, one, live[one.key], first.get(one.key, ())) for one in rest]
     if any(step.verb is Verb.CONFLICT for step in steps):
         steps = [unwanted.held_back(step, entries) for step in steps]
-    return Plan(desired.stack, desired.cluster, tuple(steps), before, revision)
+    return Plan(desired.stack, desired.cluster, tuple(steps), before, revision, repository=claim.repository)
 
 
-def leave(inventory: Inventory) -> Plan:
+def leave(inventory: Inventory, claim: Claim = NOBODY) -> Plan:
     """The plan for a cluster that a stack is no longer placed on: everything is left running and forgotten."""
+    claim.check(inventory, inventory.cluster)
     reason = f"{inventory.stack} is no longer placed on {inventory.cluster}; left running"
     steps = tuple(Step(Verb.FORGET, entry.key, uid=entry.uid or None, reason=reason) for entry in inventory.entries)
-    return Plan(inventory.stack, inventory.cluster, steps, inventory, leaving=True)
+    return Plan(inventory.stack, inventory.cluster, steps, inventory, leaving=True, repository=claim.repository)
 
 
 def _former_keys(objects: Mapping[Key, Object], entries: Mapping[Key, Entry], live: Live) -> dict[Key, Key]:

@@ -28,6 +28,10 @@ class Branch:
         steps = self.plan.steps if self.plan else ()
         return tuple(step for step in steps if unchanged or step.verb is not Verb.UNCHANGED or step.reason)
 
+    @property
+    def taken_from(self) -> str:
+        return self.plan.taken_from if self.plan else ""
+
 
 def by_stack(branches: Iterable[Branch]) -> dict[str, list[Branch]]:
     forest: dict[str, list[Branch]] = {}
@@ -47,6 +51,9 @@ def summary(branches: Iterable[Branch]) -> str:
     parts = [f"{counts[verb]} to {verb}" for verb in SHOWN_ORDER[:5] if counts[verb]]
     if counts[Verb.CONFLICT]:
         parts.append(f"{counts[Verb.CONFLICT]} in conflict")
+    taken = sum(bool(branch.taken_from) for branch in branches)
+    if taken:
+        parts.append(f"{taken} to take over")
     failed = len({branch.cluster for branch in branches if branch.problem})
     if failed:
         parts.append(f"{failed} cluster{'s' if failed > 1 else ''} failed")

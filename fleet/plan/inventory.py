@@ -33,6 +33,7 @@ class Inventory:
     cluster: str
     revision: str = ""  # of the sync that last changed something here
     entries: tuple[Entry, ...] = ()
+    repository: str = ""  # whose stack it is; "": recorded by nobody yet
 
     def get(self, key: Key) -> Entry | None:
         return next((entry for entry in self.entries if entry.key == key), None)

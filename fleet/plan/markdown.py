@@ -32,10 +32,11 @@ def _branch(stack: str, branch: Branch) -> list[str]:
     steps = branch.steps()
     if branch.problem:
         return [f"**{stack}** on **{branch.cluster}**: ⚠️ {_plain(branch.problem.splitlines()[0])}", ""]
-    if not steps:
+    if not steps and not branch.taken_from:
         return [f"**{stack}** on **{branch.cluster}**: no changes", ""]
     head = f"<details open><summary><b>{stack}</b> on <b>{branch.cluster}</b>: {summary([branch])}</summary>"
-    return [head, "", "```diff", *(line for step in steps for line in _step(step)), "```", "</details>", ""]
+    taken = [f"! taken over from {branch.taken_from}"] if branch.taken_from else []
+    return [head, "", "```diff", *taken, *(line for step in steps for line in _step(step)), "```", "</details>", ""]
 
 
 def _step(step: Step) -> list[str]:

@@ -8,20 +8,24 @@ from typing import Any
 
 import orjson
 
-SERVER_SET = (
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "generation",
-    "managedFields",
-    "resourceVersion",
-    "selfLink",
-    "uid",
+SERVER_SET = frozenset(
+    {
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    }
 )
 
 
 def normalise(manifest: dict[str, Any]) -> dict[str, Any]:
     """No nulls, no status, no metadata of the server's; a Secret's stringData as data, which is what is stored."""
+    if _is_normal(manifest):
+        return manifest
     normal: dict[str, Any] = _without_nulls({key: value for key, value in manifest.items() if key != "status"})
     normal["metadata"] = {key: value for key, value in normal["metadata"].items() if key not in SERVER_SET}
     if normal["kind"] == "Secret" and normal["apiVersion"] == "v1" and "stringData" in normal:
@@ -34,6 +38,16 @@ def normalise(manifest: dict[str, Any]) -> dict[str, Any]:
 def manifest_hash(manifest: dict[str, Any]) -> str:
     """Short, stable over runs and key order; of a normalised manifest."""
     return hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()[:20]
+
+
+def _is_normal(manifest: dict[str, Any]) -> bool:
+    """Most are, and a copy of each in every sync costs more than to find out: no null is in its JSON."""
+    return (
+        manifest["kind"] != "Secret"
+        and "status" not in manifest
+        and SERVER_SET.isdisjoint(manifest["metadata"])
+        and b"null" not in orjson.dumps(manifest)
+    )
 
 
 def _without_nulls(value: Any) -> Any:

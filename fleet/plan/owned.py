@@ -18,7 +18,8 @@ def owned_fields(live: dict[str, Any], manager: str = MANAGER) -> Fields | None:
     union: Fields | None = None
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
-            union = _merge(union or {}, entry.get("fieldsV1") or {})
+            fields = entry.get("fieldsV1") or {}
+            union = fields if union is None else _merge(union, fields)
     return union
 
 

@@ -26,12 +26,17 @@ class Ownership:
     remade: bool = False  # the inventory knows an object of this name with another UID
 
 
+OURS = Ownership(Whose.OURS, "")
+
+
 def ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -> Ownership:
     metadata = live["metadata"]
+    if entry and entry.uid == metadata["uid"]:  # almost always
+        return OURS
     applied_by_us = owned_fields(live) is not None
     label = metadata.get("labels", {}).get(STACK_LABEL, "")
-    if entry and (entry.uid == metadata["uid"] or (not entry.uid and applied_by_us and label in ("", stack))):
-        return Ownership(Whose.OURS, "")
+    if entry and not entry.uid and applied_by_us and label in ("", stack):
+        return OURS
     remade = bool(entry and entry.uid)
     if applied_by_us and label == stack:
         return Ownership(Whose.LOST, "", remade)

@@ -67,6 +67,7 @@ class Plan:
     inventory: Inventory
     revision: str = ""  # goes into the inventory with the first write
     leaving: bool = False  # the stack is no longer placed on this cluster: nothing is wanted, everything is forgotten
+    repository: str = ""  # whose stack it is from the first write on; "": as before
 
     def having(self, *verbs: Verb) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.verb in verbs)
@@ -77,13 +78,26 @@ class Plan:
         kept = {step.key for step in self.steps if step.verb is Verb.CONFLICT}
         old = tuple(entry for entry in self.inventory.entries if entry.key in kept)
         fresh = (step.entry for step in self.steps if step.entry and step.verb is not Verb.CONFLICT)
-        empty = Inventory(self.stack, self.cluster, self.inventory.revision)
+        empty = Inventory(self.stack, self.cluster, self.inventory.revision, repository=self.owner)
         return empty.with_entries([*old, *fresh])
+
+    @property
+    def owner(self) -> str:
+        return self.repository or self.inventory.repository
+
+    @property
+    def taken_from(self) -> str:
+        """The repository whose stack it was until now, "" if it was nobody else's."""
+        return self.inventory.repository if self.inventory.repository != self.owner else ""
 
     @property
     def empty(self) -> bool:
         """Nothing to send to the cluster at all, the inventory included."""
-        same = self.inventory.cluster == self.cluster and self.target.entries == self.inventory.entries
+        same = (
+            self.inventory.cluster == self.cluster
+            and not self.taken_from
+            and self.target.entries == self.inventory.entries
+        )
         return same and not any(step.verb.writes for step in self.steps)
 
     @property

@@ -16,7 +16,7 @@ SIGNS = {
     Verb.CONFLICT: ("!", 31),
     Verb.UNCHANGED: ("=", 2),
 }
-BOLD, DIM, RED = 1, 2, 31
+BOLD, DIM, RED, YELLOW = 1, 2, 31, 33
 MOST_CHANGES = 12
 MOST_STEPS = 200  # of one stack in one cluster; all are in the JSON
 
@@ -45,7 +45,8 @@ def _branch(branch: Branch, *, last: bool, colour: bool, unchanged: bool) -> lis
         first, *more = branch.problem.splitlines()
         said = [f"{corner}{branch.cluster}  {paint(f'failed: {first}', RED, colour)}", *(below + line for line in more)]
     else:
-        said = [f"{corner}{branch.cluster}" + ("" if steps else paint("  no changes", DIM, colour))]
+        taken = paint(f"  taken over from {branch.taken_from}", YELLOW, colour) if branch.taken_from else ""
+        said = [f"{corner}{branch.cluster}{taken}" + ("" if steps or taken else paint("  no changes", DIM, colour))]
     hidden, steps = len(steps) - MOST_STEPS, steps[:MOST_STEPS]
     width = max((len(str(step.key)) for step in steps), default=0)
     for position, step in enumerate(steps):

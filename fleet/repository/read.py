@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from fleet.errors import ConfigurationError, Source
-from fleet.repository.settings import Budget, Code, Git, Limits, Paths, Settings, Trust
+from fleet.repository.settings import Budget, Code, Fleet, Git, Limits, Paths, Settings, Trust
 
 FILE = "fleet.toml"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -34,6 +34,14 @@ def directory(value: object) -> str:
     if path.is_absolute() or ".." in path.parts or str(path) == ".":
         raise InvalidError('is a directory below the repository\'s root, such as "stacks"')
     return str(path)
+
+
+def name(value: object) -> str:
+    """Anything that can be typed after a flag: the default, an address, must be a valid one too."""
+    fits = isinstance(value, str) and value.isprintable() and 0 < len(value) <= 250
+    if not isinstance(value, str) or not fits or value != value.strip() or value.startswith("-"):
+        raise InvalidError('is a name that no other fleet has, such as "shop" or "example.com/team/fleet"')
+    return value
 
 
 def ref(value: object) -> str:
@@ -69,6 +77,7 @@ def size(value: object) -> int:
 
 
 SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
+    "fleet": (Fleet, {"name": name}),
     "paths": (Paths, {"stacks": directory, "clusters": directory}),
     "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref}),
     "budget": (Budget, {"deletions": count}),

@@ -13,6 +13,13 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Fleet:
+    """What this fleet is called: clusters remember it, so that another repository does not take over its stacks."""
+
+    name: str = ""  # "": by the address of the remote, see identity.py
+
+
+@dataclass(frozen=True, slots=True)
 class Paths:
     """Directories of the repository, relative to its root."""
 
@@ -61,6 +68,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    fleet: Fleet = field(default_factory=Fleet)
     paths: Paths = field(default_factory=Paths)
     git: Git = field(default_factory=Git)
     budget: Budget = field(default_factory=Budget)

@@ -1,12 +1,14 @@
 """A new repository from the template beside this file: everything in it works before anything is changed.
 
 In the template, `dot-` stands for the dot of hidden files and `.in` ends the names of Python files: tools that look
-at our own tree leave them alone then. A test checks what comes out.
+at our own tree leave them alone then. `@name@` stands for the fleet's name, which is the directory's with some letters
+that make it unlike any other. A test checks what comes out.
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from pathlib import Path
 
 from fleet.errors import ConfigurationError
@@ -24,11 +26,17 @@ def start(directory: Path) -> tuple[str, ...]:
             f"{directory} has {shown} already, and nothing is overwritten",
             hint="name a new directory: fleet init DIR",
         )
+    files["fleet.toml"] = files["fleet.toml"].replace(b"@name@", new_name(directory).encode())
     for name, content in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return tuple(files)
+
+
+def new_name(directory: Path) -> str:
+    words = re.sub("[^a-z0-9]+", "-", directory.resolve().name.lower())[:40].strip("-")
+    return f"{words or 'fleet'}-{secrets.token_hex(3)}"
 
 
 def _name(path: Path) -> str:

@@ -7,7 +7,7 @@ destructive. Nothing is taken, not even the Lease, when there is nothing to writ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from fleet.errors import ConflictError, FleetError, PolicyError
 from fleet.kube.apply import apply
@@ -16,7 +16,7 @@ from fleet.kube.inventory import StalePlanError, load
 from fleet.kube.lease import Lease
 from fleet.kube.result import Outcome, State
 from fleet.kube.result import Result as StepResult
-from fleet.plan import Plan, Verb, leave
+from fleet.plan import Claim, Plan, Verb, leave
 from fleet.plan.text import SIGNS
 from fleet.sync.look import Seen, look_again
 
@@ -26,7 +26,7 @@ Tell = Callable[[str, str], None]
 
 
 async def carry_out(
-    client: Client, seen: Seen, *, revision: str, renamed_from: Collection[str], delete_seconds: float, tell: Tell
+    client: Client, seen: Seen, claim: Claim, *, revision: str, delete_seconds: float, tell: Tell
 ) -> tuple[Plan, Outcome]:
     """What was done, and the plan by which it was."""
 
@@ -36,14 +36,7 @@ async def carry_out(
     async with Lease(client, seen.stack, wait=LEASE_SECONDS, on_wait=waiting):
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
-                return await _once(
-                    client,
-                    seen,
-                    revision=revision,
-                    renamed_from=renamed_from,
-                    delete_seconds=delete_seconds,
-                    tell=tell,
-                )
+                return await _once(client, seen, claim, revision=revision, delete_seconds=delete_seconds, tell=tell)
             except StalePlanError:
                 if attempt == MOST_ATTEMPTS:
                     raise
@@ -51,13 +44,13 @@ async def carry_out(
 
 
 async def _once(
-    client: Client, seen: Seen, *, revision: str, renamed_from: Collection[str], delete_seconds: float, tell: Tell
+    client: Client, seen: Seen, claim: Claim, *, revision: str, delete_seconds: float, tell: Tell
 ) -> tuple[Plan, Outcome]:
     if seen.desired is None:
         stored = await load(client, seen.stack, client.cluster)
-        made = leave(stored.inventory)
+        made = leave(stored.inventory, claim)
     else:
-        stored, made = await look_again(client, seen.desired, revision=revision, renamed_from=renamed_from)
+        stored, made = await look_again(client, seen.desired, claim, revision=revision)
     refuse_forbidden(made)
     if seen.plan is not None:
         _refuse_more(seen.plan, made)

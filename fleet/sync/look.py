@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fleet.errors import FleetError
@@ -10,7 +10,7 @@ from fleet.kube.client import Client
 from fleet.kube.inventory import Stored, load, load_all
 from fleet.kube.live import Live, read_live
 from fleet.model.desired import Desired, Key
-from fleet.plan import Inventory, Plan, Step, keys_to_read, leave, plan
+from fleet.plan import Claim, Inventory, Plan, Step, keys_to_read, leave, plan
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, refusal, unserved
 
@@ -30,42 +30,39 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Look:
     seen: tuple[Seen, ...]
-    orphans: tuple[str, ...] = ()  # stacks with an inventory here that git does not know (any more)
+    orphans: tuple[str, ...] = ()  # stacks of this repository, or of nobody, that git does not know (any more)
 
 
-async def look(client: Client, target: Target, *, revision: str = "", renamed_from: Collection[str] = ()) -> Look:
+async def look(client: Client, target: Target, claim: Claim, *, revision: str = "") -> Look:
     """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects."""
     cluster = target.cluster.name
     stored = {one.inventory.stack: one.inventory for one in await load_all(client)}
     keys = {key for one in target.desired for key in keys_to_read(one, stored.get(one.stack))}
     live = await read_live(client, keys, _versions(target.desired, stored.values()))
-    seen = [_seen(one, stored.get(one.stack), live, revision, renamed_from) for one in target.desired]
+    seen = [_seen(one, stored.get(one.stack), live, revision, claim) for one in target.desired]
     here = {one.stack for one in target.desired}
+    ours = {stack: inventory for stack, inventory in sorted(stored.items()) if claim.covers(inventory)}
     seen += [
-        Seen(stack, None, leave(inventory))
-        for stack, inventory in sorted(stored.items())
+        Seen(stack, None, leave(inventory, claim))
+        for stack, inventory in ours.items()
         if stack in target.stacks - here and inventory.cluster == cluster
     ]
     seen = [await _with_kinds(client, one) for one in seen]
-    orphans = sorted(stored.keys() - target.stacks) if target.complete else ()
+    orphans = sorted(ours.keys() - target.stacks) if target.complete else ()
     return Look(tuple(seen), tuple(orphans))
 
 
-async def look_again(
-    client: Client, desired: Desired, *, revision: str = "", renamed_from: Collection[str] = ()
-) -> tuple[Stored, Plan]:
+async def look_again(client: Client, desired: Desired, claim: Claim, *, revision: str = "") -> tuple[Stored, Plan]:
     """One stack anew, under its Lease: what was seen before may be old."""
     stored = await load(client, desired.stack, desired.cluster)
     keys = keys_to_read(desired, stored.inventory)
     live = await read_live(client, keys, _versions([desired], [stored.inventory]))
-    return stored, plan(desired, stored.inventory, live, revision=revision, renamed_from=renamed_from)
+    return stored, plan(desired, stored.inventory, live, revision=revision, claim=claim)
 
 
-def _seen(
-    desired: Desired, inventory: Inventory | None, live: Live, revision: str, renamed_from: Collection[str]
-) -> Seen:
+def _seen(desired: Desired, inventory: Inventory | None, live: Live, revision: str, claim: Claim) -> Seen:
     try:
-        made = plan(desired, inventory, live, revision=revision, renamed_from=renamed_from)
+        made = plan(desired, inventory, live, revision=revision, claim=claim)
         return Seen(desired.stack, desired, made, live)
     except FleetError as problem:
         return Seen(desired.stack, desired, problem=problem)

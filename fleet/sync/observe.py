@@ -15,7 +15,7 @@ from fleet.kube.inventory import load_all
 from fleet.kube.live import read_live
 from fleet.model.app import GROUP
 from fleet.model.desired import Key
-from fleet.plan import Inventory
+from fleet.plan import Claim, Inventory
 from fleet.sync.outcome import ObjectHealth
 from fleet.sync.run import connect
 from fleet.sync.waiting import judged, worst
@@ -36,11 +36,15 @@ class Observed:
 class Observation:
     stacks: tuple[Observed, ...]
     failed: dict[str, FleetError]  # by cluster
+    others: dict[str, tuple[str, ...]]  # by cluster: stacks of other repositories, which are not looked at
 
 
-async def observe(clusters: Sequence[ClusterData], stacks: Sequence[str], kubeconfig: Path | None) -> Observation:
+async def observe(
+    clusters: Sequence[ClusterData], stacks: Sequence[str], kubeconfig: Path | None, claim: Claim
+) -> Observation:
     """All stacks (or those named) in these clusters; a cluster that cannot be asked is in `failed`."""
     failed: dict[str, FleetError] = {}
+    others: dict[str, tuple[str, ...]] = {}
 
     async def one(cluster: ClusterData) -> list[Observed]:
         if cluster.pull:
@@ -48,15 +52,16 @@ async def observe(clusters: Sequence[ClusterData], stacks: Sequence[str], kubeco
         try:
             async with connect(cluster, kubeconfig) as client:
                 found = [stored.inventory for stored in await load_all(client)]
-                return await _observed(client, [each for each in found if not stacks or each.stack in stacks])
+                found = [each for each in found if not stacks or each.stack in stacks]
+                others[cluster.name] = tuple(each.stack for each in found if not claim.covers(each))
+                return await _observed(client, [each for each in found if claim.covers(each)])
         except FleetError as problem:
             failed[cluster.name] = problem
             return []
 
     seen = await asyncio.gather(*(one(cluster) for cluster in clusters))
-    return Observation(
-        tuple(sorted((each for part in seen for each in part), key=lambda o: (o.stack, o.cluster))), failed
-    )
+    ordered = sorted((each for part in seen for each in part), key=lambda o: (o.stack, o.cluster))
+    return Observation(tuple(ordered), failed, {cluster: names for cluster, names in others.items() if names})
 
 
 async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Observed]:

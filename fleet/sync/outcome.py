@@ -54,7 +54,9 @@ class Result:
     @property
     def words(self) -> str:
         """ "2 created, 1 updated", or "no changes"."""
-        parts = [f"{self.done[verb]} {word}" for verb, word in PAST.items() if self.done[verb]]
+        taken = self.plan.taken_from if self.plan and not self.problem else ""
+        parts = [f"taken over from {taken}"] if taken else []
+        parts += [f"{self.done[verb]} {word}" for verb, word in PAST.items() if self.done[verb]]
         return ", ".join(parts) or "no changes"
 
 

@@ -17,6 +17,7 @@ from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
 from fleet.kube.client import Client
 from fleet.kube.result import State
+from fleet.plan import Claim
 from fleet.plan.budget import check_budget, taken_away
 from fleet.sync.apply import carry_out, done_of, problem_of, refuse_forbidden
 from fleet.sync.choice import Target
@@ -37,7 +38,7 @@ class How:
     wait: bool = True
     timeout: float = 600.0  # for health, and for deletions to finish
     deletions: int = 10
-    renamed_from: frozenset[str] = frozenset()  # former names of clusters
+    claim: Claim = field(default_factory=Claim)  # for which repository
 
 
 @dataclass(slots=True)
@@ -75,7 +76,7 @@ class Site:
         if not self.look.orphans:
             return []
         names = ", ".join(self.look.orphans[:5]) + (" and others" if len(self.look.orphans) > 5 else "")
-        return [f"{self.cluster}: not of this repository (any more): {names}; `fleet destroy STACK` removes one"]
+        return [f"{self.cluster}: in no file of this repository (any more): {names}; `fleet destroy STACK` removes one"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ async def _open(stack: AsyncExitStack, target: Target, how: How, revision: str) 
         return Site(target, skipped="skipped, its own agent applies there")
     try:
         client = await stack.enter_async_context(connect(target.cluster, how.kubeconfig))
-        return Site(target, client, await look(client, target, revision=revision, renamed_from=how.renamed_from))
+        return Site(target, client, await look(client, target, how.claim, revision=revision))
     except FleetError as problem:
         return Site(target, problem=problem)
 
@@ -222,8 +223,8 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
             made, outcome = await carry_out(
                 client,
                 seen,
+                how.claim,
                 revision=revision,
-                renamed_from=how.renamed_from,
                 delete_seconds=how.timeout if how.wait else 0.0,
                 tell=tell,
             )

@@ -12,6 +12,7 @@ from fleet.errors import ConfigurationError, FleetError
 from fleet.git.repository import Dirt
 from fleet.git.repository import Repository as Git
 from fleet.repository import Repository
+from fleet.repository.identity import identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Files:
     subject: str = ""
     git: Git | None = None
     remark: str = ""
+    identity: str = ""  # of the repository, see fleet.repository.identity
 
     @property
     def title(self) -> str:
@@ -33,7 +35,8 @@ class Files:
 def working_tree(start: Path | None = None) -> Iterator[Files]:
     """The files as they lie there, committed or not."""
     repository = Repository.find(start)
-    yield Files(repository, git=_git_of(repository.root))
+    git = _git_of(repository.root)
+    yield Files(repository, git=git, identity=_identity(repository, git, repository.root))
 
 
 @contextmanager
@@ -53,7 +56,7 @@ def commit(revision: str = "HEAD", start: Path | None = None) -> Iterator[Files]
         git.tree(found.id).materialise(Path(directory) / "tree", *inside)
         repository = Repository.at(Path(directory) / "tree" / below)
         remark = _uncommitted(git.dirt(), below.as_posix(), found.short) if revision == "HEAD" else ""
-        yield Files(repository, found.id, found.subject, git, remark)
+        yield Files(repository, found.id, found.subject, git, remark, _identity(repository, git, here.root))
 
 
 def _git_of(root: Path) -> Git | None:
@@ -61,6 +64,33 @@ def _git_of(root: Path) -> Git | None:
         return Git.find(root)
     except FleetError:
         return None
+
+
+def _identity(repository: Repository, git: Git | None, directory: Path) -> str:
+    """By the settings that are read; `directory` is where they lie in the person's clone."""
+    name = repository.settings.fleet.name
+    if name or git is None:
+        return name
+    below = directory.relative_to(git.root.resolve()).as_posix()
+    try:
+        address = git.remote(repository.settings.git.remote)
+    except FleetError:  # a remote that is never talked to: its address is of no use
+        address = None
+    if address is None:
+        return identity("", first_commit=_first_commit(git), below=below)
+    url = address.url
+    if address.protocol == "file" and "://" not in url:
+        url = str(git.root.resolve() / url)  # `../fleet.git` is not the same one elsewhere
+    return identity("", remote=url, below=below)
+
+
+def _first_commit(git: Git) -> str:
+    """ "" where it cannot be known: there is no commit yet, or the clone is shallow."""
+    asked = "find the first commit"
+    if git.git.run(asked, "rev-parse", "--is-shallow-repository").text == "true":
+        return ""
+    found = git.git.run(asked, "rev-list", "--max-parents=0", "HEAD", accept=(0, 128))
+    return min(found.text.split(), default="") if found.status == 0 else ""
 
 
 def _uncommitted(dirt: Dirt, below: str, short: str) -> str:

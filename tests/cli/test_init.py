@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 import orjson
 import pytest
 import yaml
+
+from fleet.repository import Repository
 
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,6 +42,15 @@ def test_a_new_repository_passes_its_checks_and_its_tests(tmp_path: Path) -> Non
     assert (
         run(root, str(ruff), "format", "--isolated", "--no-cache", "--check", "--line-length=120", ".").returncode == 0
     )
+
+
+def test_every_new_fleet_has_a_name_of_its_own(tmp_path: Path) -> None:
+    names = []
+    for directory in ("Team A/My Shop", "Team B/My Shop"):
+        fleet(tmp_path, "init", "--no-git", directory)
+        names.append(Repository.at(tmp_path / directory).settings.fleet.name)
+    assert all(re.fullmatch("my-shop-[0-9a-f]{6}", name) for name in names)
+    assert len(set(names)) == 2
 
 
 def test_the_tests_of_a_new_repository_can_fail(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.errors import ConflictError
 from fleet.model.desired import Key
-from fleet.plan import Change, Entry, Inventory, Plan, Step, Verb, keys_to_read, leave, plan
+from fleet.plan import Change, Claim, Entry, Inventory, Plan, Step, Verb, keys_to_read, leave, plan
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 
@@ -229,7 +229,12 @@ def test_two_names_for_one_cluster_are_found_out() -> None:
 def test_a_renamed_cluster_is_recorded_under_its_new_name_once() -> None:
     manifest = config_map("a")
     old = replace(inventory(entry_of(manifest)), cluster="us-1")
-    made = plan(desired(wanted(manifest)), old, {Key.of(manifest): live_of(manifest)}, renamed_from=["us-1"])
+    made = plan(
+        desired(wanted(manifest)),
+        old,
+        {Key.of(manifest): live_of(manifest)},
+        claim=Claim(renamed_from=frozenset(["us-1"])),
+    )
     assert only(made).verb is Verb.UNCHANGED
     assert not made.empty
     assert made.target.cluster == "eu-1"

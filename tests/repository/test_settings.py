@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.repository import Code, Settings
+from fleet.repository import Code, Fleet, Settings
 from fleet.repository.read import line_of, read_settings
 from fleet.repository.start import TEMPLATE
 
@@ -17,12 +18,15 @@ def test_an_empty_file_gives_the_defaults() -> None:
 
 
 def test_the_template_says_what_the_defaults_are() -> None:
-    assert read_settings((TEMPLATE / "fleet.toml").read_text()) == Settings()
+    read = read_settings((TEMPLATE / "fleet.toml").read_text())
+    assert replace(read, fleet=Fleet()) == Settings()
 
 
 def test_every_setting_is_read() -> None:
     settings = read_settings(
         """
+        [fleet]
+        name = "shop"
         [paths]
         stacks = "deploy/stacks"
         clusters = "deploy/clusters/"
@@ -42,6 +46,7 @@ def test_every_setting_is_read() -> None:
         result = "1048576"
         """
     )
+    assert settings.fleet.name == "shop"
     assert (settings.paths.stacks, settings.paths.clusters) == ("deploy/stacks", "deploy/clusters")
     assert (settings.git.remote, settings.git.branch, settings.git.status_branch) == ("upstream", "release/1", "health")
     assert settings.budget.deletions == 0
@@ -60,6 +65,9 @@ def test_every_setting_is_read() -> None:
         ("[limits]\ntime = '0s'\n", 2, "limits.time", "above zero"),
         ("limits.memory = '1G'\n", 1, "limits.memory", '"512Mi"'),
         ("limits = { cpu = 'x' }\n", 1, "limits.cpu", "duration"),
+        ("[fleet]\nname = ''\n", 2, "fleet.name", "no other fleet has"),
+        ("[fleet]\nname = '--force'\n", 2, "fleet.name", "no other fleet has"),
+        ("[fleet]\nname = 7\n", 2, "fleet.name", "no other fleet has"),
         ("paths = 3\n", 1, "paths", "[paths]"),
         ("[paths]\nstacks = '../elsewhere'\n", 2, "paths.stacks", "below the repository's root"),
         ("[paths]\nstacks = '/etc'\n", 2, "paths.stacks", "below the repository's root"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,20 @@ class FleetRepository:
 
     def __post_init__(self) -> None:
         self.remote.clone(self.root)
-        self.monkeypatch.chdir(self.root)
+        self.enter()
         self.monkeypatch.setenv("KUBECONFIG", str(self.clusters[0].kubeconfig))
         self.write("fleet.toml", "")
         lines = [f"fleet.Cluster({one.name!r}, labels={{'env': 'test'}})" for one in self.clusters]
         self.write("clusters/all.py", "\n".join(["import fleet", *lines, ""]))
+
+    def enter(self) -> None:
+        """Go on in this repository's directory."""
+        self.monkeypatch.chdir(self.root)
+
+    def other(self, name: str) -> FleetRepository:
+        """Another git repository with a stack of the same name on the same clusters; it is entered."""
+        remote = GitRemote.make(self.root.parent / f"{name}.git")
+        return replace(self, root=self.root.parent / name, remote=remote)
 
     @property
     def namespace(self) -> str:
