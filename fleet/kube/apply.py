@@ -108,7 +108,7 @@ def _entry_after(known: Entry | None, result: Result) -> Entry | None:
         return None
     if step.verb is Verb.DELETE:
         return None if result.state is State.DONE else known
-    if step.verb is Verb.UNCHANGED:
+    if step.verb in (Verb.UNCHANGED, Verb.RECORD):
         return step.entry
     if result.uid and step.entry is not None:
         return replace(step.entry, uid=result.uid)
@@ -121,7 +121,7 @@ def _settled(step: Step) -> Result:
     """The result of a step that sends nothing."""
     if step.verb is Verb.CONFLICT:
         return Result(step, State.CONFLICT, reason=step.reason)
-    return Result(step, State.DONE if step.verb is Verb.FORGET else State.UNCHANGED, uid=step.uid or "")
+    return Result(step, State.DONE if step.verb in (Verb.FORGET, Verb.RECORD) else State.UNCHANGED, uid=step.uid or "")
 
 
 def _succeeded(result: Result) -> bool:

@@ -24,6 +24,8 @@ def plan_hash(plans: Iterable[Plan]) -> str:
             step.verb.value,
             str(step.key),
             manifest_hash(step.manifest) if step.manifest else "",
+            # A later delete that was not approved begins with taking these away.
+            [step.entry.protect, step.entry.retain] if step.entry else [],
         ]
         for plan in plans
         for step in plan.steps

@@ -11,7 +11,7 @@ import orjson
 
 from fleet.plan.step import Plan, Step, Verb
 
-SHOWN_ORDER = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.CONFLICT, Verb.UNCHANGED)
+SUMMED_UP = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.RECORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def summary(branches: Iterable[Branch]) -> str:
     """One line: "3 to create, 1 to update, 5 unchanged"."""
     branches = list(branches)
     counts = totals(branches)
-    parts = [f"{counts[verb]} to {verb}" for verb in SHOWN_ORDER[:5] if counts[verb]]
+    parts = [f"{counts[verb]} to {verb}" for verb in SUMMED_UP if counts[verb]]
     if counts[Verb.CONFLICT]:
         parts.append(f"{counts[Verb.CONFLICT]} in conflict")
     taken = sum(bool(branch.taken_from) for branch in branches)

@@ -41,7 +41,7 @@ def _branch(stack: str, branch: Branch) -> list[str]:
 
 def _step(step: Step) -> list[str]:
     sign = SIGNS[step.verb][0]
-    mark = {"~": "!", "»": "+", "«": "-", "=": " "}.get(sign, sign)
+    mark = {"~": "!", "»": "+", "«": "-", "=": " ", "≡": "!"}.get(sign, sign)
     lines = [f"{mark} {step.verb} {step.key}" + (f"  ({step.source})" if step.source.file else "")]
     lines += [f"    {text}" for text in (step.reason, *step.meanings) if text]
     lines += [f"    {change_line(change)}" for change in step.changes]

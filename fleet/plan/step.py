@@ -23,6 +23,7 @@ class Verb(StrEnum):
     DELETE = "delete"  # ours and no longer wanted: delete with UID and resourceVersion preconditions
     ADOPT = "adopt"  # there before us and wanted with `adopt`: apply with metadata.uid, taking fields over
     FORGET = "forget"  # no longer ours: leave it running, drop it from the inventory
+    RECORD = "record"  # the object stays as it is; what the inventory says about it (protect, retain) does not
     UNCHANGED = "unchanged"
     CONFLICT = "conflict"  # not ours, or protected: never touched; `reason` says whose it is
 

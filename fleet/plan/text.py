@@ -14,6 +14,7 @@ SIGNS = {
     Verb.DELETE: ("-", 31),
     Verb.FORGET: ("«", 35),
     Verb.CONFLICT: ("!", 31),
+    Verb.RECORD: ("≡", 33),
     Verb.UNCHANGED: ("=", 2),
 }
 BOLD, DIM, RED, YELLOW = 1, 2, 31, 33

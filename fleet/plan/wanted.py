@@ -12,6 +12,7 @@ from fleet.plan.inventory import Entry
 from fleet.plan.normal import manifest_hash, normalise
 from fleet.plan.owned import owned_fields
 from fleet.plan.ownership import Ownership, Whose, ownership
+from fleet.plan.record import option_changes, record_reason
 from fleet.plan.redact import redact_changes
 from fleet.plan.retention import is_retained
 from fleet.plan.step import Change, Step, Verb
@@ -82,11 +83,14 @@ def _ours(case: _Case, live: dict[str, Any]) -> Step:
     if not changes:
         # An equal object needs no write for a file that only reads differently: the hash of what was applied stays.
         recorded = replace(entry, hash=known.hash) if known and known.hash != entry.hash else entry
-        return case.step(Verb.UNCHANGED, live, entry=recorded)
+        if known is None or known == recorded:
+            return case.step(Verb.UNCHANGED, live, entry=recorded)
+        reason = record_reason(known, recorded)
+        return case.step(Verb.RECORD, live, entry=recorded, changes=option_changes(known, recorded), reason=reason)
     texts, impossible = _meaning(case.wanted.app, live, manifest)
     if impossible:
         return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
-    shown = redact_changes(case.key, changes)
+    shown = redact_changes(case.key, changes) + (option_changes(known, entry) if known else ())
     return case.step(Verb.UPDATE, live, manifest=manifest, entry=entry, changes=shown, meanings=texts)
 
 

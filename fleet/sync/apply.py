@@ -62,7 +62,7 @@ async def _once(
             counted["done"] += 1
             tell("applying", f"{counted['done']}/{total}  {SIGNS[result.step.verb][0]} {result.step.key}")
 
-    tell("applying", f"0/{total}")
+    tell(*(("applying", f"0/{total}") if total else ("recording", "")))
     return made, await apply(client, made, stored, on_result=on_result, delete_seconds=delete_seconds)
 
 

@@ -15,6 +15,7 @@ PAST = {
     Verb.ADOPT: "adopted",
     Verb.DELETE: "deleted",
     Verb.FORGET: "forgotten",
+    Verb.RECORD: "recorded",
 }
 
 

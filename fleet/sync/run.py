@@ -237,7 +237,7 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
         elif made is not None:
             result = replace(result, problem=problem_of(made, None))
         if seen.desired is not None:
-            fresh = None if result.done else seen.live
+            fresh = None if any(verb.writes for verb in result.done) else seen.live
             health, objects, late = await until_healthy(
                 client, seen.desired, fresh, seconds=how.timeout if how.wait and not result.problem else 0.0, tell=tell
             )

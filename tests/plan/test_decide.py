@@ -87,7 +87,7 @@ def test_what_was_deleted_and_made_anew_by_another_is_a_conflict() -> None:
 def test_an_intent_that_was_carried_out_before_a_crash_is_ours_and_gets_its_uid() -> None:
     manifest = config_map("a")
     made = planned(manifest, inventory(entry_of(manifest, uid="")), live_of(manifest, uid="u7"))
-    assert only(made).verb is Verb.UNCHANGED
+    assert only(made).verb is Verb.RECORD
     assert not made.empty
     assert [entry.uid for entry in made.target.entries] == ["u7"]
 
@@ -160,7 +160,7 @@ def test_protected_objects_are_refused_with_a_reason_and_hold_back_other_deletio
 def test_turning_protection_on_is_recorded_without_touching_the_object() -> None:
     manifest = config_map("a")
     made = planned(manifest, inventory(entry_of(manifest)), live_of(manifest), protect=True)
-    assert only(made).verb is Verb.UNCHANGED
+    assert only(made).verb is Verb.RECORD
     assert made.target.entries[0].protect
     assert not made.empty
 

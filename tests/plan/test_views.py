@@ -70,7 +70,7 @@ def test_nothing_to_do_says_so() -> None:
 def test_the_data_has_hash_summary_and_changes() -> None:
     data = plan_data(example())
     assert data["summary"] == {
-        "create": 1, "update": 1, "delete": 1, "adopt": 0, "forget": 0, "unchanged": 1, "conflict": 0,
+        "create": 1, "update": 1, "delete": 1, "adopt": 0, "forget": 0, "record": 0, "unchanged": 1, "conflict": 0,
     }  # fmt: skip
     eu, us = data["stacks"][0]["clusters"]
     assert us == {"cluster": "us-1", "error": "cannot reach cluster us-1"}

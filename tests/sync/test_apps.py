@@ -131,6 +131,34 @@ def test_retained_objects_are_left_running_when_they_leave_the_stack(repository:
     assert repository.sync("--expect-no-changes").code == 0
 
 
+def test_a_commit_that_only_changes_options_is_shown_and_makes_a_later_delete_possible(
+    repository: FleetRepository,
+) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}, "protect=True"))
+    repository.commit()
+    repository.sync()
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    marks = [one.audit.mark() for one in (eu, us)]
+    preview = repository.fleet("preview", "--expect-no-changes")
+    assert preview.code == 7
+    assert "opts.protect: true → false" in preview.out
+    assert "2 to record" in preview.out
+    done = repository.sync()
+    assert done.code == 0, done.err
+    assert "1 recorded, healthy" in done.out
+    assert "applying" not in done.err
+    for cluster, mark in zip((eu, us), marks, strict=True):
+        written = [one.uri for one in cluster.audit.writes(mark, agent=OURS)]
+        assert all("/namespaces/fleet-system/" in uri for uri in written), "nothing is sent to the object"
+    assert repository.sync("--expect-no-changes").code == 0
+    repository.wants()
+    repository.commit()
+    assert repository.sync().code == 0
+    assert repository.data(eu, "a") is None
+
+
 def test_a_definition_and_its_objects_may_come_in_one_stack(repository: FleetRepository) -> None:
     eu, _ = repository.clusters
     group = f"{repository.stack}.example.com"

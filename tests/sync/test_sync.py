@@ -261,6 +261,29 @@ def test_status_asks_the_clusters(repository: FleetRepository) -> None:
     assert repository.fleet("status", "--kubeconfig", str(cut)).code == 4
 
 
+def test_status_of_a_stack_that_does_not_exist_is_not_found(repository: FleetRepository) -> None:
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    asked = ("--stack", repository.stack)
+    assert "nothing is deployed" in repository.fleet("status", *asked).out, "it is a stack, and was not synced yet"
+    for more in ((), ("--git",)):
+        missing = repository.fleet("status", "--stack", "nope", *more)
+        assert missing.code == 6
+        assert "there is no stack 'nope'" in missing.err
+    repository.sync()
+    repository.write("stacks/stack.py", "1 / 0")
+    assert repository.fleet("status", *asked).code == 0, "what is deployed is shown while the files are broken"
+
+
+def test_status_names_objects_of_the_cluster_without_a_namespace(repository: FleetRepository) -> None:
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    text = repository.fleet("status", "--objects", "--stack", repository.stack).out
+    assert f"Namespace {repository.namespace} Healthy" in text
+    assert f"ConfigMap {repository.namespace}/a Healthy" in text
+
+
 def test_destroy_works_while_the_stack_is_broken(repository: FleetRepository) -> None:
     eu, _ = repository.clusters
     repository.wants(config_map("a", {"a": "1"}))
