@@ -34,14 +34,10 @@ class Name(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An object before and after; None where it did not or does not exist.
-
-    `by` is the key whose own pass wrote it, with the name of its controller; None when it came from the server.
-    """
+    """An object before and after; None where it did not or does not exist."""
 
     before: Object | None
     after: Object | None
-    by: tuple[str, Name] | None = None
 
     @property
     def object(self) -> Object:
@@ -112,7 +108,7 @@ class Cache:
         if self._seen is not None:
             self._seen.add(name)
         self._advance(found)
-        self._set(name, found, None)
+        self._set(name, found)
 
     def remove(self, found: Object) -> None:
         """The server says that the object is gone."""
@@ -135,14 +131,14 @@ class Cache:
                 self._drop(name, known)
         self.synced = True
 
-    def learn(self, written: Object, by: tuple[str, Name] | None = None) -> None:
+    def learn(self, written: Object) -> None:
         """The server's answer to a write of ours.
 
         The watch will tell of it and of all that comes after, so it is taken only if the watch has not come so far
         yet: otherwise an object that was deleted right after our write would stay here for ever.
         """
         if version_of(written) > self._version and self._belongs(written):
-            self._set(Name.of(written), written, by)
+            self._set(Name.of(written), written)
 
     def _belongs(self, found: Object) -> bool:
         metadata = found["metadata"]
@@ -155,7 +151,7 @@ class Cache:
         if self._seen is None:  # objects of a list come in the order of their names, not of time
             self._version = max(self._version, version_of(found))
 
-    def _set(self, name: Name, found: Object, by: tuple[str, Name] | None) -> None:
+    def _set(self, name: Name, found: Object) -> None:
         known = self._objects.get(name)
         if known is not None and version_of(known) >= version_of(found):
             return  # our own write, or a list that repeats what is known
@@ -165,7 +161,7 @@ class Cache:
         self._objects[name] = found
         for index in self._indexes:
             self._file(index, name, found)
-        self._tell(Change(known, found, by))
+        self._tell(Change(known, found))
 
     def _drop(self, name: Name, known: Object) -> None:
         del self._objects[name]

@@ -15,9 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.errors import FleetError
+from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.discovery import Resource
-from fleet.kube.runtime.cache import Cache, Change, Name, Object
+from fleet.kube.runtime.cache import Cache, Change, Name, Object, version_of
+from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.instruments import Instruments
@@ -29,6 +30,7 @@ from fleet.kube.runtime.queue import LOW, NORMAL, Backoff, Item, Queue
 from fleet.kube.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
+GONE = -1  # the version of what is no more
 Reconcile = Callable[["Request"], Awaitable[Result | None]]
 
 
@@ -48,6 +50,7 @@ class Request:
     def __init__(self, controller: Controller, name: Name, attempt: int) -> None:
         self.name = name
         self.attempt = attempt  # 1, and more after failures in a row
+        self.write = controller.writer()
         self._controller = controller
 
     @property
@@ -62,10 +65,6 @@ class Request:
     def cache(self, resource: Resource) -> Cache:
         """Everything of a watched kind (or of the controller's own)."""
         return self._controller.watched(resource)
-
-    @property
-    def write(self) -> Writer:
-        return self._controller.writer(self.name)
 
     @property
     def client(self) -> GuardedClient:
@@ -115,11 +114,15 @@ class Controller:
             *(Watch(child, owner(resource)) for child in owns),
             *watches,
         )
+        kinds = [watch.resource for watch in self.watches]
+        if len(set(kinds)) < len(kinds):
+            raise ConfigurationError(f"controller {name} watches a kind twice: give it one mapping that covers both")
         self._resync = resync
         self._caches: dict[Resource, Cache] = {}
         self._manager = ""
         self._instruments: Instruments | None = None
         self._takes = False
+        self._meanwhile: dict[Name, set[int]] = {}  # versions that came while a key was with a worker
         self._idle = asyncio.Event()
 
     def connect(
@@ -141,8 +144,8 @@ class Controller:
     def watched(self, resource: Resource) -> Cache:
         return self._caches[resource]
 
-    def writer(self, name: Name) -> Writer:
-        return Writer(self.client, self._manager, self._caches.values(), (self.name, name))
+    def writer(self) -> Writer:
+        return Writer(self.client, self._manager, self._caches.values())
 
     def _notice(self, watch: Watch, change: Change) -> None:
         """A change of anything watched. On stand-by nothing is queued: the first to lead looks at everything."""
@@ -152,7 +155,9 @@ class Controller:
         if change.before is not None:
             names |= set(watch.of(change.before))  # whoever had it before misses it now
         for name in names:
-            if change.by != (self.name, name):  # a pass knows what it wrote itself
+            if name in self._meanwhile:
+                self._meanwhile[name].add(version_of(change.after) if change.after else GONE)
+            else:
                 self.queue.add(name, NORMAL)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -169,7 +174,7 @@ class Controller:
                 await self._finish()
         finally:
             self._takes = False
-            await _end(ending, resync, *workers)
+            await end(ending, resync, *workers)
             self.queue.clear()
 
     async def _finish(self) -> None:
@@ -203,11 +208,21 @@ class Controller:
     async def _pass(self, item: Item[Name]) -> None:
         began = time.monotonic()
         ended: Result | BaseException | None
+        request = Request(self, item.key, self.queue.failures(item.key) + 1)
+        seen = self._meanwhile[item.key] = set()
         try:
             async with asyncio.timeout(self.seconds):
-                ended = await self.reconcile(Request(self, item.key, self.queue.failures(item.key) + 1))
+                ended = await self.reconcile(request)
+        except asyncio.CancelledError as problem:
+            if _is_cancelled():
+                raise
+            ended = problem  # something that it waited for was cancelled, not this worker
         except Exception as problem:  # judged below, as every end of a pass is
             ended = problem
+        finally:
+            del self._meanwhile[item.key]
+        if seen - request.write.written:  # a pass knows what it wrote itself; all else is a reason to look again
+            self.queue.add(item.key, NORMAL)
         verdict = judge(ended, self.seconds)
         match verdict.then:
             case Then.WAIT:
@@ -225,16 +240,12 @@ class Controller:
             self._instruments.saw(self.name, item, ended, verdict, time.monotonic() - began)
 
 
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def _unexpected(ended: Any) -> BaseException | None:
     """A traceback is for errors of the programmer; those on purpose speak for themselves."""
     known = (FleetError, TerminalError, TimeoutError)
     return ended if isinstance(ended, Exception) and not isinstance(ended, known) else None
-
-
-async def _end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel what still runs; a worker that failed by itself is an error of ours and is raised."""
-    for task in tasks:
-        task.cancel()
-    for task in tasks:
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,7 @@ GONE = 410
 UNAUTHORIZED = 401
 NOT_UNDERSTOOD = frozenset({400, 422})  # how servers that cannot stream lists answer to the wish
 END_OF_LIST = "k8s.io/initial-events-end"
+LONG_ENOUGH = 5.0  # a watch that ends sooner and brought nothing was not ended in the usual course
 WATCH_SECONDS = (240, 300)  # a server ends a watch after a while; not all of ours at the same moment
 
 log = logging.getLogger(__name__)
@@ -52,29 +54,30 @@ class Follower:
     streams_lists: bool = True
     problem: str | None = None
     lists: int = 0
-    watches: int = 0
+    _progress: int = 0  # what came of watches so far: those that bring nothing are retried ever more seldom
     _version: str = ""
 
     async def run(self) -> None:
         failures = 0
         while True:
-            watches = self.watches
+            progress, began = self._progress, time.monotonic()
             try:
                 if self._version or self.streams_lists:
                     await self._watch()
                 else:
                     await self._list()
-                failures = 0
-                continue  # the server ended the watch, as it does every few minutes
+                if self._progress > progress or time.monotonic() - began > LONG_ENOUGH:
+                    failures = 0
+                    continue  # the server ended the watch, as it does every few minutes
             except (_ForgottenError, ListExpiredError):
                 self._version = ""
             except StreamRefusedError as refused:
                 await self._refused(refused)
-            except (aiohttp.ClientError, TimeoutError, OSError) as broken:
+            except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as broken:
                 self.problem = f"{type(broken).__name__}: {broken}".rstrip(": ")
             except FleetError as error:
                 self.problem = error.message
-            failures = 1 if self.watches > watches else failures + 1
+            failures = 1 if self._progress > progress else failures + 1
             if self.problem and failures in (1, 10, 100):
                 log.warning("%s: %s", self.cache.resource.plural, self.problem)
             await asyncio.sleep(backoff.delay(min(failures, 20), None, self.patience))
@@ -96,8 +99,8 @@ class Follower:
     def _complete(self, version: str) -> None:
         self.cache.finish(version)
         self._version = version
-        self.problem = None
         self.lists += 1
+        self._well()
 
     async def _watch(self) -> None:
         """To the end of one watch, which begins with a list if there was none yet."""
@@ -120,7 +123,6 @@ class Follower:
             case "BOOKMARK" if not self._version:
                 if found["metadata"].get("annotations", {}).get(END_OF_LIST) == "true":
                     self._complete(found["metadata"]["resourceVersion"])
-                    self._well()
                 return
             case "BOOKMARK":
                 self.cache.advance(found["metadata"]["resourceVersion"])
@@ -133,7 +135,7 @@ class Follower:
             self._well()
 
     def _well(self) -> None:
-        self.watches += 1
+        self._progress += 1
         if self.problem:
             log.info("%s: watching again", self.cache.resource.plural)
             self.problem = None

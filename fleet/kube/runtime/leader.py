@@ -15,11 +15,12 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import FleetError
+from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.guard import GuardedClient, now
 from fleet.kube.system import LEASES
 
@@ -61,34 +62,32 @@ class Election:
         client.guard.exempt = frozenset({self._path, LEASES.collection(lease.namespace)})
         client.guard.shut()
 
-    async def run(self, lead: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            if not await self._stand_by(stop):
-                return
+    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+        while await self._stand_by(stop):
             log.info("leading as %s", self._lease.identity)
-            self.leads = True
-            leading = asyncio.ensure_future(lead())
-            renewing = asyncio.create_task(self._renew())
+            if await self._lead(lead):
+                return
+
+    async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """While the Lease is ours. True when `lead` came to its own end, False when the Lease was lost."""
+        self.leads = True
+        leading, renewing = asyncio.create_task(lead()), asyncio.create_task(self._renew())
+        try:
+            await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            if renewing.done() and not leading.done():
+                self._client.guard.shut()  # first of all: what is cancelled may still want to write
+                log.warning("no longer leading: %s", renewing.result())
+                return False
+            return True
+        finally:
+            self.leads = False
+            lost = renewing.done()
             try:
-                await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
+                await end(leading, renewing)
             finally:
-                self.leads = False
-                lost = renewing.done()
-                if lost:
-                    self._client.guard.shut()
-                else:
-                    await _end(renewing)
-                over = leading.done()
-                if not over:
-                    await _end(leading)
                 self._client.guard.shut()
                 if not lost:
                     await self._release()
-            if lost:
-                log.warning("no longer leading: %s", renewing.result())
-            if over:
-                leading.result()
-                return
 
     async def _stand_by(self, stop: asyncio.Event) -> bool:
         """True once we lead, False when asked to stop before."""
@@ -118,9 +117,9 @@ class Election:
         if renewal != self._seen[0]:
             self._seen = (renewal, now())
         silence = max(self._lease.seconds, float(spec.get("leaseDurationSeconds") or 0))
-        if spec.get("holderIdentity") and now() - self._seen[1] < silence:
-            return False
-        return await self._write()
+        if spec.get("holderIdentity") in (None, "", self._lease.identity):
+            return await self._write()
+        return now() - self._seen[1] >= silence and await self._write()
 
     async def _write(self, *, holder: str | None = None) -> bool:
         """Take or renew the Lease that we saw; False when it is not that one any more."""
@@ -170,11 +169,9 @@ class Election:
         """So that another need not wait. A failure is no error: the Lease ends by itself."""
         with contextlib.suppress(FleetError, TimeoutError):
             async with asyncio.timeout(self._lease.seconds / 3):
-                await self._write(holder="")
+                if not await self._write(holder=""):  # a renewal that was cut short may have come before
+                    found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+                    if found.status == 200 and found.body["spec"].get("holderIdentity") == self._lease.identity:
+                        self._object = found.body
+                        await self._write(holder="")
         self._seen = (None, now())
-
-
-async def _end(task: asyncio.Future[Any]) -> None:
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task

@@ -10,13 +10,13 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
 from fleet.errors import ConfigurationError, ResourceError
 from fleet.kube.runtime.cache import Cache
 from fleet.kube.runtime.controller import Controller, Watch
+from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.follow import SILENCE, Follower
 from fleet.kube.runtime.guard import GuardedClient
@@ -67,6 +67,7 @@ class Operator:
         """Until `stop`, or an error that no patience helps with."""
         instance = self._lease.identity if self._lease else f"{socket.gethostname()}_{os.getpid()}"
         recorder = Recorder(client, self.name, instance)
+        self._election = Election(client, self._lease) if self._lease else None  # from here on the guard is shut
         for controller in self.controllers:
             controller.connect(
                 client, recorder, lambda watch, within: self._cache(client, watch, within), self._instruments, self.name
@@ -77,7 +78,7 @@ class Operator:
         try:
             await asyncio.wait({work, *background}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _end(work, *background)
+            await end(work, *background)
 
     def main(self, kubeconfig: Path | None = None, context: str | None = None) -> None:
         """As a program: in a pod with its service account, elsewhere with a kubeconfig; ends at SIGTERM or SIGINT."""
@@ -103,11 +104,7 @@ class Operator:
                 await together(controller.run(self._stop) for controller in self.controllers)
                 await recorder.flush()
 
-            if self._lease is None:
-                await lead()
-            else:
-                self._election = Election(client, self._lease)
-                await self._election.run(lead, self._stop)
+            await (self._election.run(lead, self._stop) if self._election else lead())
 
     def _leads(self) -> bool:
         return self._election.leads if self._election else self._lease is None
@@ -162,13 +159,3 @@ class Operator:
             yield
         finally:
             await runner.cleanup()
-
-
-async def _end(*tasks: asyncio.Task[Any]) -> None:
-    """Cancel what runs, wait for all, then raise the first failure."""
-    for task in tasks:
-        if not task.done():
-            task.cancel()
-    for ended in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(ended, Exception):
-            raise ended

@@ -1,7 +1,8 @@
 """The verbs for reconcilers: apply, write status, delete. Each is one guarded request, told to the caches at once.
 
-Applying is server-side, with the operator's own field manager; a status that is as it should be costs nothing; a
-delete always carries UID and resourceVersion, so it takes away exactly what was looked at.
+Applying is server-side, with the operator's own field manager. What is as it should be costs nothing: a cached object
+is compared first, and so is a status. A delete always carries UID and resourceVersion, so it takes away exactly what
+was looked at.
 """
 
 from __future__ import annotations
@@ -14,29 +15,37 @@ from fleet.kube import failure, objects
 from fleet.kube.client import Answer, Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import APPLY
-from fleet.kube.runtime.cache import Cache, Name, Object
+from fleet.kube.runtime.cache import Cache, Name, Object, version_of
+from fleet.model.desired import Key
+from fleet.plan.compare import compare
+from fleet.plan.normal import normalise
+from fleet.plan.owned import owned_fields
 
 
 class Writer:
-    """For one pass: `by` is its controller and key, whose own writes do not wake it again."""
+    """For one pass. `written` are the versions that its writes made: they need not wake it again."""
 
-    def __init__(
-        self, client: Client, manager: str, caches: Iterable[Cache], by: tuple[str, Name] | None = None
-    ) -> None:
+    def __init__(self, client: Client, manager: str, caches: Iterable[Cache]) -> None:
         self.client = client
+        self.written: set[int] = set()
         self._manager = manager
         self._caches = caches
-        self._by = by
 
     async def apply(self, resource: Resource, manifest: Object, *, force: bool = True, subresource: str = "") -> Object:
-        """Server-side apply. With `metadata.uid`, only to that very object; with `resourceVersion`, only as it was."""
+        """Server-side apply. With `metadata.uid`, only to that very object; with `resourceVersion`, only as it was.
+
+        Nothing is sent when the cache has the object and all that we own or want of it is so already.
+        """
+        manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+        if not subresource and (found := self._as_wanted(resource, manifest)) is not None:
+            return found
         path = resource.path(manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
         if subresource:
             path = f"{path}/{subresource}"
         answer = await self.client.request(
             "PATCH",
             f"{path}?fieldManager={self._manager}&force={'true' if force else 'false'}",
-            body={"apiVersion": resource.api_version, "kind": resource.kind, **manifest},
+            body=manifest,
             content_type=APPLY,
             expect=(409, 422),
         )
@@ -70,10 +79,27 @@ class Writer:
             self._learned(resource, answer.body)  # it has finalizers: it stays, marked
         return answer.status < 300
 
+    def _as_wanted(self, resource: Resource, manifest: Object) -> Object | None:
+        """The cached object if applying would change nothing. Strict: if that is uncertain, the server is asked."""
+        name, own = Name.of(manifest), manifest["metadata"]
+        for cache in self._of(resource):
+            found = cache.get(*name)
+            owned = owned_fields(found, self._manager) if found else None
+            if found is None or owned is None or own.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+                continue
+            wanted = normalise(manifest)
+            if "resourceVersion" not in own and not compare(wanted, found, owned, key=Key.of(manifest), strict=True):
+                return found
+        return None
+
+    def _of(self, resource: Resource) -> Iterable[Cache]:
+        kind = (resource.group, resource.kind)
+        return (cache for cache in self._caches if (cache.resource.group, cache.resource.kind) == kind)
+
     def _learned(self, resource: Resource, found: Object) -> Object:
-        for cache in self._caches:
-            if (cache.resource.group, cache.resource.kind) == (resource.group, resource.kind):
-                cache.learn(found, self._by)
+        self.written.add(version_of(found))
+        for cache in self._of(resource):
+            cache.learn(found)
         return found
 
     def _refusal(self, verb: str, path: str, answer: Answer, *, has_uid: bool = False) -> ResourceError:
