@@ -117,6 +117,7 @@ async def _list_once(client: Client, scope: Scope, keys: list[Key]) -> tuple[Liv
     resource = scope.resource
     missing = {(key.namespace, key.name) if resource.namespaced else ("", key.name): key for key in keys}
     live: Live = {}
+    strangers = 0
     async for page in pages(client, scope):
         for item in page["items"]:
             metadata = item["metadata"]
@@ -126,6 +127,9 @@ async def _list_once(client: Client, scope: Scope, keys: list[Key]) -> tuple[Liv
                 live[key] = without_others_fields({"apiVersion": resource.api_version, "kind": resource.kind, **item})
         if not missing:
             return live, []
-        if page["metadata"].get("remainingItemCount", 0) > CROWD * len(missing):
+        # How many are still to come is not said where labels choose: then what has come is taken for it.
+        strangers += len(page["items"])
+        more = page["metadata"].get("remainingItemCount", strangers - len(live))
+        if page["metadata"].get("continue") and more > CROWD * len(missing):
             return live, list(missing.values())
     return {**live, **dict.fromkeys(missing.values())}, []

@@ -72,19 +72,29 @@ def test_objects_scattered_over_many_namespaces_are_few_requests(cluster: Cluste
     labels = {"fleet.dev/stack": cluster.namespace}
     namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in spaces[:23]]
     ours = [
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": space, "labels": labels}}
+        {
+            "apiVersion": "v1",
+            "kind": "LimitRange",
+            "spec": {"limits": []},
+            "metadata": {"name": "a", "namespace": space, "labels": labels},
+        }
         for space in spaces[:21]
     ]
-    theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": spaces[21]}}
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "spec": {"limits": []},
+        "metadata": {"name": "a", "namespace": spaces[21]},
+    }
     make(cluster, *namespaces)
     make(cluster, *ours, theirs)
     try:
         mark = cluster.audit.mark()
-        keys = [Key("", "ConfigMap", space, "a") for space in spaces]
+        keys = [Key("", "LimitRange", space, "a") for space in spaces]
         live = connected(cluster, lambda client: read_live(client, keys))
         assert [found is not None for found in live.values()] == [True] * 22 + [False] * 2
         seen = cluster.audit.requests(since=mark, agent=agent(cluster))
-        assert sorted(one.verb for one in seen if one.resource == "configmaps") == ["get", "get", "list"]
+        assert sorted(one.verb for one in seen if one.resource == "limitranges") == ["get", "get", "list"]
     finally:
         cluster.kubectl("delete", "namespace", *spaces[:23], "--wait=false")
 
