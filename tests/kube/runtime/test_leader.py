@@ -117,14 +117,16 @@ def test_a_lease_that_is_taken_away_stops_the_work_and_won_again_starts_it(greet
         held = kube.Lease(greetings.namespace, "greeter", seconds=1.5, identity="here")
         operator = kube.Operator("greeter", [controller(greetings.namespace, reconcile=long, grace=0.1)], lease=held)
         async with running(greetings, operator) as client:
-            await eventually("leading", lambda: client.guard.is_open and len(operator.followers[1].cache) == 1)
+            await eventually("the caches", lambda: len(operator.followers) == 2)
+            children = operator.followers[1].cache
+            await eventually("leading", lambda: client.guard.is_open and len(children) == 1)
             stolen = '{"spec":{"holderIdentity":"thief","leaseDurationSeconds":1}}'
             await asyncio.to_thread(greetings.kubectl, "patch", "lease", "greeter", "--type=merge", "-p", stolen)
             await eventually("giving up", lambda: cancelled == 1)
             assert not client.guard.is_open
             await asyncio.to_thread(greetings.apply, greeting("b", greetings.namespace))
             await eventually("leading again", lambda: client.guard.is_open)
-            await eventually("the work of it", lambda: len(operator.followers[1].cache) == 2)
+            await eventually("the work of it", lambda: len(children) == 2)
             assert [follower.lists for follower in operator.followers] == [1, 1]
 
     asyncio.run(run())
