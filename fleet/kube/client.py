@@ -23,6 +23,7 @@ from yarl import URL
 from fleet.errors import FleetError
 from fleet.kube import backoff, failure
 from fleet.kube.backoff import Patience
+from fleet.kube.declared import refused
 from fleet.kube.failure import Place
 from fleet.kube.gate import Gate
 from fleet.version import __version__
@@ -189,6 +190,8 @@ class Client:
             if status == backoff.OVERLOADED:
                 self._gate.narrow()
             wait = backoff.delay(attempt, backoff.retry_after(answer_headers.get("Retry-After")), self._patience)
+            if status == 500 and refused(status, failure.said(_decoded(raw))):
+                raise failure.of_answer(self.place, failure.asked(method, path), status, _decoded(raw))
             if not backoff.worth_another_try(status, attempt, self._patience) or self._out_of_patience(begun, wait):
                 raise failure.of_answer(self.place, failure.asked(method, path), status, _decoded(raw))
             repeated = repeated or status in backoff.UNSETTLED

@@ -13,6 +13,7 @@ from typing import Any
 from fleet.errors import ConflictError, FleetError, NotFoundError, ResourceError
 from fleet.kube import failure, order
 from fleet.kube.client import Answer, Client
+from fleet.kube.declared import dropped
 from fleet.kube.discovery import Resource, defined_by
 from fleet.kube.failure import UnansweredError
 from fleet.kube.health.state import holds, status_of
@@ -58,6 +59,8 @@ class Execution:
         elif step.verb is Verb.CREATE and answer.status != 201:
             raise ConflictError(f"{step.key} exists in {self._client.place} and was not made by this sync")
         uid = found["metadata"]["uid"]
+        if missing := dropped(step.key.group, manifest, found):
+            return Result(step, State.FAILED, uid=uid, error=_placed(_not_kept(self._client, step, missing), step))
         if (step.key.group, step.key.kind) == order.CRD:
             try:
                 await self._until_served(resource, found)
@@ -168,6 +171,15 @@ def _is_of(found: dict[str, Any], stack: str) -> bool:
         for entry in metadata.get("managedFields", ())
     )
     return by_us and metadata.get("labels", {}).get(STACK_LABEL, stack) == stack
+
+
+def _not_kept(client: Client, step: Step, missing: list[str]) -> ResourceError:
+    return ResourceError(
+        f"{client.place} does not keep {', '.join(missing)} of {step.key}: its definition does not declare it",
+        hint="is it spelled right? If it is, the definition is older than the manifest, or has to declare it "
+        "(or x-kubernetes-preserve-unknown-fields: true)",
+        field=missing[0],
+    )
 
 
 def _objections(crd: dict[str, Any]) -> str:

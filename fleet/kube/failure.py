@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import AccessError, ConflictError, FleetError, NotFoundError, ResourceError
+from fleet.kube.declared import path_of, refused
 
 
 class UnansweredError(ResourceError):
@@ -41,8 +42,11 @@ class Asked:
     name: str = ""
 
     def __str__(self) -> str:
-        name = "/".join(part for part in (self.namespace, self.name) if part)
-        return f"{self.verb} {self.resource} {name}".rstrip()
+        return f"{self.verb} {self.resource} {self.title}".rstrip()
+
+    @property
+    def title(self) -> str:
+        return "/".join(part for part in (self.namespace, self.name) if part)
 
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -69,6 +73,12 @@ def asked(method: str, path: str) -> Asked:
 def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
     """The error of an answer that is not a success."""
     message = said(body) or f"HTTP {status}"
+    if complaints := refused(status, message):
+        return ResourceError(
+            f"{place} does not take {what.resource} {what.title}: {'; '.join(complaints)}",
+            hint=f"is it spelled right? kubectl explain {what.resource.partition('.')[0]} --recursive{place.flag}",
+            field=path_of(complaints[0]),
+        )
     if status == 401:
         return AccessError(
             f"{place}: the credentials were refused ({message}) to {what}",

@@ -46,6 +46,21 @@ def test_each_status_is_the_error_with_its_exit_code(status: int, kind: type[Exc
     assert type(of_answer(PLACE, asked("GET", "/api/v1/nodes"), status, {"message": "no"})) is kind
 
 
+def test_a_field_that_a_kind_does_not_declare_is_a_refusal_though_the_server_says_500() -> None:
+    message = (
+        "failed to create typed patch object (orders/db; apps/v1, Kind=Deployment): errors:\n"
+        '  .spec.template.spec.containers[name="c"].imagePullPolice: field not declared in schema\n'
+        "  .spec.replica: field not declared in schema"
+    )
+    what = asked("PATCH", "/apis/apps/v1/namespaces/orders/deployments/db")
+    error = of_answer(PLACE, what, 500, {"message": message})
+    assert type(error) is ResourceError, "it is certain that nothing happened"
+    assert error.field == 'spec.template.spec.containers[name="c"].imagePullPolice'
+    assert "cluster eu-1 does not take deployments.apps orders/db: " in error.message
+    assert "; spec.replica: field not declared in schema" in error.message
+    assert type(of_answer(PLACE, what, 500, {"message": "etcdserver: leader changed"})) is UnansweredError
+
+
 def test_a_cluster_that_cannot_be_reached_is_named_with_its_address_and_context() -> None:
     error = of_connection(PLACE, asked("GET", "/api/v1/nodes"), ConnectionRefusedError(111, "Connection refused"))
     assert isinstance(error, UnansweredError) and error.exit_code == 4
