@@ -1,14 +1,13 @@
 """A sync that is killed at any of its requests: the next one converges, nothing is orphaned, nothing wrong is deleted.
 
-`FLEET_EVERY_CRASH=1` kills at every single request, before and after it reaches the server; without it a sample of
-them is taken, the ends and the writes among them.
+With `--full` it is killed at every single request, before and after it reaches the server; without, at a sample of
+them, the ends and the writes among them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from fleet.testing.proxy import Proxy
 from tests.kube.one_sync import STACK, sync, wanted
 
 SYNC = str(Path(__file__).with_name("one_sync.py"))
-EVERY = bool(os.environ.get("FLEET_EVERY_CRASH"))
 KINDS = "configmaps,secrets,serviceaccounts,services"
 
 
@@ -34,11 +32,12 @@ def manifest(namespace: str, kind: str, name: str, **fields: Any) -> dict[str, A
 class Stack:
     """A stack that is synced in processes of its own, through a proxy that can kill them."""
 
-    def __init__(self, cluster: Cluster, proxy: Proxy, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, proxy: Proxy, directory: Path, *, full: bool) -> None:
         self.cluster = cluster
         self.proxy = proxy
         self.name = cluster.namespace
         self.file = directory / "desired.json"
+        self.full = full
 
     def sync(self, manifests: list[dict[str, Any]]) -> Outcome | None:
         """To its end, in this process: starting one takes longer than a sync."""
@@ -59,6 +58,11 @@ class Stack:
         done = self.proxy.run(command, **trap)
         assert done.returncode in (0, -9), done.stderr
         return done.returncode == -9
+
+    def crash_points(self, *, every: int) -> list[int]:
+        """Requests of the last sync to be killed at, counted from 1."""
+        total = len(self.proxy.requests)
+        return list(range(1, total + 1)) if self.full else sorted({1, total, *range(2, total, every)})
 
     def before(self) -> list[dict[str, Any]]:
         """Two objects to stay as they are, two to be changed, two to be deleted in an order."""
@@ -107,13 +111,9 @@ class Stack:
 
 
 @pytest.fixture
-def stack(cluster: Cluster, tmp_path: Path) -> Any:
+def stack(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Any:
     with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:
-        yield Stack(cluster, proxy, tmp_path)
-
-
-def sample(total: int, *, every: int) -> list[int]:
-    return list(range(1, total + 1)) if EVERY else sorted({1, total, *range(2, total, every)})
+        yield Stack(cluster, proxy, tmp_path, full=request.config.getoption("--full"))
 
 
 @pytest.mark.timeout(1800)
@@ -131,7 +131,8 @@ def test_a_sync_killed_at_any_request_is_finished_by_the_next(stack: Stack, befo
     }
     total = len(stack.proxy.requests)
     kills = 0
-    for k in sample(total, every=4):
+    points = stack.crash_points(every=4)
+    for k in points:
         stack.sync(stack.before())
         kills += stack.killed_sync(stack.after(), kill_at=k, before=before)
         stack.nothing_is_orphaned()
@@ -140,7 +141,8 @@ def test_a_sync_killed_at_any_request_is_finished_by_the_next(stack: Stack, befo
         assert stack.sync(stack.after()) is None
         assert not [request for request in stack.proxy.requests if request.writes]
     # Requests are concurrent, so a run may need one or two fewer than the one that was counted.
-    assert kills >= len(sample(total, every=4)) - 2
+    assert kills >= len(points) - 2
+    print(f"killed at {kills} of {total} requests, and every time the next sync converged")
     assert stack.cluster.get("configmap", "stranger")["data"] == {"whose": "not ours"}
 
 
@@ -150,11 +152,13 @@ def test_what_a_killed_sync_made_is_taken_back_when_it_is_no_longer_wanted(stack
     stack.sync(stack.before())
     stack.sync(stack.after())
     total = len(stack.proxy.requests)
-    for k in sample(total, every=5):
+    kills = 0
+    for k in stack.crash_points(every=5):
         stack.sync(stack.before())
-        stack.killed_sync(stack.after(), kill_at=k)
+        kills += stack.killed_sync(stack.after(), kill_at=k)
         stack.sync(stack.before())
         stack.is_exactly(stack.before())
+    print(f"killed at {kills} of {total} requests, and every time all of it was taken back")
 
 
 def test_a_sync_killed_during_its_first_apply_leaves_no_object_that_is_not_recorded(stack: Stack) -> None:
