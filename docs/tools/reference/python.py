@@ -1,0 +1,153 @@
+"""The public Python names: functions and classes with their fields, from signatures, types and docstrings."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from itertools import pairwise
+from typing import Any
+
+import pydantic
+from pydantic.fields import FieldInfo
+
+import fleet
+from docs.tools.reference.text import annotation, cell, comments, first, prose, shown, signature
+from fleet import testing as fleet_testing
+from fleet.apps import driver as drivers
+from fleet.apps.registry import driver, kinds
+from fleet.testing import plugin
+
+
+def stacks() -> str:
+    names = [name for name in fleet.__all__ if not name.startswith("__")]
+    values = {name: getattr(fleet, name) for name in names}
+    functions = sorted(name for name, value in values.items() if not inspect.isclass(value))
+    classes = sorted(name for name, value in values.items() if inspect.isclass(value))
+    parts = [
+        "# Python: fleet",
+        "",
+        "Everything that a stack needs, beside the [apps](apps.md). Classes are immutable and take keyword arguments,",
+        "except where a field says that it is positional.",
+        "",
+        "## Functions",
+        "",
+    ]
+    for name in functions:
+        parts += _function(values[name], f"fleet.{name}", "###")
+    parts += ["## Classes", ""]
+    for name in classes:
+        parts += _class(values[name], f"fleet.{name}", "###")
+    return "\n".join(parts)
+
+
+def apps() -> str:
+    parts = ["# Python: fleet.apps", "", "The typed apps, each with its settings.", ""]
+    for kind in kinds():
+        found = driver(kind)
+        if found is None:
+            continue
+        meta = found.meta
+        parts += [f"## {kind}", "", meta.words, ""]
+        parts += [f"Versions: {', '.join(meta.versions)}. Members: {meta.fewest} to {meta.most}.", ""]
+        parts += _class(found.app, f"fleet.apps.{kind}", "###")
+        package = importlib.import_module(f"fleet.apps.{kind.lower()}")
+        for name in package.__all__:
+            value = getattr(package, name)
+            if inspect.isclass(value) and value is not found.app:
+                parts += _class(value, f"fleet.apps.{kind.lower()}.{name}", "###")
+        parts += ["### What a change costs", "", "| field | costs |", "|---|---|"]
+        costs = {field: text for (name, field), text in comments(drivers).items() if name == "Impact"}
+        parts += [f"| `{field}` | {impact.value}: {costs[impact.name]} |" for field, impact in found.impacts.items()]
+        parts.append("")
+    return "\n".join(parts)
+
+
+def testing() -> str:
+    parts = ["# Python: fleet.testing", "", shown(fleet_testing.__doc__ or ""), "", "## Fixtures", ""]
+    parts += ["| fixture | gives | |", "|---|---|---|"]
+    for name, value in vars(plugin).items():
+        definition = getattr(value, "_fixture_function", None)
+        if definition is not None and name != "fleet_labs":
+            gives = annotation(definition.__annotations__.get("return", ""))
+            gives = re.sub(r"^Iterator\[(.*)\]$", r"\1", gives)
+            parts.append(f"| `{name}` | `{gives}` | {inspect.getdoc(definition)} |")
+    parts += ["", "## Classes", ""]
+    for name in fleet_testing.__all__:
+        parts += _class(getattr(fleet_testing, name), f"fleet.testing.{name}", "###")
+    return "\n".join(parts)
+
+
+def _function(function: Any, name: str, level: str) -> list[str]:
+    return [f"{level} {name}", "", "```text", f"{name}{signature(function)}", "```", "", prose(function), ""]
+
+
+def _class(cls: type, name: str, level: str) -> list[str]:
+    parts = [f"{level} {name}", "", prose(cls), ""]
+    if issubclass(cls, pydantic.BaseModel):
+        parts += _model_fields(cls)
+    elif is_dataclass(cls):
+        parts += ["| attribute | type |", "|---|---|"]
+        parts += [f"| `{one.name}` | `{cell(annotation(one.type))}` |" for one in fields(cls)]
+        parts.append("")
+    rows = [*_methods(cls)]
+    if rows:
+        parts += ["| also | |", "|---|---|", *rows, ""]
+    return parts
+
+
+def _model_fields(cls: type[pydantic.BaseModel]) -> list[str]:
+    said = _field_texts(cls)
+    rows = ["| field | type | default | |", "|---|---|---|---|"]
+    for name, field in cls.model_fields.items():
+        positional = " (positional)" if field.kw_only is False else ""
+        text = said.get(name, "").replace("\n", " ")
+        rows.append(
+            f"| `{name}`{positional} | `{cell(annotation(field.annotation))}` | {_default(field)} | {cell(text)} |"
+        )
+    return [*rows, ""]
+
+
+def _field_texts(cls: type) -> dict[str, str]:
+    """The string below each field, of the class and those it is made from."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if not base.__module__.startswith("fleet"):
+            continue
+        tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+        for item, below in pairwise(body):
+            if (
+                isinstance(item, ast.AnnAssign)
+                and isinstance(item.target, ast.Name)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+                and isinstance(below.value.value, str)
+            ):
+                found[item.target.id] = inspect.cleandoc(below.value.value)
+    return found
+
+
+def _methods(cls: type) -> Iterator[str]:
+    for name, value in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, property) and value.fget and value.fget.__doc__:
+            yield f"| `.{name}` | {cell(first(value.fget))} |"
+        elif isinstance(value, classmethod | staticmethod) and value.__func__.__doc__:
+            yield f"| `.{name}{cell(signature(value.__func__, own=True))}` | {cell(first(value.__func__))} |"
+        elif inspect.isfunction(value) and value.__doc__:
+            yield f"| `.{name}{cell(signature(value, own=True))}` | {cell(first(value))} |"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, pydantic.BaseModel):
+        return f"`{type(value).__name__}()`"
+    return f"`{value!r}`".replace('"', "'") if not hasattr(value, "items") else "`{}`"
