@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 class Fleet:
     """What this fleet is called: clusters remember it, so that another repository does not take over its stacks."""
 
-    name: str = ""  # "": by the address of the remote, see identity.py
+    name: str = ""  # one that no other has; "": the address of the remote, else the first commit
 
 
 @dataclass(frozen=True, slots=True)
