@@ -17,7 +17,7 @@ from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.discovery import Resource
-from fleet.kube.runtime.cache import Cache, Change, Name, Object, version_of
+from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object, version_of
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.guard import GuardedClient
@@ -42,6 +42,7 @@ class Watch:
     of: Mapped
     when: Predicate = always
     labels: Mapping[str, str] = field(default_factory=dict)
+    indexes: Mapping[str, Index] = field(default_factory=dict)  # for `request.cache(resource).by(name, value)`
 
 
 class Request:
@@ -60,7 +61,7 @@ class Request:
 
     def owned(self, resource: Resource) -> list[Object]:
         """The cached objects of a watched kind that are mapped to this key."""
-        return self._controller.watched(resource).by(self._controller.name, str(self.name))
+        return self._controller.watched(resource).by(self._controller.keys, str(self.name))
 
     def cache(self, resource: Resource) -> Cache:
         """Everything of a watched kind (or of the controller's own)."""
@@ -94,6 +95,7 @@ class Controller:
         watches: tuple[Watch, ...] = (),
         when: Predicate = generation_changed,
         labels: Mapping[str, str] | None = None,
+        indexes: Mapping[str, Index] | None = None,
         namespace: str = "",
         workers: int = 16,
         seconds: float = 120.0,
@@ -102,6 +104,7 @@ class Controller:
         backoff: Backoff | None = None,
     ) -> None:
         self.name = name
+        self.keys = f"keys of {name}"  # the index of whose pass an object is
         self.resource = resource
         self.reconcile = reconcile
         self.namespace = namespace
@@ -110,7 +113,7 @@ class Controller:
         self.workers = workers
         self.queue: Queue[Name] = Queue(backoff)
         self.watches = (
-            Watch(resource, itself, when, labels or {}),
+            Watch(resource, itself, when, labels or {}, indexes or {}),
             *(Watch(child, owner(resource)) for child in owns),
             *watches,
         )
@@ -137,7 +140,9 @@ class Controller:
         self.client, self.recorder, self._instruments, self._manager = client, recorder, instruments, manager
         for watch in self.watches:
             cache = self._caches[watch.resource] = caches(watch, self.namespace)
-            cache.index(self.name, lambda found, watch=watch: map(str, watch.of(found)))  # type: ignore[misc]
+            cache.index(self.keys, lambda found, watch=watch: map(str, watch.of(found)))  # type: ignore[misc]
+            for name, index in watch.indexes.items():
+                cache.index(name, index)
             cache.listeners.append(lambda change, watch=watch: self._notice(watch, change))  # type: ignore[misc]
         self.cache = self._caches[self.resource]
 

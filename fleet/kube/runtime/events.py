@@ -52,6 +52,7 @@ class Recorder:
         self._instance = instance
         self._clock = clock
         self._known: OrderedDict[Happening, _Series] = OrderedDict()
+        self._unwritten: dict[str, _Series] = {}  # by path
         self._news = asyncio.Event()
 
     def record(
@@ -68,26 +69,25 @@ class Recorder:
             series.count += 1
         series.last = now
         self._known.move_to_end(happening)
-        while len(self._known) > MOST:
+        self._unwritten[series.path] = series
+        if len(self._known) > MOST:
             self._known.popitem(last=False)
+        if len(self._unwritten) > MOST:
+            del self._unwritten[next(iter(self._unwritten))]
         self._news.set()
 
     def pending(self, *, all_of_them: bool = False) -> list[_Series]:
         """What is to be written now: new ones, and those whose count rose since half a minute or more."""
         now = self._clock()
-        return [
-            series
-            for series in self._known.values()
-            if series.count > series.written and (all_of_them or series.due <= now)
-        ]
+        return [series for series in self._unwritten.values() if all_of_them or series.due <= now]
 
     async def run(self) -> None:
         while True:
             self._news.clear()
             for series in self.pending():
                 await self._write(series)
-            waiting = [series.due for series in self._known.values() if series.count > series.written]
-            pause = max(0.0, min(waiting) - self._clock()) if waiting else None
+            soonest = min((series.due for series in self._unwritten.values()), default=None)
+            pause = None if soonest is None else max(0.0, soonest - self._clock())
             try:
                 async with asyncio.timeout(pause):
                     await self._news.wait()
@@ -127,6 +127,7 @@ class Recorder:
         return _Series(EVENTS.path(namespace, name), body, due=now)
 
     async def _write(self, series: _Series) -> None:
+        del self._unwritten[series.path]
         count, first = series.count, not series.written
         series.written = count
         series.due = self._clock() + EVERY

@@ -93,10 +93,11 @@ class Election:
         """True once we lead, False when asked to stop before."""
         while not stop.is_set():
             try:
-                if await self._try():
-                    return True
+                async with asyncio.timeout(self._lease.seconds):
+                    if await self._try():
+                        return True
             except (FleetError, TimeoutError) as problem:
-                log.warning("cannot take part in the election: %s", problem)
+                log.warning("cannot take part in the election: %s", str(problem) or "no answer in time")
             pause = self._lease.renew_every * random.uniform(1.0, 1.2)  # noqa: S311 - jitter
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), pause)
@@ -112,7 +113,7 @@ class Election:
             answer = await self._client.request("POST", path, body=body, expect=(409,), urgent=True)
             return answer.status == 201 and self._took(answer.body, sent)
         self._object = found.body
-        spec = found.body["spec"]
+        spec = found.body.get("spec") or {}
         renewal = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
         if renewal != self._seen[0]:
             self._seen = (renewal, now())
@@ -126,7 +127,7 @@ class Election:
         assert self._object is not None  # noqa: S101 - it was read before
         sent = now()
         metadata = {name: value for name, value in self._object["metadata"].items() if name != "managedFields"}
-        body = {**self._object, "metadata": metadata, "spec": self._spec(self._object["spec"], holder)}
+        body = {**self._object, "metadata": metadata, "spec": self._spec(self._object.get("spec") or {}, holder)}
         answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
         if answer.status == 409 and answer.repeated:  # an earlier try may have been ours
             answer = await self._client.request("GET", self._path, expect=(404,), urgent=True)
@@ -146,7 +147,7 @@ class Election:
         return {
             "holderIdentity": self._lease.identity if holder is None else holder,
             "leaseDurationSeconds": max(1, round(self._lease.seconds)),
-            "acquireTime": before["acquireTime"] if ours else moment,
+            "acquireTime": before.get("acquireTime", moment) if ours else moment,
             "renewTime": moment,
             "leaseTransitions": before.get("leaseTransitions", 0) + (0 if ours or not before else 1),
         }
@@ -161,7 +162,7 @@ class Election:
                         return "another process took the Lease"
             except (FleetError, TimeoutError) as problem:
                 if not self._client.guard.is_open:
-                    return f"the Lease could not be renewed in time: {problem or 'no answer'}"
+                    return f"the Lease could not be renewed in time: {str(problem) or 'no answer'}"
             if not self._client.guard.is_open:
                 return "this process was held up for too long"
 

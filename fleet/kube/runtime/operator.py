@@ -26,10 +26,11 @@ from fleet.kube.runtime.metrics import exposition
 from fleet.kube.together import together
 
 log = logging.getLogger(__name__)
+FLUSH_SECONDS = 5.0
 
 
 class Operator:
-    """`await Operator("greeter", [controller]).run(client)`, or `.main()` as a program.
+    """`await Operator("greeter", [controller]).run(client)`, or `.main()` as a program. Once each.
 
     `name` is its field manager, its name in events and (with `main`) its user agent. With a `lease`, one of several
     processes works and the others stand by.
@@ -102,7 +103,9 @@ class Operator:
 
             async def lead() -> None:
                 await together(controller.run(self._stop) for controller in self.controllers)
-                await recorder.flush()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(FLUSH_SECONDS):
+                        await recorder.flush()
 
             await (self._election.run(lead, self._stop) if self._election else lead())
 

@@ -206,9 +206,11 @@ def test_children_without_owner_are_found_by_label_in_a_cache_of_that_label_only
 
     async def look(request: kube.Request) -> None:
         seen.append([one["metadata"]["name"] for one in request.owned(CONFIG_MAPS)])
+        assert request.cache(CONFIG_MAPS).by("initial", seen[-1][0][0])
 
     async def run() -> None:
-        watch = kube.Watch(CONFIG_MAPS, label("greets"), labels={"by": "test"})
+        initial = {"initial": lambda found: [found["metadata"]["name"][0]]}
+        watch = kube.Watch(CONFIG_MAPS, label("greets"), labels={"by": "test"}, indexes=initial)
         one = controller(greetings.namespace, reconcile=look, owns=(), watches=(watch,))
         async with running(greetings, kube.Operator("greeter", [one])):
             await eventually("a look", lambda: seen == [["mine"]])

@@ -9,10 +9,10 @@ import pytest
 
 from fleet.errors import ConfigurationError, ConflictError, ResourceError
 from fleet.kube.client import Client
-from fleet.kube.runtime import Controller, NotLeadingError, Result, TerminalError, Watch
+from fleet.kube.runtime import Controller, GuardedClient, NotLeadingError, Result, TerminalError, Watch
 from fleet.kube.runtime.cache import Change
 from fleet.kube.runtime.child import child_of
-from fleet.kube.runtime.events import EVERY, FORGET, Recorder
+from fleet.kube.runtime.events import EVERY, FORGET, MOST, Recorder
 from fleet.kube.runtime.guard import Guard
 from fleet.kube.runtime.mapping import label
 from fleet.kube.runtime.metrics import Counter, Gauge, Histogram, exposition
@@ -127,8 +127,9 @@ def test_metrics_are_written_as_prometheus_reads_them() -> None:
 
 
 def test_a_happening_that_repeats_is_counted_and_written_seldom() -> None:
-    clock = Clock()
-    recorder = Recorder(Client(), "tests", "here", clock=clock)
+    clock, client = Clock(), GuardedClient()
+    client.guard.shut()
+    recorder = Recorder(client, "tests", "here", clock=clock)
     one = {**greeting("a", "ns"), "apiVersion": "v1", "kind": "X"}
     for _ in range(3):
         recorder.record(one, "Failed", "no luck", warning=True)
@@ -136,17 +137,26 @@ def test_a_happening_that_repeats_is_counted_and_written_seldom() -> None:
     first, other = recorder.pending()
     assert (first.count, other.count) == (3, 1)
     assert first.body["type"] == "Warning" and first.body["regarding"]["name"] == "a"
-    first.written, first.due, other.written = 3, clock() + EVERY, 1
+    asyncio.run(recorder.flush())  # the guard is shut: they are lost, and that is no error
     recorder.record(one, "Failed", "no luck", warning=True)
     assert recorder.pending() == []
     assert recorder.pending(all_of_them=True) == [first]
     clock.pass_by(EVERY)
     assert recorder.pending() == [first] and first.count == 4
-    first.written = 4
+    asyncio.run(recorder.flush())
     clock.pass_by(FORGET + 1)
     recorder.record(one, "Failed", "no luck", warning=True)
     (anew,) = recorder.pending()
     assert anew.count == 1 and anew.path != first.path
+
+
+def test_events_that_nobody_can_write_do_not_pile_up() -> None:
+    recorder = Recorder(Client(), "tests", "here", clock=Clock())
+    one = {**greeting("a", "ns"), "apiVersion": "v1", "kind": "X"}
+    for number in range(MOST + 10):
+        recorder.record(one, "Failed", f"reason {number}")
+    left = recorder.pending()
+    assert len(left) == MOST and left[-1].body["note"] == f"reason {MOST + 9}"
 
 
 def test_a_controller_that_watches_a_kind_twice_is_refused() -> None:
