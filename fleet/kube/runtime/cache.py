@@ -10,6 +10,7 @@ Objects in it are shared by all who read it: never change one, make a new one (`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fleet.kube.discovery import Resource
@@ -34,10 +35,14 @@ class Name(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An object before and after; None where it did not or does not exist."""
+    """An object before and after; None where it did not or does not exist.
+
+    `version` tells a writer its own writes: it is that of the object, or 0 where more may have happened than that.
+    """
 
     before: Object | None
     after: Object | None
+    version: int = 0
 
     @property
     def object(self) -> Object:
@@ -47,6 +52,14 @@ class Change(NamedTuple):
 
 
 Listener = Callable[[Change], None]
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """We wrote an object and the watch has not told of it yet: what it told last, and which versions are ours."""
+
+    told: Object | None
+    own: set[int]
 
 
 class Cache:
@@ -70,6 +83,7 @@ class Cache:
         self._objects: dict[Name, Object] = {}
         self._indexes: dict[str, Index] = {}
         self._indexed: dict[str, dict[str, dict[Name, Object]]] = {}
+        self._ahead: dict[Name, _Ahead] = {}
         self._seen: set[Name] | None = None
         self._version = 0  # how far the server's own account of changes has come
         for name, index in (indexes or {}).items():
@@ -103,12 +117,17 @@ class Cache:
         self._seen = set()
 
     def put(self, found: Object) -> None:
-        """The server says that the object is like this. Older than what is known already, it is ignored."""
-        name = Name.of(found)
+        """The server says that the object is like this. What is known to be newer stays."""
+        name, version = Name.of(found), version_of(found)
         if self._seen is not None:
             self._seen.add(name)
         self._advance(found)
-        self._set(name, found)
+        known = self._objects.get(name)
+        if name in self._ahead:
+            self._catch_up(name, found)
+        elif known is None or version_of(known) < version:
+            self._set(name, found)
+            self._tell(Change(known, found, version))
 
     def remove(self, found: Object) -> None:
         """The server says that the object is gone."""
@@ -117,6 +136,8 @@ class Cache:
         known = self._objects.get(name)
         if known is not None and version_of(known) <= version_of(found):
             self._drop(name, known)
+        elif name in self._ahead:
+            self._ahead[name].told = None  # and made again by us, which the watch will tell next
 
     def advance(self, version: str) -> None:
         """The server says that nothing else happened until then (a bookmark)."""
@@ -137,8 +158,32 @@ class Cache:
         The watch will tell of it and of all that comes after, so it is taken only if the watch has not come so far
         yet: otherwise an object that was deleted right after our write would stay here for ever.
         """
-        if version_of(written) > self._version and self._belongs(written):
-            self._set(Name.of(written), written)
+        name, version = Name.of(written), version_of(written)
+        if version <= self._version or not self._belongs(written):
+            return
+        known = self._objects.get(name)
+        self._ahead.setdefault(name, _Ahead(known, set())).own.add(version)
+        if known is None or version_of(known) < version:
+            self._set(name, written)
+            self._tell(Change(known, written, version))
+
+    def _catch_up(self, name: Name, found: Object) -> None:
+        """The watch tells of an object that we wrote meanwhile.
+
+        Others may have changed it right before us. Our answer held their change, but to us it looked like our own:
+        so each step that the watch tells and that is not ours is told on, though the object here is newer already.
+        """
+        ahead, known, version = self._ahead[name], self._objects[name], version_of(found)
+        before, ahead.told = ahead.told, trimmed(found, self.resource, self._manager)
+        if version >= version_of(known):
+            del self._ahead[name]
+        if version > version_of(known):
+            self._set(name, found)
+        listing = self._seen is not None  # a list leaves steps out
+        if listing and (before is None or version_of(before) != version):
+            self._tell(Change(before, found))
+        elif not listing and version not in ahead.own:
+            self._tell(Change(before, found, version))
 
     def _belongs(self, found: Object) -> bool:
         metadata = found["metadata"]
@@ -152,19 +197,16 @@ class Cache:
             self._version = max(self._version, version_of(found))
 
     def _set(self, name: Name, found: Object) -> None:
-        known = self._objects.get(name)
-        if known is not None and version_of(known) >= version_of(found):
-            return  # our own write, or a list that repeats what is known
         found = trimmed(found, self.resource, self._manager)
-        if known is not None:
+        if (known := self._objects.get(name)) is not None:
             self._unfile(name, known)
         self._objects[name] = found
         for index in self._indexes:
             self._file(index, name, found)
-        self._tell(Change(known, found))
 
     def _drop(self, name: Name, known: Object) -> None:
         del self._objects[name]
+        self._ahead.pop(name, None)
         self._unfile(name, known)
         self._tell(Change(known, None))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.discovery import Resource
-from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object, version_of
+from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.guard import GuardedClient
@@ -30,7 +30,6 @@ from fleet.kube.runtime.queue import LOW, NORMAL, Backoff, Item, Queue
 from fleet.kube.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
-GONE = -1  # the version of what is no more
 Reconcile = Callable[["Request"], Awaitable[Result | None]]
 
 
@@ -161,7 +160,7 @@ class Controller:
             names |= set(watch.of(change.before))  # whoever had it before misses it now
         for name in names:
             if name in self._meanwhile:
-                self._meanwhile[name].add(version_of(change.after) if change.after else GONE)
+                self._meanwhile[name].add(change.version)
             else:
                 self.queue.add(name, NORMAL)
 

@@ -54,6 +54,7 @@ class Recorder:
         self._known: OrderedDict[Happening, _Series] = OrderedDict()
         self._unwritten: dict[str, _Series] = {}  # by path
         self._news = asyncio.Event()
+        self._writing = asyncio.Lock()
 
     def record(
         self, regarding: dict[str, Any], reason: str, note: str, *, action: str = "Reconcile", warning: bool = False
@@ -84,8 +85,9 @@ class Recorder:
     async def run(self) -> None:
         while True:
             self._news.clear()
-            for series in self.pending():
-                await self._write(series)
+            async with self._writing:
+                for series in self.pending():
+                    await self._write(series)
             soonest = min((series.due for series in self._unwritten.values()), default=None)
             pause = None if soonest is None else max(0.0, soonest - self._clock())
             try:
@@ -95,8 +97,9 @@ class Recorder:
                 continue
 
     async def flush(self) -> None:
-        for series in self.pending(all_of_them=True):
-            await self._write(series)
+        async with self._writing:  # also waits for what `run` is at
+            for series in self.pending(all_of_them=True):
+                await self._write(series)
 
     def _new(self, regarding: dict[str, Any], happening: Happening, now: float) -> _Series:
         metadata = regarding["metadata"]
@@ -127,7 +130,8 @@ class Recorder:
         return _Series(EVENTS.path(namespace, name), body, due=now)
 
     async def _write(self, series: _Series) -> None:
-        del self._unwritten[series.path]
+        if self._unwritten.pop(series.path, None) is None:
+            return  # given up meanwhile: there were too many
         count, first = series.count, not series.written
         series.written = count
         series.due = self._clock() + EVERY

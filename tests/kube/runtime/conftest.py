@@ -8,8 +8,16 @@ from fleet.testing import Cluster
 from tests.kube.runtime.greeter import DEFINITION
 
 
+@pytest.fixture(scope="session")
+def defined() -> set[str]:
+    """The clusters that have it already."""
+    return set()
+
+
 @pytest.fixture
-def greetings(cluster: Cluster) -> Cluster:
-    cluster.apply(DEFINITION)
-    cluster.kubectl("wait", "--for=condition=Established", "crd/greetings.runtime.fleet.dev")
+def greetings(cluster: Cluster, defined: set[str]) -> Cluster:
+    if cluster.name not in defined:
+        cluster.apply(DEFINITION)
+        cluster.kubectl("wait", "--for=condition=Established", "crd/greetings.runtime.fleet.dev")
+        defined.add(cluster.name)
     return cluster

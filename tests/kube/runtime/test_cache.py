@@ -67,6 +67,39 @@ def test_own_writes_are_seen_at_once_and_their_echo_is_no_change() -> None:
     assert len(seen) == 2
 
 
+def test_a_change_of_another_right_before_our_write_is_told_though_our_answer_came_first() -> None:
+    cache = Cache(CONFIG_MAPS)
+    listed(cache, 5, thing("a", 3, text="old"))
+    seen: list[Change] = []
+    cache.listeners.append(seen.append)
+    cache.learn(thing("a", 8, text="ours, and theirs"))
+    cache.learn(thing("a", 9, text="ours again, and theirs"))
+    cache.put(thing("a", 7, text="theirs"))
+    cache.put(thing("a", 8, text="ours, and theirs"))
+    cache.put(thing("a", 9, text="ours again, and theirs"))
+    cache.put(thing("a", 11, text="theirs again"))
+    assert [change.version for change in seen] == [8, 9, 7, 11]
+    theirs = seen[2]
+    assert theirs.before and theirs.before["data"]["text"] == "old"
+    assert theirs.after and theirs.after["data"]["text"] == "theirs"
+    found = cache.get("ns", "a")
+    assert found is not None and found["data"]["text"] == "theirs again"
+
+
+def test_a_list_that_comes_before_the_echo_of_our_write_may_hide_a_change_so_it_is_told() -> None:
+    cache = Cache(CONFIG_MAPS)
+    listed(cache, 5, thing("a", 3), thing("b", 4))
+    seen: list[Change] = []
+    cache.listeners.append(seen.append)
+    cache.learn(thing("a", 8))
+    cache.learn(thing("b", 9))
+    listed(cache, 8, thing("a", 8), thing("b", 4))
+    assert [(change.object["metadata"]["name"], change.version) for change in seen] == [("a", 8), ("b", 9), ("a", 0)]
+    cache.put(thing("b", 9))
+    cache.put(thing("a", 8))
+    assert len(seen) == 3
+
+
 def test_an_older_state_never_replaces_a_newer_one() -> None:
     cache = Cache(CONFIG_MAPS)
     listed(cache, 5)

@@ -97,6 +97,34 @@ def test_children_are_made_changed_and_made_again_and_what_is_right_costs_nothin
     assert written == []
 
 
+def test_a_change_in_the_middle_of_a_pass_is_not_taken_for_its_own(greetings: Cluster) -> None:
+    """Somebody changes the spec right before the pass writes the status: both are in the answer to the pass."""
+    names = [f"g{n}" for n in range(12)]
+    greetings.apply(*(greeting(name, greetings.namespace, "first") for name in names))
+
+    async def run() -> None:
+        somebody = kube.GuardedClient(kubeconfig=greetings.kubeconfig, context=greetings.context)
+
+        async def interrupted(request: kube.Request) -> None:
+            found = request.object
+            assert found is not None
+            if found["spec"]["to"] == "first":
+                path = GREETINGS.path(*request.name)
+                patch = {"spec": {"to": "second"}}
+                await somebody.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
+            await request.write.status(GREETINGS, found, {"text": found["spec"]["to"]})
+
+        def told() -> list[str]:
+            return [one.get("status", {}).get("text", "") for one in operator.followers[0].cache]
+
+        operator = kube.Operator("greeter", [controller(greetings.namespace, reconcile=interrupted, owns=())])
+        async with somebody, running(greetings, operator):
+            await eventually("the caches", lambda: operator.followers)
+            await eventually("the last word", lambda: told() == ["second"] * len(names))
+
+    asyncio.run(run())
+
+
 def test_a_field_that_is_no_longer_wanted_is_taken_away_though_nothing_else_changed(greetings: Cluster) -> None:
     greetings.apply(greeting("a", greetings.namespace))
     extra = {"more": "yes"}
