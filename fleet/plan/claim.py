@@ -43,6 +43,7 @@ def _belongs_to_another(inventory: Inventory, cluster: str, ours: str, source: S
     return ConflictError(
         f"stack {inventory.stack} in cluster {cluster} belongs to the repository {owner}, and {this}",
         hint="give the stack another name. If this is the same fleet under a new address, keep its name: "
-        f'name = "{owner}" under [fleet] in fleet.toml. To take the stack away from the other one, once: --take-over {owner}',
+        f'name = "{owner}" under [fleet] in fleet.toml. '
+        f"To take the stack away from the other one, once: --take-over {owner}",
         source=source if source and source.file else None,
     )
