@@ -152,8 +152,8 @@ class Cache:
                 self._drop(name, known)
         self.synced = True
 
-    def learn(self, written: Object) -> None:
-        """The server's answer to a write of ours.
+    def learn(self, written: Object, *, ours: bool = True) -> None:
+        """The server's answer to a write, which made this version (`ours`) or found nothing to change.
 
         The watch will tell of it and of all that comes after, so it is taken only if the watch has not come so far
         yet: otherwise an object that was deleted right after our write would stay here for ever.
@@ -162,10 +162,15 @@ class Cache:
         if version <= self._version or not self._belongs(written):
             return
         known = self._objects.get(name)
-        self._ahead.setdefault(name, _Ahead(known, set())).own.add(version)
+        if known is not None and version_of(known) == version and name not in self._ahead:
+            return
+        ahead = self._ahead.setdefault(name, _Ahead(known, set()))
+        if ours:
+            ahead.own.add(version)
         if known is None or version_of(known) < version:
             self._set(name, written)
-            self._tell(Change(known, written, version))
+            if ours:  # else the watch will tell
+                self._tell(Change(known, written, version))
 
     def _catch_up(self, name: Name, found: Object) -> None:
         """The watch tells of an object that we wrote meanwhile.

@@ -16,10 +16,13 @@ from fleet.kube.client import Answer, Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import APPLY
 from fleet.kube.runtime.cache import Cache, Name, Object, version_of
+from fleet.kube.runtime.ours import made_by_us
 from fleet.model.desired import Key
 from fleet.plan.compare import compare
 from fleet.plan.normal import normalise
 from fleet.plan.owned import owned_fields
+
+CREATED = 201
 
 
 class Writer:
@@ -42,6 +45,7 @@ class Writer:
         path = resource.path(manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
         if subresource:
             path = f"{path}/{subresource}"
+        before = self._cached(resource, Name.of(manifest))
         answer = await self.client.request(
             "PATCH",
             f"{path}?fieldManager={self._manager}&force={'true' if force else 'false'}",
@@ -51,7 +55,9 @@ class Writer:
         )
         if answer.status >= 300:
             raise self._refusal("patch", path, answer, has_uid="uid" in manifest["metadata"])
-        return self._learned(resource, answer.body)
+        written: Object = answer.body
+        self._learn(resource, written, answer.status == CREATED or made_by_us(before, written, self._manager))
+        return written
 
     async def status(self, resource: Resource, found: Object, status: dict[str, Any], *, force: bool = True) -> Object:
         """Make the object's status this, unless it is already."""
@@ -76,7 +82,7 @@ class Writer:
         if answer.status == 409:
             raise self._refusal("delete", resource.path(own.get("namespace", ""), own["name"]), answer)
         if answer.status < 300 and isinstance(answer.body, dict) and answer.body.get("kind") == resource.kind:
-            self._learned(resource, answer.body)  # it has finalizers: it stays, marked
+            self._learn(resource, answer.body, True)  # it has finalizers: it stays, marked
         return answer.status < 300
 
     def _as_wanted(self, resource: Resource, manifest: Object) -> Object | None:
@@ -96,11 +102,14 @@ class Writer:
         kind = (resource.group, resource.kind)
         return (cache for cache in self._caches if (cache.resource.group, cache.resource.kind) == kind)
 
-    def _learned(self, resource: Resource, found: Object) -> Object:
-        self.written.add(version_of(found))
+    def _cached(self, resource: Resource, name: Name) -> Object | None:
+        return next((found for cache in self._of(resource) if (found := cache.get(*name))), None)
+
+    def _learn(self, resource: Resource, written: Object, ours: bool) -> None:
+        if ours:
+            self.written.add(version_of(written))
         for cache in self._of(resource):
-            cache.learn(found)
-        return found
+            cache.learn(written, ours=ours)
 
     def _refusal(self, verb: str, path: str, answer: Answer, *, has_uid: bool = False) -> ResourceError:
         message = failure.said(answer.body)

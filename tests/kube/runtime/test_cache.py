@@ -86,6 +86,18 @@ def test_a_change_of_another_right_before_our_write_is_told_though_our_answer_ca
     assert found is not None and found["data"]["text"] == "theirs again"
 
 
+def test_an_answer_that_may_be_the_work_of_others_is_known_at_once_and_told_when_the_watch_does() -> None:
+    cache = Cache(CONFIG_MAPS)
+    listed(cache, 5, thing("a", 3, text="old"))
+    seen: list[Change] = []
+    cache.listeners.append(seen.append)
+    cache.learn(thing("a", 8, text="new"), ours=False)
+    found = cache.get("ns", "a")
+    assert found is not None and found["data"]["text"] == "new" and seen == []
+    cache.put(thing("a", 8, text="new"))
+    assert [change.version for change in seen] == [8] and seen[0].before and seen[0].before["data"]["text"] == "old"
+
+
 def test_a_list_that_comes_before_the_echo_of_our_write_may_hide_a_change_so_it_is_told() -> None:
     cache = Cache(CONFIG_MAPS)
     listed(cache, 5, thing("a", 3), thing("b", 4))

@@ -16,6 +16,7 @@ from fleet.kube.runtime.events import EVERY, FORGET, MOST, Recorder
 from fleet.kube.runtime.guard import Guard
 from fleet.kube.runtime.mapping import label
 from fleet.kube.runtime.metrics import Counter, Gauge, Histogram, exposition
+from fleet.kube.runtime.ours import made_by_us
 from fleet.kube.runtime.outcome import Then, judge
 from fleet.kube.runtime.predicate import (
     all_of,
@@ -172,3 +173,34 @@ def test_a_child_has_its_parent_s_name_unless_told_otherwise() -> None:
     other = child_of(parent, name="g-0", labels={"x": "y"})
     assert other["metadata"]["name"] == "g-0" and other["metadata"]["labels"] == {"x": "y"}
     assert other["metadata"]["ownerReferences"][0]["uid"] == "1"
+
+
+def managed(*entries: tuple[str, str]) -> dict[str, Any]:
+    return {"metadata": {"managedFields": [{"manager": manager, "time": time} for manager, time in entries]}}
+
+
+@pytest.mark.parametrize(
+    ("before", "answer", "ours"),
+    [
+        (managed(("us", "10:00")), managed(("us", "10:01"), ("them", "09:00")), True),
+        (managed(("us", "10:00")), managed(("us", "10:01"), ("them", "10:01")), True),
+        (managed(), managed(("us", "10:01"), ("them", "09:00")), True),
+        (managed(("us", "10:00")), managed(("us", "10:00"), ("them", "10:05")), False),
+        (managed(("us", "10:00")), managed(("us", "10:01"), ("them", "10:05")), False),
+        (managed(("us", "10:00")), managed(("us", "10:00")), False),
+        (managed(("us", "10:00")), managed(("them", "10:05")), False),
+        (None, managed(("us", "10:01")), False),
+    ],
+    ids=[
+        "changed by us",
+        "by us, after them in one second",
+        "ours for the first time",
+        "theirs, and we had nothing to change",
+        "ours of an earlier process, then theirs",
+        "twice in one second",
+        "not ours at all",
+        "nothing known before",
+    ],
+)
+def test_a_version_is_ours_only_where_the_server_leaves_no_doubt(before: Any, answer: Any, ours: bool) -> None:
+    assert made_by_us(before, answer, "us") is ours
