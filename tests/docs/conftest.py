@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +18,9 @@ from fleet.lab import paths
 from fleet.lab.lab import Lab, remove_orphans
 from fleet.lab.process import identify
 from fleet.testing.git import git
+
+CRDS = Path(__file__).parents[2] / "crds"
+_AS = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
 
 
 class Desk:
@@ -45,6 +50,7 @@ class Desk:
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUTF8": "1",
         }
+        self._defined = False
         self.template = self._template()
 
     def _template(self) -> Path:
@@ -56,7 +62,7 @@ class Desk:
         (root / "tests" / "test_hello.py").unlink()
         self._fleet(root, "cluster", "add", "prod", "--label", "env=prod", "--kubeconfig", str(self.lab.kubeconfig))
         git(root, "add", ".")
-        git(root, "-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "--quiet", "-m", "A fleet")
+        git(root, *_AS, "commit", "--quiet", "--message", "A fleet")
         return root
 
     def _fleet(self, directory: Path, *arguments: str) -> None:
@@ -64,21 +70,32 @@ class Desk:
         done = subprocess.run(command, cwd=directory, env=self.environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
-    def repository(self, target: Path) -> Path:
-        """A fresh copy of the repository."""
+    def repository(self, target: Path, fleet: str) -> Path:
+        """A fresh copy of the repository, of a fleet of its own; the clusters know the apps already."""
+        if not self._defined:
+            self._everywhere(lambda cluster: self.lab.kubectl(cluster, "apply", "--server-side", "-f", str(CRDS)))
+            self._defined = True
         shutil.copytree(self.template, target)
+        settings = target / "fleet.toml"
+        settings.write_text(re.sub(r"(?m)^name = .*", f'name = "{fleet}"', settings.read_text()))
+        git(target, *_AS, "commit", "--quiet", "--all", "--message", "A name")
         return target
 
     def tidy(self) -> None:
-        """Forget what an example has left in the clusters, so that the next one begins with nothing."""
-        for cluster in self.lab.spec.clusters:
-            kept = {"default", "kube-system", "kube-public", "kube-node-lease", "fleet-system"}
-            found = set(self.lab.kubectl(cluster.name, "get", "namespaces", "-o", "name").split())
-            if extra := sorted(found - {f"namespace/{name}" for name in kept}):
-                self.lab.kubectl(cluster.name, "delete", "--wait=false", *extra)
-            self.lab.kubectl(cluster.name, "delete", "crd", "--ignore-not-found", "etcds.fleet.dev")
-            if "namespace/fleet-system" in found:
-                self.lab.kubectl(cluster.name, "-n", "fleet-system", "delete", "configmap", "-l", "fleet.dev/inventory")
+        """Take out what other pages have left in the clusters."""
+        self._defined = False
+        self._everywhere(self._tidy)
+
+    def _everywhere(self, what: Callable[[str], object]) -> None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(what, [cluster.name for cluster in self.lab.spec.clusters]))
+
+    def _tidy(self, cluster: str) -> None:
+        kept = {"default", "kube-system", "kube-public", "kube-node-lease"}
+        found = set(self.lab.kubectl(cluster, "get", "namespaces", "-o", "name").split())
+        if extra := sorted(found - {f"namespace/{name}" for name in kept}):
+            self.lab.kubectl(cluster, "delete", "crd", "--ignore-not-found", "etcds.fleet.dev")
+            self.lab.kubectl(cluster, "delete", *extra)
 
 
 @contextmanager

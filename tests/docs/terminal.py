@@ -17,6 +17,8 @@ import termios
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -83,16 +85,39 @@ class Terminal:
 
 
 def screen(raw: str) -> list[str]:
-    """What is left on a screen after all that was written to it: the few controls that progress displays use."""
-    lines, row, column, position = [""], 0, 0, 0
+    """What is left on a screen after all that was written to it."""
+    lines = ["".join(letter for letter, _ in line).rstrip() for line in _cells(raw)]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+def coloured(raw: str) -> list[list[tuple[str, str]]]:
+    """The same as runs of text with the numbers of their colours, such as "1" or "33"; "" is plain."""
+    lines = []
+    for line in _cells(raw):
+        runs = [("".join(letter for letter, _ in run), style) for style, run in groupby(line, key=itemgetter(1))]
+        lines.append(runs)
+    return lines[: len(screen(raw))]
+
+
+def _cells(raw: str) -> list[list[tuple[str, str]]]:
+    """Rows of letters with their colour. Understands the few controls that progress displays use."""
+    rows: list[list[tuple[str, str]]] = [[]]
+    row = column = position = 0
+    style = ""
     while position < len(raw):
         control = _CONTROL.match(raw, position)
         if control:
             position = control.end()
-            if control["verb"] == "A":
-                row = max(0, row - int(control["numbers"] or 1))
-            elif control["verb"] == "K":
-                lines[row] = "" if control["numbers"] == "2" else lines[row][:column]
+            numbers = control["numbers"] or ""
+            match control["verb"]:
+                case "A":
+                    row = max(0, row - int(numbers or 1))
+                case "K":
+                    rows[row] = [] if numbers == "2" else rows[row][:column]
+                case "m":
+                    style = "" if numbers in ("", "0") else numbers
             continue
         letter = raw[position]
         position += 1
@@ -100,10 +125,9 @@ def screen(raw: str) -> list[str]:
             column = 0
         elif letter == "\n":
             row += 1
-            lines += [""] * (row + 1 - len(lines))
+            rows += [[] for _ in range(row + 1 - len(rows))]
         else:
-            lines[row] = lines[row][:column].ljust(column) + letter + lines[row][column + 1 :]
+            rows[row] += [(" ", "")] * (column - len(rows[row]))
+            rows[row][column : column + 1] = [(letter, style)]
             column += 1
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return [line.rstrip() for line in lines]
+    return rows
