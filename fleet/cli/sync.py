@@ -52,19 +52,25 @@ def sync(
     alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows. A stack that
     another repository applied is refused.
     """
-    import asyncio
+    from fleet.evaluate import Pool
 
-    from fleet.evaluate import evaluate
-    from fleet.plan.claim import Claim
-    from fleet.sync.choice import targets
-    from fleet.sync.progress import shown
+    with Pool() as pool:
+        import asyncio  # these too while the pool warms up
+
+        from fleet.evaluate import evaluate
+        from fleet.plan.claim import Claim
+        from fleet.sync.ahead import load_ahead
+        from fleet.sync.choice import targets
+        from fleet.sync.progress import shown
+        from fleet.sync.source import commit
+
+        with commit(revision) as files:
+            if files.remark:
+                remark(files.remark)
+            load_ahead()
+            evaluation = evaluate(files.repository, stacks=list(stacks) or None, pool=pool).check()
     from fleet.sync.run import How, sync
-    from fleet.sync.source import commit
 
-    with commit(revision) as files:
-        if files.remark:
-            remark(files.remark)
-        evaluation = evaluate(files.repository, stacks=list(stacks) or None).check()
     wanted = targets(evaluation, stacks, clusters)
     budget = files.repository.settings.budget.deletions if allow_deletions is None else allow_deletions
     claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))

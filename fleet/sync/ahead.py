@@ -1,0 +1,17 @@
+"""Load what talks to clusters while user code is evaluated in another process: half a second nobody has to wait for."""
+
+from __future__ import annotations
+
+import contextlib
+from importlib import import_module
+from threading import Thread
+
+
+def load_ahead() -> None:
+    """Begin, and return at once. Whoever needs the modules imports them as ever, and finds them done or waits."""
+    Thread(target=_load, name="load-ahead", daemon=True).start()
+
+
+def _load() -> None:
+    with contextlib.suppress(Exception):  # what is wrong with them is said where they are needed
+        import_module("fleet.kube.credentials")
