@@ -20,6 +20,7 @@ from fleet.lab.process import identify
 from fleet.testing.git import git
 
 CRDS = Path(__file__).parents[2] / "crds"
+OF_INIT = "hello"  # the stack that `fleet init` makes
 _AS = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
 
 
@@ -91,11 +92,18 @@ class Desk:
             list(pool.map(what, [cluster.name for cluster in self.lab.spec.clusters]))
 
     def _tidy(self, cluster: str) -> None:
-        kept = {"default", "kube-system", "kube-public", "kube-node-lease"}
         found = set(self.lab.kubectl(cluster, "get", "namespaces", "-o", "name").split())
-        if extra := sorted(found - {f"namespace/{name}" for name in kept}):
+        if "namespace/fleet-system" in found:
+            self.lab.kubectl(cluster, "-n", "fleet-system", "delete", "configmap", "-l", "fleet.dev/inventory")
             self.lab.kubectl(cluster, "delete", "crd", "--ignore-not-found", "etcds.fleet.dev")
-            self.lab.kubectl(cluster, "delete", *extra)
+        if f"namespace/{OF_INIT}" in found:
+            self.lab.kubectl(cluster, "delete", "namespace", OF_INIT)
+
+    def tidy_behind(self) -> None:
+        """Let go at once what the next page from nothing would have to wait for."""
+        if self.lab.directory.exists():
+            options = ("--ignore-not-found", "--wait=false")
+            self._everywhere(lambda cluster: self.lab.kubectl(cluster, "delete", "namespace", OF_INIT, *options))
 
 
 @contextmanager

@@ -44,6 +44,8 @@ def terminal(desk: Desk, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
         environment["KUBECONFIG"] = str(desk.lab.kubeconfig)
     with Terminal(directory, environment, tmp_path) as opened:
         yield opened
+    if name(page) in FROM_NOTHING:
+        desk.tidy_behind()
 
 
 @pytest.mark.parametrize("page", [page for page in WITH_EXAMPLES if _is_run(page)], ids=name)
