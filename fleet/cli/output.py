@@ -36,7 +36,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as kubectl prints them: upper-case header, three spaces between, no lines."""
     lines = [[cell.upper() for cell in header], *[[str(cell) for cell in row] for row in rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    return "\n".join("   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
 
 
 def remark(text: str) -> None:

@@ -25,9 +25,8 @@ CONCURRENCY = 32
 PLURALS = {"Namespace": "namespaces", "Etcd": "etcds"}  # the others add an s in small letters
 
 
-async def apply_all(kubeconfig: Path, context: str, file: Path) -> None:
+async def apply_all(kubeconfig: Path, context: str, manifests: list[dict[str, Any]]) -> None:
     server, tls = access(kubeconfig, context)
-    manifests = json.loads(file.read_bytes())
     connector = aiohttp.TCPConnector(limit=0, ssl=tls)
     async with aiohttp.ClientSession(server, connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
         waiting = iter([one for one in manifests if one["kind"] != "Namespace"])
@@ -72,4 +71,4 @@ def named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asyncio.run(apply_all(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])))
+    asyncio.run(apply_all(Path(sys.argv[1]), sys.argv[2], json.loads(Path(sys.argv[3]).read_bytes())))
