@@ -2,8 +2,8 @@
 
 Whole commands on both sides, from the start of Python to the exit code. `fleet sync --no-wait` reads the commit,
 evaluates and renders the stack, looks at what is there, plans, takes the Lease, records what it is about to do,
-applies, records what it did, looks at everything's health and writes it into git. The bare loop (`bare.py`, no code of fleet's)
-reads rendered objects from a file and applies them. Client and server share the machine's cores.
+applies, records what it did, looks at everything's health and writes it into git. The bare loop (`bare.py`, no code
+of fleet's) reads rendered objects from a file and applies them. Client and server share the machine's cores.
 
 Two workloads: `apps` (an Etcd, a ConfigMap, a ServiceAccount and a Role each) and `plain` (four ConfigMaps each: the
 cheapest for a server and so the hardest comparison). After each side everything is removed, and the sides take turns.
