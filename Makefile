@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test test-full bench lint format lock clean
+.PHONY: help setup demo test test-full bench docs lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -35,6 +35,9 @@ test-full: setup ## Run every test, and every case of the long suites (hours)
 
 bench: setup ## Measure; prints figures, never fails on one
 	$(BIN)/python -m tests.bench
+
+docs: setup ## Renew the reference pages from the code
+	$(BIN)/python -m docs.tools.reference
 
 lint: setup ## Format, lint, types, layers
 	$(BIN)/ruff format --check .

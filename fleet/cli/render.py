@@ -122,4 +122,4 @@ def _write(wanted: Sequence[Desired], directory: Path) -> None:
         path = directory / desired.cluster / f"{desired.stack}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(_documents([desired])))
-    remark(f"{len(wanted)} files in {directory}")
+    remark(f"{len(wanted)} file{'s' * (len(wanted) != 1)} in {directory}")

@@ -63,10 +63,13 @@ def sync(
         from fleet.sync.choice import targets
         from fleet.sync.progress import shown
         from fleet.sync.source import commit
+        from fleet.sync.status import check_destination
 
         with commit(revision) as files:
-            if files.remark:
-                remark(files.remark)
+            for line in files.remarks:
+                remark(line)
+            if status:
+                check_destination(files)
             load_ahead()
             evaluation = evaluate(files.repository, stacks=list(stacks) or None, pool=pool).check()
     from fleet.sync.run import How, sync

@@ -51,26 +51,26 @@ def report(
         ),
         Edit(notes.REF, "Notes of fleet\n", lambda tree: _note_changes(tree, reports)),
     ]
-    return publish(repository, _address(repository, remote), edits, identity=identity)
+    return publish(repository, destination(repository, remote), edits, identity=identity)
 
 
 def read_status(repository: Repository, *, remote: str | None = "origin", branch: str = BRANCH) -> Status:
     """The status branch as it is now."""
     ref = names.branch(branch)
-    tip = fetch_tips(repository, _address(repository, remote), [ref])[ref]
+    tip = fetch_tips(repository, destination(repository, remote), [ref])[ref]
     records, problems = status.decode_all(_record_files(tree_of(repository, tip, ref)))
     return Status(tuple(records), tuple(problems), tip)
 
 
 def read_notes(repository: Repository, commit: str, *, remote: str | None = "origin") -> tuple[Outcome, ...]:
     """What became of a revision; `commit` is a full id."""
-    tip = fetch_tips(repository, _address(repository, remote), [notes.REF])[notes.REF]
+    tip = fetch_tips(repository, destination(repository, remote), [notes.REF])[notes.REF]
     tree = tree_of(repository, tip, notes.REF)
     name = notes.path(commit, paths := _paths(tree))
     return notes.parse(tree.read(name).decode(errors="replace") if tree and name in paths else "")
 
 
-def _address(repository: Repository, remote: str | None) -> Address | None:
+def destination(repository: Repository, remote: str | None) -> Address | None:
     """The remote to report to: None (this repository's own refs) when it has no remote at all or none is wanted."""
     if remote is None:
         return None

@@ -51,7 +51,11 @@ class Credentials:
         try:
             loader = _Loader(KubeConfigMerger(where).config, active_context=context, config_base_path=None)
             await loader.load_and_set(configuration)
-        except (ConfigException, ValueError, TypeError, OSError) as problem:
+        except (TypeError, AttributeError) as problem:  # its loader takes a mapping for granted
+            raise ConfigurationError(
+                f"{where} is not a kubeconfig", hint="name one with --kubeconfig or the variable KUBECONFIG"
+            ) from problem
+        except (ConfigException, ValueError, OSError) as problem:
             raise ConfigurationError(
                 f"the kubeconfig {where} cannot be used{f' with context {context}' if context else ''}: {problem}",
                 hint="`kubectl config get-contexts` lists the contexts that there are",

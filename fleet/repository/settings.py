@@ -23,16 +23,16 @@ class Fleet:
 class Paths:
     """Directories of the repository, relative to its root."""
 
-    stacks: str = "stacks"
-    clusters: str = "clusters"
+    stacks: str = "stacks"  # files with functions that are stacks
+    clusters: str = "clusters"  # files with fleet.Cluster objects
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """What `fleet sync` follows and where health is written."""
+    """Which branch is synced, and where health is written."""
 
-    remote: str = "origin"
-    branch: str = "main"
+    remote: str = "origin"  # where health is pushed to
+    branch: str = "main"  # what is synced; `fleet sync` remarks on another
     status_branch: str = "fleet/status"
 
 
@@ -52,6 +52,8 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
+    """Whose code the stacks are, and so how it is evaluated."""
+
     code: Code = Code.OWN
 
 

@@ -23,7 +23,7 @@ class Files:
     revision: str = ""
     subject: str = ""
     git: Git | None = None
-    remark: str = ""
+    remarks: tuple[str, ...] = ()  # what a person should know of the choice
     identity: str = ""  # of the repository, see fleet.repository.identity
 
     @property
@@ -55,8 +55,11 @@ def commit(revision: str = "HEAD", start: Path | None = None) -> Iterator[Files]
     with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
         git.tree(found.id).materialise(Path(directory) / "tree", *inside)
         repository = Repository.at(Path(directory) / "tree" / below)
-        remark = _uncommitted(git.dirt(), below.as_posix(), found.short) if revision == "HEAD" else ""
-        yield Files(repository, found.id, found.subject, git, remark, _identity(repository, git, here.root))
+        remarks: tuple[str, ...] = ()
+        if revision == "HEAD":
+            about = (_uncommitted(git.dirt(), below.as_posix(), found.short), _elsewhere(git, repository))
+            remarks = tuple(filter(None, about))
+        yield Files(repository, found.id, found.subject, git, remarks, _identity(repository, git, here.root))
 
 
 def _git_of(root: Path) -> Git | None:
@@ -91,6 +94,12 @@ def _first_commit(git: Git) -> str:
         return ""
     found = git.git.run(asked, "rev-list", "--max-parents=0", "HEAD", accept=(0, 128))
     return min(found.text.split(), default="") if found.status == 0 else ""
+
+
+def _elsewhere(git: Git, repository: Repository) -> str:
+    """CI checks out commits and not branches; a person on another branch should know."""
+    here, usual = git.branch(), repository.settings.git.branch
+    return f"this is the branch {here}, and fleet.toml says that {usual} is synced" if here and here != usual else ""
 
 
 def _uncommitted(dirt: Dirt, below: str, short: str) -> str:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.errors import ConflictError, FleetError
-from fleet.git.reporting import read_status, report
+from fleet.git.reporting import destination, read_status, report
 from fleet.git.status import App, Report
 from fleet.kube.failure import UnansweredError
 from fleet.sync.choice import Target
 from fleet.sync.outcome import Result
 from fleet.sync.source import Files
+
+
+def check_destination(files: Files) -> None:
+    """Raise when health could not be written into git, while nothing is changed yet."""
+    if files.git is not None:
+        destination(files.git, files.repository.settings.git.remote)
 
 
 def publish(files: Files, results: Sequence[Result], gone: Sequence[tuple[str, str]] = ()) -> None:
