@@ -21,11 +21,11 @@ Live = Mapping[Key, dict[str, Any] | None]
 
 
 def keys_to_read(desired: Desired, inventory: Inventory | None) -> tuple[Key, ...]:
-    """Every key that `plan` looks up in `live`."""
+    """Every key that `plan` looks up in `live`, in no order."""
     keys = {one.key for one in desired.objects}
     keys.update(alias for one in desired.objects for alias in one.aliases)
     keys.update(entry.key for entry in (inventory.entries if inventory else ()))
-    return tuple(sorted(keys))
+    return tuple(keys)
 
 
 def plan(

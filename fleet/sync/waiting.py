@@ -26,7 +26,11 @@ def health_now(desired: Desired | None, live: Live | None) -> tuple[str, tuple[O
     """The worst of all objects, and each of them."""
     if desired is None or live is None:
         return State.UNKNOWN.value, ()
-    objects = tuple(judged(key, live.get(key), is_app=is_app) for key, is_app in _in_cluster(desired, live).items())
+    return _health(_in_cluster(desired, live), live)
+
+
+def _health(keys: Mapping[Key, bool], live: Live) -> tuple[str, tuple[ObjectHealth, ...]]:
+    objects = tuple(judged(key, live.get(key), is_app=is_app) for key, is_app in keys.items())
     return worst(objects), objects
 
 
@@ -37,14 +41,14 @@ async def until_healthy(
 
     `live` is what is there when nothing was changed, None after a change: then an operator is given time to speak up.
     """
-    versions = {key: one.manifest["apiVersion"].rpartition("/")[2] for one in desired.objects for key in _keys(one)}
+    versions = _versions(desired) if live is None or seconds else {}
     known = live if live is not None else await read_live(client, versions, versions)
     keys = _in_cluster(desired, known)
-    open_ones = [key for key in keys if not _is_over(judge(known.get(key)), changed=live is None)]
-    if open_ones and seconds:
+    open_ones = [key for key in keys if not _is_over(judge(known.get(key)), changed=live is None)] if seconds else []
+    if open_ones:
         await _wait(client, open_ones, versions, seconds, tell)
         known = {**known, **await read_live(client, open_ones, versions)}
-    health, objects = health_now(desired, known)
+    health, objects = _health(keys, known)
     return health, objects, _error(client.cluster, desired.stack, objects, seconds) if seconds else None
 
 
@@ -67,13 +71,19 @@ def _is_over(health: Health, *, changed: bool) -> bool:
     return health.is_settled or (health.state is State.UNKNOWN and not changed)
 
 
-def _keys(one: Object) -> tuple[Key, ...]:
-    return (one.key, *one.aliases)
+def _versions(desired: Desired) -> dict[Key, str]:
+    """In which API version to read what the stack wants."""
+    keys = ((one, key) for one in desired.objects for key in (one.key, *one.aliases))
+    return {key: one.manifest["apiVersion"].rpartition("/")[2] for one, key in keys}
 
 
 def _in_cluster(desired: Desired, live: Mapping[Key, Any]) -> dict[Key, bool]:
     """The keys that the objects have in the cluster (a renamed one its former), each with whether it is an app."""
-    return {next((key for key in _keys(one) if live.get(key)), one.key): bool(one.app) for one in desired.objects}
+    return {_key_there(one, live) if one.aliases else one.key: bool(one.app) for one in desired.objects}
+
+
+def _key_there(one: Object, live: Mapping[Key, Any]) -> Key:
+    return next((key for key in (one.key, *one.aliases) if live.get(key)), one.key)
 
 
 def judged(key: Key, live: dict[str, Any] | None, *, is_app: bool) -> ObjectHealth:
