@@ -1,10 +1,10 @@
 """The limit of a sync: a loop over aiohttp that applies rendered objects, and nothing else.
 
 It shares no code with fleet, and does none of its work: no evaluation, no plan, no look at what is there, no conflict
-found, no inventory, no order but namespaces first, no health. Server-side apply, as many requests at once as gave the
-highest rate.
+found, no inventory, no order but namespaces first, no health. Server-side apply, as many requests at once as it is
+told; the benchmark tries which number is the best on the machine at hand.
 
-    python tests/bench/bare.py KUBECONFIG CONTEXT OBJECTS.json
+    python tests/bench/bare.py KUBECONFIG CONTEXT OBJECTS.json CONCURRENCY
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from typing import Any
 import aiohttp
 import yaml
 
-CONCURRENCY = 32
 PLURALS = {"Namespace": "namespaces", "Etcd": "etcds"}  # the others add an s in small letters
 
 
-async def apply_all(kubeconfig: Path, context: str, manifests: list[dict[str, Any]]) -> None:
+async def apply_all(kubeconfig: Path, context: str, manifests: list[dict[str, Any]], concurrency: int) -> None:
     server, tls = access(kubeconfig, context)
     connector = aiohttp.TCPConnector(limit=0, ssl=tls)
     async with aiohttp.ClientSession(server, connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
         waiting = iter([one for one in manifests if one["kind"] != "Namespace"])
         await apply_each(session, iter([one for one in manifests if one["kind"] == "Namespace"]))
-        await asyncio.gather(*(apply_each(session, waiting) for _ in range(CONCURRENCY)))
+        await asyncio.gather(*(apply_each(session, waiting) for _ in range(concurrency)))
 
 
 async def apply_each(session: aiohttp.ClientSession, waiting: Any) -> None:
@@ -71,4 +70,5 @@ def named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asyncio.run(apply_all(Path(sys.argv[1]), sys.argv[2], json.loads(Path(sys.argv[3]).read_bytes())))
+    objects = json.loads(Path(sys.argv[3]).read_bytes())
+    asyncio.run(apply_all(Path(sys.argv[1]), sys.argv[2], objects, int(sys.argv[4])))

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import orjson
@@ -45,10 +46,10 @@ def api_server() -> Iterator[Lab]:
 
 def clear(lab: Lab, kind: str, namespace: str) -> None:
     """Remove every object of the workload and what fleet keeps about it: the next sync is a first one again."""
-    for path in KINDS[kind]:
-        lab.kubectl(CLUSTER, "delete", "--raw", path.format(namespace))
-    for path in ("/api/v1/namespaces/{}/configmaps", "/apis/coordination.k8s.io/v1/namespaces/{}/leases"):
-        lab.kubectl(CLUSTER, "delete", "--raw", path.format("fleet-system"))
+    paths = [path.format(namespace) for path in KINDS[kind]]
+    paths += ["/api/v1/namespaces/fleet-system/configmaps"]
+    with ThreadPoolExecutor(len(paths)) as pool:
+        list(pool.map(lambda path: lab.kubectl(CLUSTER, "delete", "--raw", path, timeout=300), paths))
     for name in (namespace, "fleet-system"):
         remove_namespace(lab, name)
 

@@ -5,6 +5,10 @@ evaluates and renders the stack, looks at what is there, plans, takes the Lease,
 applies, records what it did, looks at everything's health and writes it into git. The bare loop (`bare.py`, no code
 of fleet's) reads rendered objects from a file and applies them. Client and server share the machine's cores.
 
+CPU is that of the command and of its children, not of the server. An unchanged sync by the command starts Python,
+loads the client and evaluates the stack like any other; in a process that goes on, as a service does, a commit that is
+known is not evaluated again, and what is left is to look and to compare (`again.py`).
+
 Two workloads: `apps` (an Etcd, a ConfigMap, a ServiceAccount and a Role each) and `plain` (four ConfigMaps each: the
 cheapest for a server and so the hardest comparison). After each side everything is removed, and the sides take turns.
 """
@@ -12,6 +16,7 @@ cheapest for a server and so the hardest comparison). After each side everything
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +32,7 @@ from tests.bench.place import CLUSTER, api_server, clear
 from tests.bench.workload import OBJECTS
 
 ROUNDS = 7
+CONCURRENCIES = (8, 16, 32, 64)
 NAMESPACE = "thousand"
 
 
@@ -51,17 +57,22 @@ class Bench:
         manifests = [one["manifest"] for one in json.loads(rendered.stdout)[0]["objects"]]
         self.objects.write_text(json.dumps(manifests))
         self.unchanged: list[Took] = []
+        self.again: list[float] = []
         self.changed: list[Took] = []
         self.first: list[Took] = []
         self.bare: list[Took] = []
         self.numbers = count()
+        self.concurrency = 0
+        self.environment = {"KUBECONFIG": str(lab.kubeconfig)}
 
     def figures(self) -> Iterator[Figure]:
+        self.concurrency = self.best_concurrency()
         in_turns(ROUNDS + 1, self.measure_fleet, self.measure_bare)
         for took in (self.first, self.bare, self.unchanged, self.changed):
             del took[0]  # the first round warms the server and the disk's caches
+        del self.again[0]
         pairs = list(zip(self.first, self.bare, strict=True))
-        yield rate(f"{self.kind}: the bare loop", self.bare, f"the limit; {bare.CONCURRENCY} requests at once")
+        yield rate(f"{self.kind}: the bare loop", self.bare, f"the limit; {self.concurrency} requests at once")
         yield rate(f"{self.kind}: first sync", self.first)
         yield at_least(
             f"{self.kind}: first sync, share of the bare loop's rate",
@@ -80,27 +91,54 @@ class Bench:
             "%",
             5,
         )
+        yield Figure(f"{self.kind}: unchanged sync in a process that goes on, CPU", tuple(self.again), "s")
+        yield at_most(
+            f"{self.kind}: unchanged sync in a process that goes on, share of the first's CPU",
+            [100 * later / first.cpu for later, first in zip(self.again, self.first, strict=True)],
+            "%",
+            5,
+        )
         yield Figure(f"{self.kind}: sync of one change", tuple(one.seconds for one in self.changed), "s")
         yield Figure(f"{self.kind}: sync of one change, CPU", tuple(one.cpu for one in self.changed), "s")
 
     def measure_fleet(self) -> float:
         self.first.append(self.sync())
         self.unchanged.append(self.sync())
+        self.again.append(self.look_again())
         workload.change_one(self.repository, f"change-{next(self.numbers)}")
         self.changed.append(self.sync())
         clear(self.lab, self.kind, NAMESPACE)
         return self.first[-1].seconds
 
     def measure_bare(self) -> float:
-        command = (sys.executable, bare.__file__, self.lab.kubeconfig, CLUSTER, self.objects)
-        self.bare.append(run(*command, cwd=self.repository))
-        clear(self.lab, self.kind, NAMESPACE)
+        self.bare.append(self.loop(self.objects, self.concurrency))
         return self.bare[-1].seconds
 
+    def loop(self, objects: Path, concurrency: int) -> Took:
+        command = (sys.executable, bare.__file__, self.lab.kubeconfig, CLUSTER, objects, str(concurrency))
+        took = run(*command, cwd=self.repository)
+        clear(self.lab, self.kind, NAMESPACE)
+        return took
+
+    def best_concurrency(self) -> int:
+        """The number of requests at once with which the bare loop is the fastest, tried with every fourth object."""
+        some = self.objects.with_suffix(".some.json")
+        some.write_text(json.dumps(json.loads(self.objects.read_text())[::4]))  # the namespace is the first
+        tried = in_turns(3, *(lambda number=number: self.loop(some, number).seconds for number in CONCURRENCIES))
+        return min(zip(CONCURRENCIES, tried, strict=True), key=lambda one: min(one[1]))[0]
+
     def sync(self) -> Took:
-        return run(
-            self.fleet, "sync", "--no-wait", cwd=self.repository, environment={"KUBECONFIG": str(self.lab.kubeconfig)}
+        return run(self.fleet, "sync", "--no-wait", cwd=self.repository, environment=self.environment)
+
+    def look_again(self) -> float:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.bench.again"],
+            cwd=self.repository,
+            env={**os.environ, **self.environment, "PYTHONPATH": str(Path(__file__).parents[2])},
+            check=True,
+            capture_output=True,
         )
+        return float(done.stdout)
 
 
 def rate(name: str, took: list[Took], note: str = "") -> Figure:

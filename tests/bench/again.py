@@ -1,0 +1,38 @@
+"""A process that goes on, as a service does: looks again at what did not change, and says the CPU time that it took.
+
+    KUBECONFIG=… python -m tests.bench.again        in a repository that is synced
+
+The first pass loads modules, evaluates and connects; the second is measured: same commit, so nothing is evaluated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from fleet.evaluate import Evaluation, evaluate
+from fleet.plan.claim import Claim
+from fleet.sync.choice import targets
+from fleet.sync.progress import Lines
+from fleet.sync.run import How, sync
+from fleet.sync.source import Files, commit
+
+
+def main() -> None:
+    with commit() as files:
+        evaluation = evaluate(files.repository).check()
+    look(files, evaluation)
+    begin = time.process_time()
+    look(files, evaluation)
+    print(time.process_time() - begin)
+
+
+def look(files: Files, evaluation: Evaluation) -> None:
+    how = How(wait=False, claim=Claim(files.identity))
+    work = sync(targets(evaluation, (), ()), how, Lines(said=False), revision=files.revision)
+    (result,) = asyncio.run(work).results
+    assert result.words == "no changes", result
+
+
+if __name__ == "__main__":
+    main()
