@@ -111,19 +111,28 @@ def desk_of(scratch: Path) -> Iterator[Desk]:
     """A desk with a lab that is gone afterwards."""
     parent = paths.cache() / "examples"
     state = parent / str(os.getpid())
-    with pytest.MonkeyPatch.context() as patch:
-        for other in [*parent.glob("*"), state]:  # those of runs that were killed go now
-            patch.setenv("FLEET_STATE_DIR", str(other))
+    for other in [*parent.glob("*"), state]:  # those of runs that were killed go now
+        with labs_in(other):
             remove_orphans()
-            if not any((other / "labs").glob("*")):
-                shutil.rmtree(other, ignore_errors=True)
+        if not any((other / "labs").glob("*")):
+            shutil.rmtree(other, ignore_errors=True)
+    with labs_in(state):
         lab = Lab.up("default", ["dev", "prod"], nodes="simulated", owner=identify(os.getpid()))
-        try:
-            yield Desk(lab, state, scratch)
-        finally:
-            if lab.directory.exists():
+    try:
+        yield Desk(lab, state, scratch)
+    finally:
+        if lab.directory.exists():
+            with labs_in(state):
                 lab.down()
-            shutil.rmtree(state, ignore_errors=True)
+        shutil.rmtree(state, ignore_errors=True)
+
+
+@contextmanager
+def labs_in(state: Path) -> Iterator[None]:
+    """Only for a moment: the labs of other tests in this run are elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLEET_STATE_DIR", str(state))
+        yield
 
 
 @pytest.fixture(scope="session")
