@@ -55,6 +55,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
 def test_an_evaluation_leaves_no_process_and_no_descriptor(tmp_path: Path) -> None:
     found = repository(tmp_path, good="pass", loop="while True: pass", leave=LEAVE_BEHIND, gone="1 / 0")
     me = psutil.Process()
+    others = set(me.children(recursive=True))  # of other tests: clusters that the run shares
     evaluate(found, twice=True, limits=Limits(time=1.0))
     before = me.num_fds()
 
@@ -62,7 +63,7 @@ def test_an_evaluation_leaves_no_process_and_no_descriptor(tmp_path: Path) -> No
 
     assert len(result.problems) == 3
     assert result.stacks == ()
-    assert me.children(recursive=True) == []
+    assert set(me.children(recursive=True)) <= others
     assert inside(tmp_path) == []
     assert me.num_fds() == before
 
