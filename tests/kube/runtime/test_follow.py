@@ -15,21 +15,27 @@ import pytest
 from fleet.errors import ResourceError
 from fleet.kube.backoff import Patience
 from fleet.kube.client import Client, StreamRefusedError
+from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache
 from fleet.kube.runtime.follow import Follower
 from fleet.testing import Cluster
 from fleet.testing.proxy import Proxy
 from tests.kube.connected import agent, config_map
-from tests.kube.runtime.greeter import CONFIG_MAPS
+from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS, greeting
 from tests.kube.runtime.running import eventually
 
 
 @contextlib.asynccontextmanager
 async def following(
-    cluster: Cluster, *, kubeconfig: Path | None = None, version: str = "", **options: Any
+    cluster: Cluster,
+    *,
+    kubeconfig: Path | None = None,
+    version: str = "",
+    resource: Resource = CONFIG_MAPS,
+    **options: Any,
 ) -> AsyncIterator[Follower]:
     async with Client.of(kubeconfig or cluster.kubeconfig, cluster.context, agent=agent(cluster)) as client:
-        cache = Cache(CONFIG_MAPS, namespace=cluster.namespace, labels={"watched": "yes"}, manager="kubectl")
+        cache = Cache(resource, namespace=cluster.namespace, labels={"watched": "yes"}, manager="kubectl")
         follower = Follower(client, cache, patience=Patience(first=0.1, most=0.5), **options)
         follower._version = version
         task = asyncio.create_task(follower.run())
@@ -73,11 +79,12 @@ def test_what_is_there_and_every_change_of_it_comes_into_the_cache(cluster: Clus
     assert asked.count("list") == (0 if streamed else 1)
 
 
-def test_a_point_that_the_server_has_forgotten_leads_to_a_new_list(cluster: Cluster) -> None:
-    cluster.apply(watched(cluster, "a"))
+def test_a_point_that_the_server_has_forgotten_leads_to_a_new_list(greetings: Cluster) -> None:
+    # What the server remembers of a kind begins when the kind is defined, and that was after its very first version.
+    greetings.apply(greeting("a", greetings.namespace, watched="yes"))
 
     async def run() -> None:
-        async with following(cluster, version="1") as follower:
+        async with following(greetings, version="1", resource=GREETINGS) as follower:
             await eventually("a list", lambda: follower.cache.synced)
             assert names(follower) == ["a"] and follower.lists == 1
 
