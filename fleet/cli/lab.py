@@ -19,6 +19,13 @@ def _lab_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     return [name for name in all_names() if name.startswith(incomplete)]
 
 
+def _recipe_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from fleet.lab.images.recipes import all_recipes
+
+    names = [f"{one.name}:{one.version}" for one in all_recipes()] + [one.name for one in all_recipes()]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
 name_option = click.option(
     "--name", default="default", show_default=True, help="Name of the lab.", shell_complete=_lab_names
 )
@@ -71,6 +78,31 @@ def up(name: str, clusters: str, nodes: Any, workers: int | None, kubernetes: st
     remark(f"  look around:  fleet lab shell{option}")
     remark(f"  from a shell: export KUBECONFIG={running.kubeconfig}")
     remark(f"  stop it:      fleet lab down{option}")
+
+
+@lab.command()
+@click.option(
+    "--nodes", type=click.Choice(["real", "simulated"]), multiple=True, help="[default: all that can be here]"
+)
+@click.argument("images", nargs=-1, metavar="[IMAGE]…", shell_complete=_recipe_names)
+def prepare(nodes: tuple[Any, ...], images: tuple[str, ...]) -> None:
+    """Install and build ahead of time what labs need, so that the first `up` or test run does not wait for it.
+
+    \b
+    fleet lab prepare                    programs for clusters, real nodes included where they are possible
+    fleet lab prepare etcd               and the images of etcd
+    """
+    from fleet.lab.images.bake import bake
+    from fleet.lab.images.recipes import find
+    from fleet.lab.lab import prepare as build
+    from fleet.lab.plan import default_nodes
+
+    recipes = [recipe for wanted in images for recipe in find(wanted)]
+    for one in nodes or dict.fromkeys(("simulated", default_nodes())):
+        build(one)
+    for recipe in recipes:
+        bake(recipe)
+    remark("all that labs need is there")
 
 
 @lab.command()
@@ -246,13 +278,6 @@ def list_images(form: str) -> None:
         for one in all_recipes()
     ]
     emit(rows, form, lambda: table(["name", "image", "from"], [list(row.values()) for row in rows]))
-
-
-def _recipe_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from fleet.lab.images.recipes import all_recipes
-
-    names = [f"{one.name}:{one.version}" for one in all_recipes()] + [one.name for one in all_recipes()]
-    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
 @image.command("build")

@@ -26,7 +26,7 @@ from fleet.lab.launch import PATIENCE, launch, wait_ready
 from fleet.lab.locks import choosing, locked
 from fleet.lab.node import PAUSE, Node
 from fleet.lab.plan import plan
-from fleet.lab.spec import ClusterSpec, LabSpec, Nodes
+from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, Nodes
 from fleet.lab.status import node_status, status
 
 Say = Callable[[str], None]
@@ -76,23 +76,13 @@ class Lab:
         return lab
 
     def _converge(self, say: Say) -> None:
-        if any(cluster.network for cluster in self.spec.clusters):
-            packages.require(packages.NODES, "real nodes")
-        self._build()
+        # Everything that has to be built, before anything is started.
+        for nodes in {cluster.nodes for cluster in self.spec.clusters}:
+            prepare(nodes, self._binaries)
         kubeconfig.save(self.kubeconfig, [self.plane(cluster).admin() for cluster in self.spec.clusters])
         with ThreadPoolExecutor(len(self.spec.clusters)) as pool:
             for done in [pool.submit(self._converge_cluster, cluster, say) for cluster in self.spec.clusters]:
                 done.result()
-
-    def _build(self) -> None:
-        """Everything that has to be built, before anything is started."""
-        for cluster in self.spec.clusters:
-            self._binaries["kube-apiserver"], self._binaries["provisioner"]
-            if cluster.network:
-                self._binaries["coredns"]
-                bake.pause(PAUSE)
-            else:
-                self._binaries["kwok"]
 
     def _converge_cluster(self, cluster: ClusterSpec, say: Say) -> None:
         plane = self.plane(cluster)
@@ -230,6 +220,17 @@ class Lab:
 
     def down(self) -> None:
         down(self.spec.name)
+
+
+def prepare(nodes: Nodes, binaries: Binaries | None = None) -> None:
+    """Install and build whatever clusters with such nodes need; with warm caches that is nothing."""
+    binaries = binaries or Binaries(KUBERNETES)
+    if nodes == "real":
+        packages.require(packages.NODES, "real nodes")
+    for program in ("kube-apiserver", "provisioner", "coredns" if nodes == "real" else "kwok"):
+        binaries[program]
+    if nodes == "real":
+        bake.pause(PAUSE)
 
 
 def down(name: str) -> None:

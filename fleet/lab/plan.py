@@ -21,6 +21,10 @@ INSTEAD = (
 )
 
 
+def default_nodes() -> Nodes:
+    return "real" if sys.platform == "linux" and os.geteuid() == 0 else "simulated"
+
+
 def plan(
     name: str,
     clusters: Sequence[str],
@@ -84,7 +88,7 @@ def _same(cluster: ClusterSpec, nodes: Nodes | None, workers: int | None, wanted
 
 
 def _new(name: str, nodes: Nodes | None, workers: int | None, taken: list[str]) -> ClusterSpec:
-    nodes = nodes or ("real" if sys.platform == "linux" and os.geteuid() == 0 else "simulated")
+    nodes = nodes or default_nodes()
     workers = 2 if workers is None else workers
     if nodes == "real":
         if sys.platform != "linux":

@@ -45,6 +45,12 @@ def test_status_is_data_for_programs_and_a_table_for_people(cluster: Cluster) ->
     assert f"{first['workers']}/{first['workers']} simulated" in text
 
 
+def test_prepare_builds_nothing_twice(cluster: Cluster) -> None:
+    done = fleet("prepare", "--nodes", "simulated")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "all that labs need is there\n"
+
+
 def test_list_shows_the_lab(cluster: Cluster) -> None:
     rows = orjson.loads(fleet("list", "-o", "json").stdout)
     assert {"name": cluster.lab.spec.name, "nodes": "simulated", "running": True}.items() <= next(
