@@ -37,8 +37,8 @@ class Cluster:
 
     @property
     def node_names(self) -> list[str]:
-        spec = self.lab.spec.cluster(self.name)
-        return [spec.node_name(index + 1) for index in range(spec.workers)]
+        """The nodes that the cluster has now; a lab can grow while it runs."""
+        return [node["metadata"]["name"] for node in self.get("nodes")["items"]]
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
         """Run kubectl in the test's namespace and return what it printed; an error of kubectl fails the test."""
