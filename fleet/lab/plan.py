@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Sequence
@@ -103,13 +104,21 @@ def _new(name: str, nodes: Nodes | None, workers: int | None, taken: list[str]) 
     return ClusterSpec(name, nodes, workers, _free_ports())
 
 
+# Below where systems take the near ends of outgoing connections from: such a one would hold a port for a moment, and a
+# program that starts in that moment would not get it.
+PORTS = range(20000, 32000)
+
+
 def _free_ports() -> dict[str, int]:
-    """Free ports of loopback, kept open until all are found so that no two are the same."""
-    sockets = [socket.socket() for _ in PROGRAMS]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return {name: int(one.getsockname()[1]) for name, one in zip(PROGRAMS, sockets, strict=True)}
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports of loopback that are free, chosen at random: those of labs that are stopped are not in the way."""
+    found: dict[str, int] = {}
+    while len(found) < len(PROGRAMS):
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in found.values():
+            found[PROGRAMS[len(found)]] = port
+    return found
