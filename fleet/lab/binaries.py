@@ -27,6 +27,7 @@ class Binaries:
         self.kubernetes = kubernetes
         self._found: dict[str, Path] = {}
         self._own: dict[str, Path] | None = None
+        self._built: dict[str, Path] = {}  # by module: each is verified once, however many programs it is
 
     def __getitem__(self, program: str) -> Path:
         if program not in self._found:
@@ -38,7 +39,9 @@ class Binaries:
             return self._outside()[program]
         for module in MODULES.values():
             if program in module.programs:
-                return built(module) / program
+                if module.name not in self._built:
+                    self._built[module.name] = built(module)
+                return self._built[module.name] / program
         raise KeyError(program)
 
     def _outside(self) -> dict[str, Path]:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fleet.errors import ResourceError
 from fleet.lab import paths, toolchain
-from fleet.lab.files import explained, write
+from fleet.lab.files import explained, sha256, write
 from fleet.lab.progress import Progress
 from fleet.lab.spec import KUBERNETES
 
@@ -88,14 +88,9 @@ def _content(module: Module) -> str:
 def _whole(target: Path, module: Module) -> bool:
     binary, checksum = target / module.name, target / "sha256"
     try:
-        return checksum.read_text() == _sha256(binary) and all((target / name).exists() for name in module.programs)
+        return checksum.read_text() == sha256(binary) and all((target / name).exists() for name in module.programs)
     except FileNotFoundError:
         return False
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextmanager
@@ -123,7 +118,7 @@ def _build(module: Module, target: Path) -> None:
         for program in module.programs:
             if program != module.name:
                 (work / program).symlink_to(module.name)
-        write(work / "sha256", _sha256(work / module.name))
+        write(work / "sha256", sha256(work / module.name))
         work.chmod(0o755)
         work.replace(target)
     finally:

@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+from fleet.lab.files import sha256
+
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
@@ -25,7 +27,7 @@ def write_archive(
     environment: Sequence[str] = (),
 ) -> None:
     """Make `target` from layers, each a tar of a part of the root file system."""
-    digests = [_sha256(layer) for layer in layers]
+    digests = [sha256(layer) for layer in layers]
     path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     config: dict[str, Any] = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
@@ -88,8 +90,3 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -17,7 +17,7 @@ from pathlib import Path
 from fleet.errors import ResourceError
 from fleet.lab import packages, paths, toolchain
 from fleet.lab.build import MODULES, built
-from fleet.lab.files import explained
+from fleet.lab.files import explained, sha256
 from fleet.lab.images.archive import contents, layer_of, write_archive
 from fleet.lab.images.recipes import Recipe
 from fleet.lab.progress import Progress
@@ -46,7 +46,7 @@ def pause(reference: str) -> Path:
 def bake(recipe: Recipe) -> Path:
     """The archive of a recipe's image, made if the cache does not have it."""
     wheel = _wheel() if recipe.wheel else None
-    content = f"{recipe} {platform.machine()} {wheel.name + _sha256(wheel) if wheel else ''}"
+    content = f"{recipe} {platform.machine()} {wheel.name + sha256(wheel) if wheel else ''}"
     key = hashlib.sha256(content.encode()).hexdigest()[:12]
     target = paths.cache() / "images" / f"{recipe.name}-{recipe.version}-{key}.tar"
     with explained(f"making the image {recipe.reference}"):
@@ -169,8 +169,3 @@ def _install(wheel: Path, python: str, target: Path) -> None:
     )
     if done.returncode:
         raise ResourceError(f"the project's dependencies could not be installed:\n{done.stderr.strip()[-800:]}")
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
