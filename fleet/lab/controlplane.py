@@ -171,35 +171,28 @@ class ControlPlane:
         return self._program("kube-apiserver", flags, "/readyz", spec.address)
 
     def _controller_manager(self) -> Program:
-        config = self.kubeconfig("kube-controller-manager")
-        certificate, key = self._serving("kube-controller-manager")
-        flags: dict[str, object] = {
-            "bind-address": "127.0.0.1",
-            "secure-port": self.spec.ports["kube-controller-manager"],
-            "tls-cert-file": certificate,
-            "tls-private-key-file": key,
-            "kubeconfig": config,
-            "authentication-kubeconfig": config,
-            "authorization-kubeconfig": config,
+        flags = self._controller("kube-controller-manager") | {
             "root-ca-file": self.authority.certificate_file,
             "cluster-signing-cert-file": self.authority.certificate_file,
             "cluster-signing-key-file": self.authority.key_file,
             "service-account-private-key-file": self.authority.signing_pair("service-accounts")[1],
             "use-service-account-credentials": "true",
-            "leader-elect": "false",
             "allocate-node-cidrs": "false",
-            "profiling": "false",
         }
         if self.spec.network:  # a lost node is noticed in a quarter of a minute, so that tests of it are short
             flags |= {"node-monitor-grace-period": "16s", "node-monitor-period": "2s"}
         return self._program("kube-controller-manager", flags, "/healthz", **FRUGAL)
 
     def _scheduler(self) -> Program:
-        config = self.kubeconfig("kube-scheduler")
-        certificate, key = self._serving("kube-scheduler")
-        flags: dict[str, object] = {
+        return self._program("kube-scheduler", self._controller("kube-scheduler"), "/healthz", **FRUGAL)
+
+    def _controller(self, name: str) -> dict[str, object]:
+        """What the programs that only talk to the API server have in common."""
+        config = self.kubeconfig(name)
+        certificate, key = self.authority.issue(f"{name}-serving", name, addresses=["127.0.0.1", "localhost"])
+        return {
             "bind-address": "127.0.0.1",
-            "secure-port": self.spec.ports["kube-scheduler"],
+            "secure-port": self.spec.ports[name],
             "tls-cert-file": certificate,
             "tls-private-key-file": key,
             "kubeconfig": config,
@@ -208,10 +201,6 @@ class ControlPlane:
             "leader-elect": "false",
             "profiling": "false",
         }
-        return self._program("kube-scheduler", flags, "/healthz", **FRUGAL)
-
-    def _serving(self, name: str) -> tuple[Path, Path]:
-        return self.authority.issue(f"{name}-serving", name, addresses=["127.0.0.1", "localhost"])
 
     def _provisioner(self) -> Program:
         flags: dict[str, object] = {
