@@ -1,0 +1,1 @@
+"""What the operator does for every engine alike."""

@@ -1,0 +1,1 @@
+"""etcd, observed and steered over its own protocol."""
