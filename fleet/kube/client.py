@@ -1,7 +1,7 @@
 """One client per cluster: one session, bounded concurrency, patience with a busy server, errors that say where.
 
-Requests and answers are bytes and plain dicts; nothing here knows kinds. The session comes from `kubernetes.aio`
-(see `credentials`), which is imported when a client connects, so importing this module is cheap.
+Requests and answers are bytes and plain dicts; nothing here knows kinds. What only looks goes through `reader`; aiohttp
+(`session`) is loaded with the first write or watch, or where a proxy is on the way.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import aiohttp
 import orjson
-from yarl import URL
 
 from fleet.errors import FleetError
 from fleet.kube import backoff, failure
 from fleet.kube.backoff import Patience
+from fleet.kube.credentials import Credentials
 from fleet.kube.declared import refused
-from fleet.kube.failure import Place
+from fleet.kube.failure import BrokenError, Place, may_pass
 from fleet.kube.gate import Gate
+from fleet.kube.reader import Reader
 from fleet.version import __version__
 
 if TYPE_CHECKING:
-    from fleet.kube.credentials import Credentials
+    import aiohttp
+
     from fleet.kube.discovery import Discovery
+    from fleet.kube.session import Session
 
 USER_AGENT = f"fleet/{__version__}"
 CONCURRENCY = 32  # of a small API server's 400 or 600 seats; more gains nothing there, measured
-CONNECT_SECONDS = 10.0
-READ_SECONDS = 60.0
 FIRST_CONTACT = Patience(seconds=3.0)  # a cluster never reached: say so soon
 
 
@@ -72,10 +72,10 @@ class Client:
         self._gate = Gate(concurrency)
         self.concurrency = concurrency
         self._credentials: Credentials | None = None
-        self._session: aiohttp.ClientSession | None = None
-        self._outdated: list[aiohttp.ClientSession] = []
+        self._reader: Reader | None = None  # None where a proxy is on the way
+        self._session: Session | None = None
+        self._outdated: list[Session] = []
         self._renewal = asyncio.Lock()
-        self._arguments: dict[str, Any] = {}
         self._reached = False
         self._dated: tuple[str | None, float] = (None, 0.0)
         self._discovery: Discovery | None = None
@@ -87,8 +87,6 @@ class Client:
         return cls(kubeconfig=Path(kubeconfig) if kubeconfig else None, context=context, **rest)
 
     async def __aenter__(self) -> Self:
-        from fleet.kube.credentials import Credentials  # noqa: PLC0415 - the kubernetes package is slow to import
-
         self._credentials = await (
             Credentials.in_cluster()
             if self._in_cluster
@@ -100,28 +98,36 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        sessions = [*self._outdated, *([self._session] if self._session else [])]
-        self._session = None
-        self._outdated = []
-        for session in sessions:
-            await session.close()
+        self._shut()
+        self._credentials = None
+        while self._outdated:
+            await self._outdated.pop().close()
 
     def _open(self) -> None:
-        assert self._credentials is not None  # noqa: S101 - set by __aenter__, the only caller besides renewal
+        """Connections with the credentials as they are now. Requests under way end on the old ones."""
+        self._shut()
+        credentials = self._opened
+        if credentials.proxy is None:
+            self._reader = Reader(credentials.server, credentials.tls, credentials.server_name, self._headers)
+
+    def _shut(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None
         if self._session is not None:
             self._outdated.append(self._session)
-        self._arguments = self._credentials.request_arguments
-        self._session = self._credentials.session(
-            trust_env=False,  # three to four times faster than asking the environment with each request
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"},
-            timeout=aiohttp.ClientTimeout(
-                total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
-            ),
-        )
-        # aiohttp sends PUT and DELETE a second time by itself when a kept connection breaks. Whether a write may have
-        # happened before has to be known here, so that is switched off; `request` tries again and says so.
-        self._session._retry_connection = False
+        self._session = None
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        return {"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
+
+    def _aiohttp(self) -> Session:
+        from fleet.kube.session import Session  # noqa: PLC0415 - slow to load, see there
+
+        if self._session is None:
+            self._session = Session(self._opened, self._headers)
+        return self._session
 
     async def discovery(self) -> Discovery:
         """The kinds that this server serves, asked for once."""
@@ -169,11 +175,11 @@ class Client:
             try:
                 async with contextlib.nullcontext() if urgent else self._gate:
                     status, answer_headers, raw = await self._once(method, path, data, headers)
-            except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            except OSError as problem:  # TimeoutError is one
                 wait = backoff.delay(attempt, None, self._patience)
-                if not _may_pass(problem) or self._out_of_patience(begun, wait):
+                if not may_pass(problem) or self._out_of_patience(begun, wait):
                     raise failure.of_connection(self.place, failure.asked(method, path), problem) from problem
-                repeated = repeated or not isinstance(problem, aiohttp.ClientConnectorError)
+                repeated = repeated or not isinstance(problem, BrokenError) or problem.sent
                 await asyncio.sleep(wait)
                 continue
             self._reached = True
@@ -200,18 +206,16 @@ class Client:
     async def _once(
         self, method: str, path: str, data: bytes | None, headers: dict[str, str]
     ) -> tuple[int, Mapping[str, str], bytes]:
-        async with self._opened.request(
-            method, self._url(path), data=data, headers=await self._authorized(headers), **self._arguments
-        ) as response:
-            return response.status, response.headers, await response.read()
+        headers = await self._authorized(headers)
+        if method == "GET" and self._reader is not None:
+            return await self._reader.get(path, headers)
+        return await self._aiohttp().request(method, path, data, headers)
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, *, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
         """The body of a watch as it comes; a silence of that many seconds ends it. Not counted by the gate."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        async with self._opened.request(
-            "GET", self._url(path), headers=await self._authorized({}), timeout=timeout, **self._arguments
-        ) as response:
+        headers = await self._authorized({})
+        async with self._aiohttp().stream(path, headers, silence) as response:
             if response.status >= 300:
                 body = _decoded(await response.read())
                 raise StreamRefusedError(
@@ -220,20 +224,20 @@ class Client:
             yield response.content
 
     async def _authorized(self, headers: dict[str, str]) -> dict[str, str]:
-        assert self._credentials is not None  # noqa: S101 - `_opened` was asked before
-        if self._credentials.expired:
-            await self._renew(headers_used=self._credentials.authorization)
-        if token := self._credentials.authorization:
+        credentials = self._opened
+        if credentials.expired:
+            await self._renew(headers_used=credentials.authorization)
+        if token := credentials.authorization:
             headers["Authorization"] = token
         return headers
 
     async def _renew(self, headers_used: str | None) -> None:
         """New credentials, once for all requests that were refused with the old ones."""
-        assert self._credentials is not None  # noqa: S101 - a request was sent with them
+        credentials = self._opened
         async with self._renewal:
-            if self._credentials.authorization != headers_used and not self._credentials.expired:
+            if credentials.authorization != headers_used and not credentials.expired:
                 return
-            if await self._credentials.renew():
+            if await credentials.renew():
                 self._open()
 
     def _out_of_patience(self, begun: float, wait: float) -> bool:
@@ -241,13 +245,10 @@ class Client:
         return time.monotonic() - begun + wait > patience.seconds
 
     @property
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
+    def _opened(self) -> Credentials:
+        if self._credentials is None:
             raise RuntimeError("the client is not open: use it as `async with Client.of(…) as client`")
-        return self._session
-
-    def _url(self, path: str) -> URL:
-        return URL(self.place.server + path, encoded=True)
+        return self._credentials
 
 
 class StreamRefusedError(Exception):
@@ -264,10 +265,3 @@ def _decoded(raw: bytes) -> Any:
         return orjson.loads(raw) if raw else None
     except orjson.JSONDecodeError:
         return raw  # plain text, of the server's outer layers or of a proxy before it
-
-
-def _may_pass(problem: BaseException) -> bool:
-    """A server that is restarting refuses or drops connections; a certificate that is not trusted stays so."""
-    return not isinstance(
-        problem, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | aiohttp.InvalidURL
-    )

@@ -5,6 +5,7 @@ Pure. The one place where HTTP becomes `fleet.errors`.
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,20 @@ from fleet.kube.declared import path_of, refused
 
 class UnansweredError(ResourceError):
     """No answer, or one that does not say whether the thing was done: it may have been."""
+
+
+class BrokenError(ConnectionError):
+    """A request of aiohttp's without an answer."""
+
+    def __init__(self, problem: BaseException, *, sent: bool = True, trusted: bool = True) -> None:
+        super().__init__(str(problem) or type(problem).__name__)
+        self.sent = sent  # False: it certainly did not reach the server
+        self.trusted = trusted
+
+
+def may_pass(problem: BaseException) -> bool:
+    """A server that is restarting refuses or drops connections; a certificate that is not trusted stays so."""
+    return problem.trusted if isinstance(problem, BrokenError) else not isinstance(problem, ssl.SSLError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +122,7 @@ def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetErr
     reason = str(problem) or type(problem).__name__
     if isinstance(problem, TimeoutError):
         reason = "no answer in time"
-    name = type(problem).__name__
-    if "Certificate" in name or "SSL" in name:
+    if not may_pass(problem):
         return AccessError(
             f"cannot trust {place} at {place.server} (context {place.context or 'of the pod'}): {reason}",
             hint="the kubeconfig's certificate-authority must be the one that signed the API server's certificate",

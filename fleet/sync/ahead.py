@@ -1,4 +1,4 @@
-"""Load what talks to clusters while user code is evaluated in another process: half a second nobody has to wait for."""
+"""Load what writes to clusters while user code is evaluated in another process: nobody has to wait for it then."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ def load_ahead() -> None:
 
 def _load() -> None:
     with contextlib.suppress(Exception):  # what is wrong with them is said where they are needed
-        import_module("fleet.kube.credentials")
+        import_module("fleet.kube.session")
