@@ -75,9 +75,13 @@ class ControlPlane:
         access = self.access(program, user or f"system:{program}")
         return kubeconfig.save(self.directory / f"{program}.kubeconfig", [access])
 
-    def programs(self) -> list[Program]:
-        programs = [self._etcd(), self._apiserver(), self._controller_manager(), self._scheduler(), self._provisioner()]
-        return [*programs, self._coredns() if self.spec.network else self._kwok()]
+    def controllers(self) -> list[Program]:
+        """Those of Kubernetes; an API server that is ready has given them their rights."""
+        return [self._controller_manager(), self._scheduler()]
+
+    def companions(self) -> list[Program]:
+        """Those of the lab; their rights are among the lab's objects."""
+        return [self._provisioner(), self._coredns() if self.spec.network else self._kwok()]
 
     def _program(
         self, name: str, flags: dict[str, object], health: str = "", address: str = "127.0.0.1", **environment: str
@@ -88,7 +92,7 @@ class ControlPlane:
         role = f"{self.spec.name}/{name}"
         return Program(role, command, self.log(name), url, (address, port) if port else None, environment)
 
-    def _etcd(self) -> Program:
+    def etcd(self) -> Program:
         certificate, key = self.authority.issue("etcd", "etcd", addresses=["127.0.0.1", "localhost"])
         client = f"https://127.0.0.1:{self.spec.ports['etcd']}"
         peer = f"https://127.0.0.1:{self.spec.ports['etcd-peer']}"
@@ -109,13 +113,16 @@ class ControlPlane:
             "peer-cert-file": certificate,
             "peer-key-file": key,
             "unsafe-no-fsync": "true",  # a lab may lose its last second with the machine, and is much faster for it
+            # Its only member elects itself, after up to two of these times; a second is usual.
+            "election-timeout": 250,
+            "heartbeat-interval": 50,
             "auto-compaction-retention": "5m",
             "quota-backend-bytes": 8 << 30,
             "log-level": "warn",
         }
         return self._program("etcd", flags)
 
-    def _apiserver(self) -> Program:
+    def apiserver(self) -> Program:
         spec, authority = self.spec, self.authority
         names = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"]
         addresses = [*names, "localhost", "127.0.0.1", str(spec.services[1]), spec.address]
@@ -178,6 +185,9 @@ class ControlPlane:
             "service-account-private-key-file": self.authority.signing_pair("service-accounts")[1],
             "use-service-account-credentials": "true",
             "allocate-node-cidrs": "false",
+            # Each controller gets an account and a token; with the usual twenty requests a second that takes five.
+            "kube-api-qps": 500,
+            "kube-api-burst": 1000,
         }
         if self.spec.network:  # a lost node is noticed in a quarter of a minute, so that tests of it are short
             flags |= {"node-monitor-grace-period": "16s", "node-monitor-period": "2s"}

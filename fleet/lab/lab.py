@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import kubeconfig, network, packages, process, residue
+from fleet.lab import kubeconfig, packages, process, residue
 from fleet.lab import spec as specs
-from fleet.lab.addons import addons
+from fleet.lab.api import Api
 from fleet.lab.binaries import Binaries
 from fleet.lab.controlplane import ControlPlane
-from fleet.lab.files import explained, keep, write
+from fleet.lab.converge import Convergence
+from fleet.lab.files import explained, keep
 from fleet.lab.images import bake
 from fleet.lab.images.archive import contents
-from fleet.lab.launch import PATIENCE, launch, wait_ready
 from fleet.lab.locks import choosing, locked
 from fleet.lab.node import PAUSE, Node
 from fleet.lab.plan import plan
 from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, Nodes
-from fleet.lab.status import node_status, status
+from fleet.lab.status import status
 
 Say = Callable[[str], None]
 
@@ -85,58 +82,11 @@ class Lab:
                 done.result()
 
     def _converge_cluster(self, cluster: ClusterSpec, say: Say) -> None:
-        plane = self.plane(cluster)
-        running = process.running(self.directory)
-        if cluster.network:
-            network.lay_bridge(self.spec.id, cluster)
-        programs = plane.programs()
-        core = [program for program in programs if program.role.endswith(("/etcd", "/kube-apiserver"))]
-        nodes = self.nodes(cluster)
-        started = [launch(self.directory, program) for program in core if program.role not in running]
-        for node in nodes:  # their runtimes start while the API server does
-            if node.role not in running:
-                child = launch(self.directory, node.program())
-                node.cable(child.process.pid)
-                started.append(child)
-        for program in core:
-            wait_ready(program, started, plane.authority.certificate_file)
-        # The others end when they find no API server, so they come after it.
-        started += [launch(self.directory, one) for one in programs if one not in core and one.role not in running]
-        objects = orjson.dumps({"apiVersion": "v1", "kind": "List", "items": addons(cluster)}).decode()
-        ready = plane.directory / "ready.json"  # what the cluster was given when it was last ready
-        if not started and ready.exists() and ready.read_text() == objects:
-            return
-        # Rights of the lab's own programs are among these; some are not ready before they have them.
-        self.kubectl(cluster.name, "apply", "--server-side", "--force-conflicts", "-f", "-", input=objects)
-        for program in programs:
-            wait_ready(program, started, plane.authority.certificate_file)
-        for node in nodes:
-            node.wait_for_runtime()
-            self._load_missing(node)
-        names = [cluster.node_name(index + 1) for index in range(cluster.workers)]
-        self._wait_for_nodes(cluster, names)
-        self.kubectl(cluster.name, "wait", "--for=create", "serviceaccount/default", "--timeout=30s")
-        write(ready, objects)
-        say(f"{cluster.name}: ready, {len(names)} {cluster.nodes} node{'s' * (len(names) != 1)}")
+        if Convergence(self, cluster).run():
+            say(f"{cluster.name}: ready, {cluster.workers} {cluster.nodes} node{'s' * (cluster.workers != 1)}")
 
-    def _wait_for_nodes(self, cluster: ClusterSpec, names: list[str]) -> None:
-        if names and not cluster.network:  # they exist: one command waits for all, where asking again costs CPU
-            objects = [f"node/{name}" for name in names]
-            self.kubectl(cluster.name, "wait", "--for=condition=Ready", *objects, f"--timeout={PATIENCE}s")
-            return
-        deadline = time.monotonic() + PATIENCE
-        while missing := set(names) - {node["name"] for node in node_status(self, cluster) if node["ready"]}:
-            if time.monotonic() > deadline:
-                logs = [
-                    self.plane(cluster).log(f"{name}-{program}")
-                    for name in missing
-                    for program in ("kubelet", "containerd")
-                ]
-                tails = "\n".join(f"{log}:\n{process.tail(log)}" for log in logs if log.exists())
-                raise ResourceError(f"nodes are not ready after {PATIENCE} s: {', '.join(sorted(missing))}\n{tails}")
-            time.sleep(0.2)
-
-    def _load_missing(self, node: Node) -> None:
+    def load_missing(self, node: Node) -> None:
+        """Give a node the images of the lab that it has not."""
         present = node.images()
         if PAUSE not in present:
             node.load(bake.pause(PAUSE))
@@ -153,6 +103,9 @@ class Lab:
 
     def plane(self, cluster: ClusterSpec) -> ControlPlane:
         return ControlPlane(cluster, self.directory / cluster.name, self._binaries)
+
+    def api(self, cluster: ClusterSpec) -> Api:
+        return Api(self.plane(cluster).admin())
 
     def nodes(self, cluster: ClusterSpec) -> list[Node]:
         """The real nodes of a cluster; none if they are simulated."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
+import http.client
 import socket
 import ssl
 import subprocess
 import time
-import urllib.error
 import urllib.request
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from fleet.lab import process
 from fleet.lab.controlplane import Program
 
 PATIENCE = 90  # seconds; a control plane needs three, a busy machine with six of them many more
+INTERVAL = 0.03  # seconds between two questions
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,27 +63,55 @@ def _holder(port: int) -> str:
     return "another process"
 
 
-def wait_ready(program: Program, started: list[Started], authority: Path) -> None:
-    """Wait for a program's health address; fail at once when one that was started here has ended."""
+def wait_until(condition: Callable[[], bool], started: Sequence[Started], failure: Callable[[], str]) -> None:
+    """Ask until it is so; fail at once when a program that was started here has ended, in the end with `failure`."""
     deadline = time.monotonic() + PATIENCE
-    context = ssl.create_default_context(cafile=str(authority)) if program.health.startswith("https") else None
     while True:
+        asked = time.monotonic()
         for one in started:
             if one.process.poll() is not None:
                 raise ResourceError(
                     f"{one.program.role} ended with {one.process.returncode}; the end of {one.program.log}:\n"
                     + process.tail(one.program.log)
                 )
-        if not program.health:
+        if condition():
             return
-        try:
-            with urllib.request.urlopen(program.health, timeout=2, context=context) as answer:  # noqa: S310 - ours
-                answer.read()
-                return
-        except (OSError, urllib.error.URLError):
-            if time.monotonic() > deadline:
-                raise ResourceError(
-                    f"{program.role} is not ready after {PATIENCE} s; the end of {program.log}:\n"
-                    + process.tail(program.log)
-                ) from None
-            time.sleep(0.05)
+        if time.monotonic() > deadline:
+            raise ResourceError(failure())
+        time.sleep(max(INTERVAL, time.monotonic() - asked))  # what is slow to answer is not asked more often
+
+
+def wait_listening(program: Program, started: Sequence[Started]) -> None:
+    """Wait until connections to a program's port are taken; it may answer them later."""
+    wait_until(lambda: _listens(program), started, lambda: _late(program))
+
+
+def wait_ready(program: Program, started: Sequence[Started], authority: Path) -> None:
+    """Wait for a program's health address, if it has one."""
+    context = ssl.create_default_context(cafile=str(authority)) if program.health.startswith("https") else None
+    wait_until(lambda: _healthy(program, context), started, lambda: _late(program))
+
+
+def _listens(program: Program) -> bool:
+    if not program.port:
+        return True
+    try:
+        socket.create_connection(program.port, timeout=2).close()
+    except OSError:
+        return False
+    return True
+
+
+def _healthy(program: Program, context: ssl.SSLContext | None) -> bool:
+    if not program.health:
+        return True
+    try:
+        with urllib.request.urlopen(program.health, timeout=2, context=context) as answer:  # noqa: S310 - ours
+            answer.read()
+    except (OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def _late(program: Program) -> str:
+    return f"{program.role} is not ready after {PATIENCE} s; the end of {program.log}:\n{process.tail(program.log)}"

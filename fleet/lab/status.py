@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import psutil
 
 from fleet.errors import ResourceError
 from fleet.lab import process
+from fleet.lab.api import Api
 from fleet.lab.controlplane import program_names
 from fleet.lab.spec import ClusterSpec
 
@@ -35,7 +35,7 @@ def status(lab: Lab) -> dict[str, Any]:
 def _cluster(lab: Lab, cluster: ClusterSpec, running: dict[str, psutil.Process]) -> dict[str, Any]:
     found = {name: running.get(f"{cluster.name}/{name}") for name in program_names(cluster)}
     programs = [{"name": name, "pid": one.pid if one else None, "memory": _memory(one)} for name, one in found.items()]
-    nodes = node_status(lab, cluster)
+    nodes = node_status(lab.api(cluster))
     return {
         "name": cluster.name,
         "server": cluster.server,
@@ -48,10 +48,10 @@ def _cluster(lab: Lab, cluster: ClusterSpec, running: dict[str, psutil.Process])
     }
 
 
-def node_status(lab: Lab, cluster: ClusterSpec) -> list[dict[str, Any]]:
+def node_status(api: Api) -> list[dict[str, Any]]:
     """The nodes that the API server knows; none while it does not answer."""
     try:
-        found = orjson.loads(lab.kubectl(cluster.name, "get", "nodes", "-o", "json", "--request-timeout=5s"))
+        found = api.get("/api/v1/nodes")
     except ResourceError:
         return []
     nodes = []

@@ -1,0 +1,76 @@
+"""The few requests that the lab itself makes to an API server, over one connection.
+
+A kubectl for each would take longer than all of them, and has the API server compute its OpenAPI documents first.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from fleet.errors import ResourceError
+from fleet.lab.kubeconfig import Access
+
+TIMEOUT = 5  # seconds
+# Answers from FAILED on are no success; of those below OVERLOADED, all but one would be the same if asked again.
+FAILED, OVERLOADED, TOO_MANY = 400, 500, 429
+
+
+class RefusedError(ResourceError):
+    """The API server looked at the request and said no."""
+
+
+class Api:
+    """A cluster's API server, as the user of `access`."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        context = ssl.create_default_context(cafile=str(access.authority))
+        context.load_cert_chain(access.certificate, access.key)
+        address = urlsplit(access.server)
+        self._connection = http.client.HTTPSConnection(address.netloc, timeout=TIMEOUT, context=context)
+
+    def get(self, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = orjson.loads(self._request("GET", path))
+        return found
+
+    def has(self, path: str) -> bool:
+        """Whether there is something at a path; nothing is also when the API server does not answer."""
+        try:
+            self._request("GET", path)
+        except ResourceError:
+            return False
+        return True
+
+    def apply(self, manifest: dict[str, Any]) -> None:
+        """Create the object, or make it what it should be, whoever changed it."""
+        path = f"{_path(manifest)}?fieldManager=fleet-lab&force=true"
+        self._request("PATCH", path, orjson.dumps(manifest), {"Content-Type": "application/apply-patch+yaml"})
+
+    def _request(self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
+        try:
+            self._connection.request(verb, path, body, {"User-Agent": "fleet-lab", **(headers or {})})
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()  # the next request opens it again
+            raise ResourceError(f"{self._access.server} does not answer: {error}") from error
+        if answer.status >= FAILED:
+            refused = answer.status < OVERLOADED and answer.status != TOO_MANY
+            said = content.decode(errors="replace").strip()[:600]
+            kind = RefusedError if refused else ResourceError
+            raise kind(f"{verb} {path} in {self._access.context}: {answer.status} {said}")
+        return content
+
+
+def _path(manifest: dict[str, Any]) -> str:
+    version, metadata = manifest["apiVersion"], manifest["metadata"]
+    kind = manifest["kind"].lower()
+    plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    within = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{root}{within}/{plural}/{metadata['name']}"
