@@ -274,6 +274,8 @@ class Etcd:
         await self._call(endpoint, "cluster/member/remove", {"ID": str(member_id)})
 
     async def update_peer_urls(self, endpoint: Endpoint, member_id: int, peer_urls: tuple[str, ...]) -> None:
+        """Only for a voter: of a learner etcd (3.4 to 3.6) forgets with this that it is one, and counts it as a voter
+        while raft does not."""
         await self._call(endpoint, "cluster/member/update", {"ID": str(member_id), "peerURLs": list(peer_urls)})
 
     async def move_leader(self, endpoint_of_leader: Endpoint, to: int) -> None:
