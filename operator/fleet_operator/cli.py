@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 
 import click
 
@@ -23,6 +24,54 @@ def check() -> None:
 
     version, user = asyncio.run(check_access())
     click.echo(f"Kubernetes {version} reached as {user}")
+
+
+@cli.command()
+@click.option("--kubeconfig", type=click.Path(path_type=Path), help="Outside a cluster: the kubeconfig to use.")
+@click.option("--context", help="Outside a cluster: the context to use.")
+@click.option("--namespace", default="", help="Look at apps in this namespace only.")
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    metavar="ENGINE=IMAGE",
+    envvar="FLEET_IMAGES",
+    help="The image of an engine, with {version} or {series} in it; the official one unless given.",
+)
+@click.option("--lease/--no-lease", default=True, help="Stand by while another process leads.")
+@click.option("--lease-seconds", default=15.0, show_default=True, help="After so long a silence another may lead.")
+@click.option("--lease-namespace", default="fleet-system", show_default=True, help="Where the Lease is.")
+@click.option("--metrics", metavar="ADDRESS:PORT", help="Serve /metrics, /healthz and /readyz there.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def run(
+    kubeconfig: Path | None,
+    context: str | None,
+    namespace: str,
+    images: tuple[str, ...],
+    lease: bool,
+    lease_seconds: float,
+    lease_namespace: str,
+    metrics: str | None,
+    verbose: bool,
+) -> None:
+    """Look after all apps of the cluster until told to stop (SIGTERM, Ctrl-C)."""
+    import logging  # noqa: PLC0415
+
+    from fleet.kube.runtime import Lease  # noqa: PLC0415
+    from fleet_operator.run import NAME, operator  # noqa: PLC0415
+
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    pairs = (image.partition("=") for image in images)
+    host, _, port = (metrics or "").rpartition(":")
+    program = operator(
+        {engine: image for engine, _, image in pairs},
+        namespace=namespace,
+        lease=Lease(lease_namespace, NAME, seconds=lease_seconds) if lease else None,
+        metrics=(host, int(port)) if metrics else None,
+    )
+    program.main(kubeconfig, context)
 
 
 def main() -> None:

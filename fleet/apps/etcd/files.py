@@ -1,0 +1,113 @@
+"""The configuration file of each member.
+
+Files are named by pod and by a hash of what is the same for all, and the pod template names the hash: a member that is
+restarted by chance while a change rolls through keeps the configuration that its pod was made with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.ledger import Ledger, Place
+from fleet.apps.etcd.spec import Etcd
+from fleet.model.types.duration import seconds
+from fleet.model.types.quantity import amount
+
+_LARGEST_QUOTA = 8 * 2**30
+
+
+def common(app: Etcd) -> dict[str, Any]:
+    """What is the same for every member."""
+    config = app.config
+    found: dict[str, Any] = {
+        "data-dir": f"{names.MOUNT}/{names.DATA}",
+        "listen-peer-urls": f"{names.scheme(app)}://0.0.0.0:{names.PEER}",
+        "listen-client-urls": f"{names.scheme(app)}://0.0.0.0:{names.CLIENT}",
+        "listen-metrics-urls": f"http://0.0.0.0:{names.METRICS}",
+        "initial-cluster-token": names.token(app),
+        "enable-grpc-gateway": True,  # off in 3.4 unless said, when there is a file
+        "logger": "zap",
+        "log-outputs": ["stderr"],
+        "log-level": config.log_level,
+        "heartbeat-interval": config.heartbeat_ms,
+        "election-timeout": config.election_ms,
+        "auto-compaction-mode": "periodic",
+        "auto-compaction-retention": f"{int(seconds(config.compaction))}s",
+        "quota-backend-bytes": quota(app),
+        "max-request-bytes": int(amount(config.max_request)),
+    }
+    if config.snapshot_count:
+        found["snapshot-count"] = config.snapshot_count
+    if app.tls.enabled:
+        found["client-transport-security"] = _tls("server")
+        found["peer-transport-security"] = _tls("peer")
+    found.update({flag: yaml.safe_load(value) for flag, value in config.options.items()})
+    return found
+
+
+def quota(app: Etcd) -> int:
+    if app.config.quota:
+        return int(amount(app.config.quota))
+    return min(int(amount(app.storage) * 3 / 4), _LARGEST_QUOTA)
+
+
+def _tls(what: str) -> dict[str, Any]:
+    folder = f"/etc/etcd/{what}"
+    return {
+        "cert-file": f"{folder}/tls.crt",
+        "key-file": f"{folder}/tls.key",
+        "trusted-ca-file": f"{folder}/ca.crt",
+        "client-cert-auth": True,
+    }
+
+
+def revision(app: Etcd) -> str:
+    """A quota that follows the storage is left out: volumes grow while members run, it grows at the next restart."""
+    counted = {key: value for key, value in common(app).items() if key != "quota-backend-bytes" or app.config.quota}
+    return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def file_name(pod: str, revision: str) -> str:
+    return f"{pod}.{revision}.yaml"
+
+
+def file_of(app: Etcd, pod: str, place: Place, shared: Mapping[str, Any]) -> str:
+    """One member's file. What it says about the cluster counts only while the member has no data."""
+    own = {
+        "name": pod,
+        "initial-advertise-peer-urls": names.peer_url(app, pod),
+        "advertise-client-urls": names.client_url(app, pod),
+        "initial-cluster-state": "new" if place.phase == "founding" else "existing",
+        "initial-cluster": _cluster(app, place),
+    }
+    if place.phase == "forced":
+        own["force-new-cluster"] = True  # type: ignore[assignment]
+    shared = {key: value for key, value in shared.items() if key != "force-new-cluster"}
+    return yaml.safe_dump({**shared, **own}, sort_keys=True)
+
+
+def _cluster(app: Etcd, place: Place) -> str:
+    if place.phase in ("founding", "joining"):
+        return ",".join(f"{pod}={names.peer_url(app, pod)}" for pod in place.cluster)
+    return f"this-member-has-lost-its-data={names.scheme(app)}://nowhere.invalid:{names.PEER}"
+
+
+def files(app: Etcd, ledger: Ledger, present: Mapping[str, str], used: Iterable[str]) -> dict[str, str]:
+    """All files: of the wanted configuration, and of those (`used`) that pods were made with, as `present` has them."""
+    wanted = revision(app)
+    shared: dict[str, Mapping[str, Any]] = {wanted: common(app)}
+    for name, text in sorted(present.items()):
+        older = name.split(".")[-2]
+        if older in used and older not in shared:
+            shared[older] = yaml.safe_load(text)
+    return {
+        file_name(pod, one): file_of(app, pod, place, content)
+        for one, content in shared.items()
+        for pod, place in ledger.places.items()
+    }

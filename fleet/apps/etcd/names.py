@@ -1,0 +1,102 @@
+"""What the parts of an etcd are called, and where its members are reached. The same for ever: data hangs on it."""
+
+from __future__ import annotations
+
+from fleet.apps.etcd.spec import Etcd
+
+CLIENT, PEER, METRICS = 2379, 2380, 2381
+DATA = "data"  # the claim template, and the directory on the volume
+MOUNT = "/var/lib/etcd"
+MEMBER_FILES = "/etc/etcd/members"
+MOST = 7
+
+
+def pod(app: Etcd, ordinal: int) -> str:
+    return f"{app.name}-{ordinal}"
+
+
+def ordinal(name: str) -> int:
+    return int(name.rpartition("-")[2])
+
+
+def claim(app: Etcd, ordinal: int) -> str:
+    return f"{DATA}-{pod(app, ordinal)}"
+
+
+def peers_service(app: Etcd) -> str:
+    return f"{app.name}-peers"
+
+
+def host(app: Etcd, pod: str) -> str:
+    """The name that members and the operator know a member by; no part of it changes with a restart."""
+    return f"{pod}.{peers_service(app)}.{app.namespace}.svc"
+
+
+def scheme(app: Etcd) -> str:
+    return "https" if app.tls.enabled else "http"
+
+
+def peer_url(app: Etcd, pod: str) -> str:
+    return f"{scheme(app)}://{host(app, pod)}:{PEER}"
+
+
+def client_url(app: Etcd, pod: str) -> str:
+    return f"{scheme(app)}://{host(app, pod)}:{CLIENT}"
+
+
+def pod_of_peer_url(app: Etcd, url: str) -> str | None:
+    """The pod behind a peer URL; None when it is none of this app's."""
+    for number in range(64):
+        if peer_url(app, pod(app, number)) == url:
+            return pod(app, number)
+    return None
+
+
+def token(app: Etcd) -> str:
+    return f"{app.namespace}-{app.name}"
+
+
+def members_map(app: Etcd) -> str:
+    return f"{app.name}-members"
+
+
+def authority_secret(app: Etcd) -> str:
+    return f"{app.name}-ca"
+
+
+def server_secret(app: Etcd) -> str:
+    return f"{app.name}-server"
+
+
+def peer_secret(app: Etcd) -> str:
+    return f"{app.name}-peer"
+
+
+def connection_secret(app: Etcd) -> str:
+    return f"{app.name}-connection"
+
+
+def server_names(app: Etcd) -> tuple[str, ...]:
+    """Under which a client may reach the client port: the Service, and every member that there can be."""
+    service = f"{app.name}.{app.namespace}.svc"
+    members = (host(app, pod(app, number)) for number in range(MOST))
+    return (service, f"{service}.cluster.local", f"{app.name}.{app.namespace}", app.name, "localhost", *members)
+
+
+def peer_names(app: Etcd) -> tuple[str, ...]:
+    """Each member by name: etcd looks up the names in a peer's certificate and compares addresses."""
+    return tuple(host(app, pod(app, number)) for number in range(MOST))
+
+
+def labels(app: Etcd) -> dict[str, str]:
+    return {
+        "app.kubernetes.io/name": "etcd",
+        "app.kubernetes.io/instance": app.name,
+        "app.kubernetes.io/managed-by": "fleet-operator",
+        "fleet.dev/app": app.name,
+        "fleet.dev/kind": "Etcd",
+    }
+
+
+def selector(app: Etcd) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "etcd", "app.kubernetes.io/instance": app.name}

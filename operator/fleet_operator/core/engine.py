@@ -1,0 +1,59 @@
+"""What the core needs of an engine: the half of its driver that acts. The pure half is in `fleet.apps`.
+
+An engine observes and decides; it never touches Kubernetes itself. `observe` is bounded in time and never raises for
+what it finds; `decide` is a pure function of that; `act` carries out one request to the engine and may be repeated.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from fleet.apps.status import LastBackup, MemberStatus
+from fleet.kube.discovery import Resource
+from fleet.model.app import App
+from fleet_operator.core.step import Act, Decision, Object
+from fleet_operator.core.world import World
+
+A = TypeVar("A", bound=App)
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an engine says about its app, for the status of the custom resource."""
+
+    version: str | None = None
+    desired_version: str | None = None
+    members: tuple[MemberStatus, ...] = ()
+    wanted: int = 0
+    leader: str | None = None
+    identity: str | None = None
+    available: bool | None = None  # whether clients are served; None: not known
+    last_backup: LastBackup | None = None
+    conditions: tuple[tuple[str, str, str, str], ...] = field(default=())  # further ones: type, status, reason, message
+
+
+class Engine(Protocol[A, S]):
+    resource: Resource
+    app: type[A]
+
+    def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
+        """What must be there before and around the members: Services, certificates. It may make new keys."""
+
+    async def observe(self, app: A, world: World) -> S: ...
+
+    def decide(self, seen: S) -> Decision: ...
+
+    async def act(self, seen: S, act: Act) -> None: ...
+
+    def report(self, seen: S) -> Report: ...
+
+    def data_of(self, app: A, world: World) -> list[Object]:
+        """The claims with the app's data: what stays when it is deleted, unless it says otherwise."""
+
+    def keeps_data(self, app: A) -> bool: ...
+
+    def forget(self, name: Any) -> None:
+        """Connections to an app that is gone are closed."""

@@ -1,0 +1,75 @@
+"""Carries out the steps of a decision: each an idempotent request, guarded by what was looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.errors import ConflictError, ResourceError
+from fleet.kube import objects
+from fleet.kube.objects import NEVER
+from fleet.kube.runtime import Request
+from fleet_operator.core import kinds
+from fleet_operator.core.engine import Engine
+from fleet_operator.core.stateful_set import changed
+from fleet_operator.core.step import Act, Apply, Delete, Object, Revert, Step
+
+
+class NotOursError(ConflictError):
+    """An object of the name that we need exists, and is somebody else's."""
+
+
+async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: tuple[Step, ...]) -> None:
+    for step in steps:
+        match step:
+            case Apply(manifest=manifest):
+                await apply(request, manifest)
+            case Delete(object=found):
+                await request.write.delete(kinds.of(found), found)
+            case Revert(stateful_set=found):
+                await _revert(request, found)
+            case Act():
+                await engine.act(seen, step)
+        if step.reason:
+            request.event(step.reason, step.note, warning=step.reason in WARNINGS)
+
+
+WARNINGS = frozenset({"RollFailed", "RollingBack", "NoSpace", "MemberReplaced", "ForcingQuorum"})
+
+
+async def apply(request: Request, manifest: Object) -> None:
+    """Make it so. What is not in our cache is created, and never taken over: it would be somebody else's."""
+    resource, own = kinds.of(manifest), manifest["metadata"]
+    cached = request.cache(resource).get(own["namespace"], own["name"])
+    if cached is not None:
+        bound = {**manifest, "metadata": {**own, "uid": cached["metadata"]["uid"]}}
+        await request.write.apply(resource, bound)
+        return
+    try:
+        await request.write.apply(resource, {**manifest, "metadata": {**own, "resourceVersion": NEVER}})
+    except ConflictError as problem:
+        found = await objects.get(request.client, resource, own["namespace"], own["name"])
+        if found is not None and _ours(found, own):
+            raise  # made by us a moment ago, and the cache has not heard of it: the next pass will
+        managers = ", ".join(objects.managers(found)) if found else "somebody"
+        raise NotOursError(
+            f"{resource.kind} {own['name']} exists and is not of this app; it is managed by {managers}",
+            hint="delete or rename it, or give the app another name",
+        ) from problem
+
+
+def _ours(found: Object, wanted: dict[str, Any]) -> bool:
+    labels = found["metadata"].get("labels", {})
+    return all(labels.get(name) == value for name, value in wanted.get("labels", {}).items())
+
+
+async def _revert(request: Request, found: Object) -> None:
+    """The template of the revision that the StatefulSet calls its current one."""
+    own = found["metadata"]
+    name = found["status"]["currentRevision"]
+    revision = await objects.get(request.client, kinds.REVISIONS, own["namespace"], name)
+    if revision is None:
+        raise ResourceError(f"the template that {own['name']} had before is not kept any more: {name} is gone")
+    template = revision["data"]["spec"]["template"]
+    template.pop("$patch", None)
+    count = int(found["spec"]["replicas"])
+    await apply(request, changed(found, template=template, partition=count))

@@ -1,0 +1,24 @@
+"""The kinds of objects that the operator looks at and makes."""
+
+from __future__ import annotations
+
+from fleet.kube.discovery import Resource
+
+SERVICES = Resource("", "v1", "Service", "services", True)
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
+SECRETS = Resource("", "v1", "Secret", "secrets", True)
+CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True)
+PODS = Resource("", "v1", "Pod", "pods", True)
+STATEFUL_SETS = Resource("apps", "v1", "StatefulSet", "statefulsets", True)
+REVISIONS = Resource("apps", "v1", "ControllerRevision", "controllerrevisions", True)
+BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True)
+JOBS = Resource("batch", "v1", "Job", "jobs", True)
+CRON_JOBS = Resource("batch", "v1", "CronJob", "cronjobs", True)
+NODES = Resource("", "v1", "Node", "nodes", False)
+
+CHILDREN = (SERVICES, CONFIG_MAPS, SECRETS, CLAIMS, PODS, STATEFUL_SETS, BUDGETS, JOBS, CRON_JOBS)
+BY_KIND = {resource.kind: resource for resource in (*CHILDREN, REVISIONS, NODES)}
+
+
+def of(found: dict[str, object]) -> Resource:
+    return BY_KIND[str(found["kind"])]

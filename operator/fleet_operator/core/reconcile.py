@@ -1,0 +1,110 @@
+"""One pass over one app: look, decide, take one step, report. The same for every engine."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from typing import Any
+
+from fleet.errors import ConfigurationError, FleetError
+from fleet.kube.runtime import NotLeadingError, Request, Result, TerminalError
+from fleet_operator.core import kinds
+from fleet_operator.core.engine import Engine, Report
+from fleet_operator.core.execute import NotOursError, apply, execute
+from fleet_operator.core.report import status
+from fleet_operator.core.step import Decision, State, blocked
+from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
+from fleet_operator.core.world import World, is_leaving
+
+log = logging.getLogger(__name__)
+
+
+class Reconciler:
+    """`Reconciler(engine)` is the reconcile function of the engine's controller."""
+
+    def __init__(self, engine: Engine[Any, Any]) -> None:
+        self.engine = engine
+
+    async def __call__(self, request: Request) -> Result | None:
+        manifest = request.object
+        if manifest is None:
+            self.engine.forget(request.name)
+            return None
+        try:
+            app = self.engine.app.from_manifest(manifest)
+        except ConfigurationError as problem:
+            await self._report(request, manifest, blocked("Invalid", str(problem)), Report(), "")
+            raise TerminalError(str(problem)) from problem
+        if request.blocked is not None:
+            await self._report(request, manifest, blocked("NoRights", str(request.blocked)), Report(), app.endpoint)
+            return Result(15.0)
+        if is_leaving(manifest):
+            return await self._end(request, manifest, app)
+        return await self._pass(request, manifest, app)
+
+    async def _pass(self, request: Request, manifest: dict[str, Any], app: Any) -> Result:
+        engine = self.engine
+        paused = bool(app.paused)
+        if not paused and not has_finalizer(manifest):
+            manifest = await request.write.apply(engine.resource, with_finalizer(manifest, present=True))
+        problem: FleetError | None = None
+        try:
+            if not paused:
+                for wanted in engine.surroundings(app, self._world(request), _now()):
+                    await apply(request, wanted)
+        except NotOursError as refused:
+            decision = blocked("NotOurs", str(refused))
+            await self._report(request, manifest, decision, Report(), app.endpoint)
+            request.event(decision.reason, decision.message, warning=True)
+            return Result(decision.after)
+        seen = await engine.observe(app, self._world(request))
+        decision = engine.decide(seen)
+        report = engine.report(seen)
+        await self._report(request, manifest, decision, report, app.endpoint)
+        if paused:
+            return Result(10.0)
+        try:
+            await execute(request, engine, seen, decision.steps)
+        except NotOursError as refused:
+            problem = refused
+            decision = blocked("NotOurs", str(refused))
+        except NotLeadingError:
+            raise
+        except FleetError as refused:
+            log.info("%s: %s: %s", request.name, decision.reason, refused)
+            problem = refused
+            decision = Decision(State.DEGRADED, decision.reason, f"{decision.message}: {refused.message}")
+        if problem is not None:
+            request.event(f"{decision.reason}Failed", str(problem), warning=True)
+            await self._report(request, manifest, decision, report, app.endpoint)
+            raise problem
+        return Result(decision.after)
+
+    async def _end(self, request: Request, manifest: dict[str, Any], app: Any) -> Result | None:
+        if not has_finalizer(manifest):
+            return None
+        if await definition_is_leaving(request, self.engine):
+            request.event("Released", "its definition is being deleted; the app runs on without an operator")
+        elif not app.paused:
+            decision = torn_down(self.engine, app, self._world(request))
+            if decision is not None:
+                await execute(request, self.engine, None, decision.steps)
+                return Result(decision.after)
+        await request.write.apply(self.engine.resource, with_finalizer(manifest, present=False))
+        self.engine.forget(request.name)
+        return None
+
+    def _world(self, request: Request) -> World:
+        found = [one for resource in kinds.CHILDREN for one in request.owned(resource)]
+        nodes = frozenset(one["metadata"]["name"] for one in request.cache(kinds.NODES))
+        return World.of(found, nodes, _now())
+
+    async def _report(
+        self, request: Request, manifest: dict[str, Any], decision: Decision, report: Report, endpoint: str
+    ) -> None:
+        found = request.object or manifest
+        await request.write.status(self.engine.resource, found, status(found, decision, report, endpoint, _now()))
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(tz=datetime.UTC)

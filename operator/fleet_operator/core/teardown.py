@@ -1,0 +1,54 @@
+"""An app that is taken out: everything that can be made again goes, what holds data stays unless the app says so.
+
+If not the app but its definition is being deleted, nobody asked for the app's end: it is let go, and runs on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.kube.runtime import Request
+from fleet_operator.core.engine import Engine
+from fleet_operator.core.step import Decision, Delete, State, Step, step, wait
+from fleet_operator.core.world import World, is_leaving
+
+FINALIZER = "fleet.dev/operator"
+ORDER = ("CronJob", "Job", "PodDisruptionBudget", "StatefulSet", "Service", "ConfigMap", "Secret")
+
+
+def torn_down(engine: Engine[Any, Any], app: Any, world: World) -> Decision | None:
+    """The next step; None when nothing is left that has to go. Pure."""
+    message = f"{app.name} is taken out"
+    for kind in ORDER:
+        present = [one for one in world.all(kind) if not is_leaving(one)]
+        if present:
+            steps: tuple[Step, ...] = tuple(Delete(one) for one in present)
+            return step(State.PROGRESSING, "Deleting", message, *steps)
+    if world.all("Pod") or world.all("StatefulSet"):
+        return wait(State.PROGRESSING, "Deleting", f"{message}; its pods end", 0.5)
+    if not engine.keeps_data(app):
+        claims = [one for one in engine.data_of(app, world) if not is_leaving(one)]
+        if claims:
+            gone = tuple(Delete(one, "VolumeDeleted", f"{one['metadata']['name']} goes with its app") for one in claims)
+            return step(State.PROGRESSING, "Deleting", message, *gone)
+    return None
+
+
+async def definition_is_leaving(request: Request, engine: Engine[Any, Any]) -> bool:
+    """Whether the CustomResourceDefinition itself is being deleted."""
+    name = f"{engine.resource.plural}.{engine.resource.group}"
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+    answer = await request.client.request("GET", path, expect=(403, 404))
+    if answer.status == 404:
+        return True
+    return answer.status == 200 and is_leaving(answer.body)
+
+
+def with_finalizer(manifest: dict[str, Any], *, present: bool) -> dict[str, Any]:
+    own = manifest["metadata"]
+    metadata = {name: own[name] for name in ("name", "namespace", "uid")}
+    return {"metadata": {**metadata, "finalizers": [FINALIZER] if present else []}}
+
+
+def has_finalizer(manifest: dict[str, Any]) -> bool:
+    return FINALIZER in manifest["metadata"].get("finalizers", ())

@@ -1,0 +1,131 @@
+"""What the cluster holds of one app, as plain data, and the questions that every engine asks about it. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.apps.template import mark_of
+
+Object = dict[str, Any]
+CRASHES = 2  # restarts after which a container that waits to be started again counts as one that cannot
+
+HOPELESS = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "CreateContainerError",
+        "CreateContainerConfigError",
+        "RunContainerError",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The app's children by kind and name, and the nodes. Everything is as the caches have it: perhaps a little old."""
+
+    objects: Mapping[str, Mapping[str, Object]]
+    nodes: frozenset[str] | None = None  # names; None when it is not known which there are
+    now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(tz=datetime.UTC))
+
+    @classmethod
+    def of(cls, objects: Iterable[Object], nodes: frozenset[str] | None, now: datetime.datetime) -> World:
+        found: dict[str, dict[str, Object]] = {}
+        for one in objects:
+            found.setdefault(one["kind"], {})[one["metadata"]["name"]] = one
+        return cls(found, nodes, now)
+
+    def all(self, kind: str) -> list[Object]:
+        return list(self.objects.get(kind, {}).values())
+
+    def get(self, kind: str, name: str) -> Object | None:
+        return self.objects.get(kind, {}).get(name)
+
+    def pod(self, name: str) -> Object | None:
+        return self.get("Pod", name)
+
+    def claim(self, name: str) -> Object | None:
+        return self.get("PersistentVolumeClaim", name)
+
+    def age(self, found: Object) -> float:
+        """In seconds since it was made."""
+        made = found["metadata"].get("creationTimestamp")
+        return (self.now - when(made)).total_seconds() if made else 0.0
+
+
+def when(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def is_leaving(found: Object) -> bool:
+    return "deletionTimestamp" in found["metadata"]
+
+
+def is_ready(pod: Object | None) -> bool:
+    if pod is None or is_leaving(pod):
+        return False
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def address(pod: Object | None) -> str | None:
+    """Where it is reached; None while it is nowhere, or on its way out."""
+    if pod is None or pod.get("status", {}).get("phase") != "Running":
+        return None
+    return str(pod["status"].get("podIP", "")) or None
+
+
+def template_of(found: Object | None) -> str:
+    """The hash of the template that a pod was made with, or that a StatefulSet has."""
+    if found is None:
+        return ""
+    return mark_of(found["spec"]["template"] if found["kind"] == "StatefulSet" else found)
+
+
+def container(pod: Object) -> Object:
+    statuses: list[Object] = pod.get("status", {}).get("containerStatuses") or []
+    return statuses[0] if statuses else {}
+
+
+def last_words(pod: Object) -> str:
+    """What its container said when it last ended."""
+    status = container(pod)
+    ended = status.get("state", {}).get("terminated") or status.get("lastState", {}).get("terminated") or {}
+    return str(ended.get("message", ""))
+
+
+def is_crashing(pod: Object) -> bool:
+    """It was started again and again and does not stay."""
+    status = container(pod)
+    gone = "running" not in status.get("state", {})
+    return gone and int(status.get("restartCount", 0)) >= CRASHES
+
+
+def why_not_started(pod: Object) -> str:
+    """Why a pod does not run, in the words of whoever holds it up; "" when it runs."""
+    for one in pod.get("status", {}).get("conditions", ()):
+        if one["type"] == "PodScheduled" and one["status"] == "False":
+            return f"it is not scheduled: {one.get('message', one.get('reason', ''))}"
+    waiting = container(pod).get("state", {}).get("waiting") or {}
+    reason = waiting.get("reason", "")
+    if reason in ("", "ContainerCreating", "PodInitializing"):
+        return ""
+    if reason == "CrashLoopBackOff":
+        return f"its container ended {container(pod).get('restartCount', 0)} times: {_last_line(last_words(pod))}"
+    return f"{reason}: {waiting.get('message', '')}"
+
+
+def cannot_start(pod: Object) -> bool:
+    """Waiting will not help: its image is not to be had, or its container ends each time."""
+    waiting = container(pod).get("state", {}).get("waiting") or {}
+    return waiting.get("reason", "") in HOPELESS or is_crashing(pod)
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it said nothing"

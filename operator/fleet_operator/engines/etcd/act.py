@@ -1,0 +1,112 @@
+"""Requests to etcd that change something. Each may be repeated: what is done already is no error."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fleet.apps.etcd.files import quota
+from fleet.errors import ResourceError
+from fleet_operator.core.step import Act
+from fleet_operator.engines.etcd.observe import endpoint
+from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused
+from fleet_operator.engines.etcd.seen import Seen
+
+FULL = 0.9  # of the quota: above it, a smaller file would be full again at once
+
+
+async def act(etcd: Etcd, seen: Seen, step: Act) -> None:
+    match step.what:
+        case "add":
+            await _add(etcd, seen, step.arguments["peer_url"])
+        case "remove":
+            await _remove(etcd, seen, step.arguments["member"])
+        case "promote":
+            await _promote(etcd, seen, step.arguments["member"])
+        case "lead":
+            await _lead(etcd, seen, step.arguments["pod"])
+        case "free-space":
+            await _free_space(etcd, seen)
+        case "downgrade":
+            await _allow_downgrade(etcd, seen, step.arguments["version"])
+        case other:
+            raise ResourceError(f"etcd has no act {other!r}")
+
+
+def _anyone(seen: Seen) -> Endpoint:
+    """A member to ask: the leader if it is known, since the others would ask it too."""
+    for pod in (seen.leader, *seen.healthy_pods, *seen.statuses):
+        if pod is not None and (place := endpoint(seen.app, seen.world, pod)) is not None:
+            return place
+    raise ResourceError("no member answers")
+
+
+async def _add(etcd: Etcd, seen: Seen, peer_url: str) -> None:
+    try:
+        await etcd.add_learner(_anyone(seen), peer_url)
+    except Refused as problem:
+        if not problem.already_there:
+            raise
+
+
+async def _remove(etcd: Etcd, seen: Seen, member: int) -> None:
+    try:
+        await etcd.remove(_anyone(seen), member)
+    except Refused as problem:
+        if not problem.not_found:
+            raise
+
+
+async def _promote(etcd: Etcd, seen: Seen, member: int) -> None:
+    try:
+        await etcd.promote(_anyone(seen), member)
+    except Refused as problem:
+        if problem.learner_not_ready:
+            return  # it is asked again with the next pass
+        if not problem.not_learner:
+            raise
+
+
+async def _lead(etcd: Etcd, seen: Seen, pod: str) -> None:
+    leader = endpoint(seen.app, seen.world, seen.leader) if seen.leader else None
+    if leader is None:
+        raise ResourceError("no member leads: leadership cannot be moved")
+    try:
+        await etcd.move_leader(leader, seen.by_pod[pod].id)
+    except Refused as problem:
+        if not problem.not_leader:
+            raise
+
+
+async def _free_space(etcd: Etcd, seen: Seen) -> None:
+    """Compact to now, defragment one after the other with the leader last, and let writes in again."""
+    asked = _anyone(seen)
+    try:
+        await etcd.compact(asked, await etcd.revision(asked))
+    except Refused as problem:
+        if not problem.compacted:
+            raise
+    used = (await etcd.status(asked)).db_size_in_use
+    limit = quota(seen.app)
+    if used > FULL * limit:
+        raise ResourceError(
+            f"the database is full with live data: {used} of {limit} bytes",
+            hint="delete keys, or raise config.quota (and storage) in git",
+        )
+    for pod in sorted(seen.statuses, key=lambda one: one == seen.leader):
+        place = endpoint(seen.app, seen.world, pod)
+        if place is not None:
+            await etcd.defragment(place)
+            await asyncio.sleep(0)
+    for alarm in seen.alarms:
+        if alarm.kind == "NOSPACE":
+            await etcd.disarm(asked, alarm)
+
+
+async def _allow_downgrade(etcd: Etcd, seen: Seen, version: str) -> None:
+    if any(status.downgrading_to for status in seen.statuses.values()):
+        return
+    try:
+        await etcd.downgrade(_anyone(seen), "enable", version)
+    except Refused as problem:
+        if not problem.unsupported and "in progress" not in problem.reason:
+            raise

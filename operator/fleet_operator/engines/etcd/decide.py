@@ -1,0 +1,380 @@
+"""What to do next about an etcd: one function per concern, in the order in which they matter. Pure.
+
+Each looks at what was seen and gives a decision, or None when its concern is satisfied; the first decision counts.
+Nothing is remembered between passes but what the ledger, the StatefulSet and etcd itself hold, so that a pass may end
+anywhere and the next one goes on from what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from fleet.apps.driver import Hop, Refusal
+from fleet.apps.etcd import names
+from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.image import image
+from fleet.apps.etcd.ledger import Ledger, Place
+from fleet.apps.etcd.manifests import template
+from fleet.apps.etcd.spec import Etcd
+from fleet.apps.template import mark_of
+from fleet.model.types.quantity import amount
+from fleet.model.types.version import release
+from fleet_operator.core import roll
+from fleet_operator.core.roll import Rolling
+from fleet_operator.core.stateful_set import changed
+from fleet_operator.core.step import Act, Apply, Decision, Delete, State, blocked, step, wait
+from fleet_operator.core.world import Object, cannot_start, container, is_leaving, template_of
+from fleet_operator.engines.etcd.faults import describe, spoiled
+from fleet_operator.engines.etcd.founding import founded
+from fleet_operator.engines.etcd.notes import noted
+from fleet_operator.engines.etcd.quorum import recovery, without_majority
+from fleet_operator.engines.etcd.seen import Seen
+
+Images = Mapping[str, str]
+SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
+
+
+def decide(seen: Seen, images: Images) -> Decision:
+    """The whole order of concerns, for an etcd whose Services, certificates and files are in place."""
+    concerns: tuple[Callable[[], Decision | None], ...] = (
+        lambda: founded(seen, template(seen.app, image(seen.app, images))),
+        lambda: one_cluster(seen),
+        lambda: recovery(seen),
+        lambda: failed_roll(seen, images),
+        lambda: without_majority(seen),
+        lambda: no_strangers(seen),
+        lambda: space(seen),
+        lambda: repaired(seen),
+        lambda: removed(seen),
+        lambda: joined(seen),
+        lambda: settled(seen),
+        lambda: grown(seen),
+        lambda: scaled_out(seen),
+        lambda: rolled(seen, images),
+        lambda: all_well(seen),
+    )
+    for concern in concerns:
+        if (decision := concern()) is not None:
+            return decision
+    return Decision(State.OK, "Healthy", _well(seen), (), SETTLED_SECONDS)
+
+
+def ledger_of(seen: Seen) -> Ledger:
+    assert seen.ledger is not None  # noqa: S101 - the founders wrote it before anything else
+    return seen.ledger
+
+
+def set_of(seen: Seen) -> Object:
+    found = seen.stateful_set
+    assert found is not None  # noqa: S101 - `founded` saw to it
+    return found
+
+
+def one_cluster(seen: Seen) -> Decision | None:
+    """Members of another cluster under our names are not touched: somebody's data is in them."""
+    identity = ledger_of(seen).identity
+    others = [pod for pod, status in seen.statuses.items() if f"{status.cluster_id:x}" != identity]
+    if not others:
+        return None
+    return blocked(
+        "OtherCluster",
+        f"{', '.join(others)} belong to another etcd cluster than {identity}, which this app is; nothing is changed. "
+        "Delete the volume of the member that is wrong, or restore into a new app",
+    )
+
+
+def no_strangers(seen: Seen) -> Decision | None:
+    if not seen.strangers:
+        return None
+    urls = ", ".join(url for member in seen.strangers for url in member.peer_urls)
+    return blocked("UnknownMember", f"somebody added members that are none of this app's pods: {urls}; remove them")
+
+
+def space(seen: Seen) -> Decision | None:
+    """etcd stops writes when its quota is full: old revisions go, the files are made smaller, and it goes on."""
+    if not any(alarm.kind == "NOSPACE" for alarm in seen.alarms):
+        return None
+    message = "the database has reached its quota; old revisions are compacted away"
+    return step(State.DEGRADED, "NoSpace", message, Act("free-space", {}, "NoSpace", message), after=5.0)
+
+
+def repaired(seen: Seen) -> Decision | None:
+    """A member whose data is lost for certain is taken out, and comes back as a new one with an empty volume."""
+    for pod in sorted(ledger_of(seen).places, key=names.ordinal):
+        member = seen.by_pod.get(pod)
+        reason = spoiled(seen, pod)
+        if reason is None or member is None:
+            continue
+        place = ledger_of(seen).places[pod]
+        if (
+            place.phase == "joining"
+            and place.member == f"{member.id:x}"
+            and _is_waiting_for_its_claim(seen, pod, place)
+        ):
+            continue  # its volume is being replaced; what the old pod says does not count
+        if not member.is_learner and not seen.can_lose(pod):
+            return blocked("CannotReplace", f"{pod} must be replaced ({reason}), but the others are no majority")
+        note = f"{pod} is replaced: {reason}"
+        return step(State.DEGRADED, "Replacing", note, Act("remove", {"member": member.id}, "MemberReplaced", note))
+    return None
+
+
+def _is_waiting_for_its_claim(seen: Seen, pod: str, place: Place) -> bool:
+    claim, found = seen.claim_of(pod), seen.world.pod(pod)
+    if claim is not None and claim["metadata"]["uid"] == place.spoiled:
+        return True
+    if claim is None or found is None:
+        return True
+    return str(found["metadata"]["creationTimestamp"]) < str(claim["metadata"]["creationTimestamp"])
+
+
+def removed(seen: Seen) -> Decision | None:
+    """Fewer members are wanted: the highest leaves etcd first, then its pod goes, then its volume."""
+    app, ledger = seen.app, ledger_of(seen)
+    numbers = {*map(names.ordinal, seen.by_pod), *range(seen.replicas), *map(names.ordinal, ledger.places)}
+    leaving = max((number for number in numbers if number >= app.members), default=None)
+    return _leaves(seen, names.pod(app, leaving)) if leaving is not None else None
+
+
+def _leaves(seen: Seen, pod: str) -> Decision:
+    app, ordinal = seen.app, names.ordinal(pod)
+    message = f"scale to {app.members}: {pod} leaves"
+    member = seen.by_pod.get(pod)
+    if member is not None:
+        staying = [one for one in seen.healthy_pods if names.ordinal(one) < app.members]
+        if seen.leader == pod and staying:
+            move = Act("lead", {"pod": staying[0]}, "LeaderMoved", f"{staying[0]} takes over before {pod} leaves")
+            return step(State.PROGRESSING, "ScalingIn", message, move)
+        if not member.is_learner and len(seen.voters) > 1 and not _majority_without(seen, pod):
+            return wait(State.DEGRADED, "Waiting", f"{message} when the others are a majority: {_unwell(seen)}")
+        return step(
+            State.PROGRESSING, "ScalingIn", message, Act("remove", {"member": member.id}, "MemberRemoved", message)
+        )
+    if seen.replicas > ordinal:
+        manifest = changed(set_of(seen), replicas=ordinal, partition=ordinal)
+        return step(State.PROGRESSING, "ScalingIn", message, Apply(manifest, "ScalingIn", f"the pod of {pod} goes"))
+    if seen.world.pod(pod) is not None:
+        return wait(State.PROGRESSING, "ScalingIn", f"{message}; its pod ends", 0.5)
+    claim = seen.claim_of(pod)
+    if claim is not None and app.volume.on_scale_in == "delete":
+        if not is_leaving(claim):
+            gone = Delete(claim, "VolumeDeleted", f"the volume of {pod} goes: it has left")
+            return step(State.PROGRESSING, "ScalingIn", message, gone)
+        return wait(State.PROGRESSING, "ScalingIn", f"{message}; its volume goes", 0.5)
+    return step(State.PROGRESSING, "ScalingIn", message, noted(seen, ledger_of(seen).without(pod)))
+
+
+def _majority_without(seen: Seen, pod: str) -> bool:
+    """Whether the members that stay are a majority of what is left once this one is off the list."""
+    others = [one for one in seen.healthy_pods if one != pod]
+    return len(others) > (len(seen.voters) - 1) // 2
+
+
+def joined(seen: Seen) -> Decision | None:
+    """Who is announced is let in: file, empty volume, pod, and the vote once it has caught up."""
+    for pod in seen.learners:
+        return _joins(seen, pod)
+    missing = [
+        pod for pod in ledger_of(seen).places if pod not in seen.by_pod and names.ordinal(pod) < seen.app.members
+    ]
+    for pod in sorted(missing, key=names.ordinal):
+        note = f"{pod} is announced as a learner"
+        return step(State.DEGRADED, "Replacing", f"{pod} comes back as a new member", _announce(seen, pod, note))
+    return None
+
+
+def _announce(seen: Seen, pod: str, note: str) -> Act:
+    return Act("add", {"peer_url": names.peer_url(seen.app, pod)}, "MemberAdded", note)
+
+
+def _joins(seen: Seen, pod: str) -> Decision:
+    member, ledger = seen.by_pod[pod], ledger_of(seen)
+    identity, place, claim = f"{member.id:x}", ledger.places.get(pod), seen.claim_of(pod)
+    message = f"{pod} joins"
+    if place is None or place.phase != "joining" or place.member != identity:
+        unusable = claim["metadata"]["uid"] if claim is not None else ""
+        joining = Place("joining", identity, tuple(sorted(seen.by_pod, key=names.ordinal)), unusable)
+        return step(State.PROGRESSING, "Joining", message, noted(seen, ledger.with_place(pod, joining)))
+    if claim is not None and claim["metadata"]["uid"] == place.spoiled:
+        return _empty_volume(seen, pod, claim)
+    if seen.replicas <= names.ordinal(pod):
+        count = names.ordinal(pod) + 1
+        manifest = changed(set_of(seen), replicas=count, partition=count)
+        return step(State.PROGRESSING, "Joining", message, Apply(manifest, "ScalingOut", f"{pod} is started"))
+    found = seen.world.pod(pod)
+    if pod not in seen.statuses:
+        if (
+            found is not None
+            and cannot_start(found)
+            and not is_leaving(found)
+            and container(found).get("restartCount", 0) > 4
+        ):
+            return step(
+                State.DEGRADED,
+                "Joining",
+                f"{pod} is started anew: {describe(seen, pod)}",
+                Delete(found, "Restarted", f"{pod} is started anew"),
+                after=30.0,
+            )
+        state = State.DEGRADED if found is not None and cannot_start(found) else State.PROGRESSING
+        return wait(state, "Joining", f"{message}: {describe(seen, pod)}")
+    promote = Act("promote", {"member": member.id, "pod": pod}, "MemberPromoted", f"{pod} has caught up and votes")
+    return step(State.PROGRESSING, "Joining", f"{message}: it catches up", promote, after=0.5)
+
+
+def _empty_volume(seen: Seen, pod: str, claim: Object) -> Decision:
+    """The claim first: with it marked, a new pod cannot start on the old volume."""
+    message = f"{pod} gets an empty volume"
+    if not is_leaving(claim):
+        return step(
+            State.DEGRADED, "Replacing", message, Delete(claim, "VolumeDeleted", f"the volume of {pod} is of no use")
+        )
+    found = seen.world.pod(pod)
+    if found is not None and not is_leaving(found):
+        return step(State.DEGRADED, "Replacing", message, Delete(found, "PodDeleted", message))
+    return wait(State.DEGRADED, "Replacing", message, 0.5)
+
+
+def settled(seen: Seen) -> Decision | None:
+    """A member that votes has data from now on: without it, it must not start again."""
+    ledger, changes = ledger_of(seen), {}
+    for pod in seen.voters:
+        place = ledger.places.get(pod)
+        wanted = Place("settled", f"{seen.by_pod[pod].id:x}")
+        if place != wanted and pod in seen.statuses:
+            changes[pod] = wanted
+    if not changes:
+        return None
+    written = replace(ledger, places={**ledger.places, **changes})
+    return step(State.PROGRESSING, "Joined", f"{', '.join(changes)} joined", noted(seen, written))
+
+
+def grown(seen: Seen) -> Decision | None:
+    """Volumes become larger while members run, where the StorageClass can do that."""
+    for pod in seen.pods:
+        claim = seen.claim_of(pod)
+        if claim is None or is_leaving(claim):
+            continue
+        asked = claim["spec"]["resources"]["requests"]["storage"]
+        if amount(asked) < amount(seen.app.storage):
+            own = {name: claim["metadata"][name] for name in ("name", "namespace", "uid")}
+            manifest = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": own,
+                "spec": {"resources": {"requests": {"storage": seen.app.storage}}},
+            }
+            note = f"the volume of {pod} grows: {asked} → {seen.app.storage}"
+            return step(State.PROGRESSING, "Growing", note, Apply(manifest, "VolumeGrows", note))
+    return None
+
+
+def scaled_out(seen: Seen) -> Decision | None:
+    """More members are wanted: one at a time, as a learner first."""
+    app = seen.app
+    if seen.replicas >= app.members:
+        return None
+    pod = names.pod(app, seen.replicas)
+    message = f"scale to {app.members}: {pod} joins"
+    if _unwell(seen):
+        return wait(State.DEGRADED, "Waiting", f"{message} when all members are well: {_unwell(seen)}")
+    claim = seen.claim_of(pod)
+    if claim is not None and app.volume.on_scale_in == "keep":
+        name = claim["metadata"]["name"]
+        return blocked(
+            "OldVolume",
+            f"{message}, but the claim {name} is kept from a member that left: delete it, or rename it away",
+        )
+    return step(State.PROGRESSING, "ScalingOut", message, _announce(seen, pod, f"{pod} is announced as a learner"))
+
+
+def next_hop(seen: Seen) -> Hop | Refusal | None:
+    """The next release on the way to the wanted one; None when the members run that series."""
+    running, wanted = seen.oldest_version, seen.app.version
+    if running is None or release(running).series == release(wanted).series:
+        return None
+    path = DRIVER.path(running, wanted)
+    if isinstance(path, Refusal):
+        return path
+    if len(path) > 1 and seen.app.image:
+        return Refusal(
+            f"from {running} to {wanted} are {len(path)} steps, and `image` names only one",
+            f"go to {path[0].target} first",
+        )
+    return path[0] if path else None
+
+
+def wanted_template(seen: Seen, images: Images) -> tuple[Object, str] | Refusal:
+    """The template that members should have now, and what giving it to them is called."""
+    hop = next_hop(seen)
+    if isinstance(hop, Refusal):
+        return hop
+    app: Etcd = seen.app if hop is None else seen.app.model_copy(update={"version": hop.target})
+    what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}" if hop else "new configuration"
+    return template(app, image(app, images)), what
+
+
+def rolling(seen: Seen, images: Images) -> Rolling | Refusal:
+    wanted = wanted_template(seen, images)
+    if isinstance(wanted, Refusal):
+        return wanted
+    made, what = wanted
+    return Rolling(
+        world=seen.world,
+        found=set_of(seen),
+        pods=seen.pods,
+        wanted=made,
+        mark=mark_of(made),
+        what=what,
+        healthy=seen.healthy,
+        leader=seen.leader,
+        can_stop=seen.can_lose,
+    )
+
+
+def failed_roll(seen: Seen, images: Images) -> Decision | None:
+    """A template with which a member does not come back is given up: it is noted, then taken back."""
+    ledger, current = ledger_of(seen), rolling(seen, images)
+    if isinstance(current, Refusal):
+        return None
+    if ledger.failed and (decision := roll.take_back(current, ledger.failed)) is not None:
+        return decision
+    reason = roll.broken(current)
+    if reason is None or any(spoiled(seen, pod) for pod in seen.pods):
+        return None
+    failed = replace(ledger, failed=template_of(current.found), failure=f"{current.what}: {reason}")
+    note = f"{current.what} is given up: {reason}"
+    return step(State.DEGRADED, "RollFailed", note, noted(seen, failed, "RollFailed", note))
+
+
+def rolled(seen: Seen, images: Images) -> Decision | None:
+    """Configuration and version, one member at a time."""
+    current, ledger = rolling(seen, images), ledger_of(seen)
+    if isinstance(current, Refusal):
+        return blocked("NoWay", f"{current.reason}" + (f" ({current.hint})" if current.hint else ""))
+    if current.mark == ledger.failed:
+        return blocked("RollFailed", f"{ledger.failure}. It is not tried again until the app is changed in git")
+    if ledger.failed and template_of(current.found) == current.mark and not current.old():
+        return step(State.PROGRESSING, "Rolled", "", noted(seen, replace(ledger, failed="", failure="")))
+    hop = next_hop(seen)
+    if isinstance(hop, Hop) and hop.kind == "downgrade" and template_of(current.found) != current.mark:
+        allow = Act("downgrade", {"version": ".".join(hop.target.split(".")[:2])})
+        decision = roll.advance(current)
+        return replace(decision, steps=(allow, *decision.steps)) if decision and decision.steps else decision
+    return roll.advance(current)
+
+
+def all_well(seen: Seen) -> Decision | None:
+    unwell = _unwell(seen)
+    return wait(State.DEGRADED, "MembersUnwell", unwell, 2.0) if unwell else None
+
+
+def _unwell(seen: Seen) -> str:
+    """Who is not well and why; "" when all are."""
+    return "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if not seen.healthy(pod))
+
+
+def _well(seen: Seen) -> str:
+    count = len(seen.voters)
+    return f"{count} member{'s' if count != 1 else ''} of etcd {seen.oldest_version} in step, {seen.leader} leads"

@@ -1,0 +1,135 @@
+"""etcd for the core: the parts beside this file, put together."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.image import exact
+from fleet.apps.etcd.manifests import surroundings
+from fleet.apps.etcd.spec import Etcd
+from fleet.apps.status import MemberStatus
+from fleet.kube.discovery import Resource
+from fleet.kube.runtime import Name
+from fleet.model.group import GROUP
+from fleet_operator.core.certificates import client_context
+from fleet_operator.core.engine import Report
+from fleet_operator.core.step import Act, Decision, Object
+from fleet_operator.core.world import World
+from fleet_operator.engines.etcd.act import act
+from fleet_operator.engines.etcd.decide import decide
+from fleet_operator.engines.etcd.faults import describe
+from fleet_operator.engines.etcd.observe import observe
+from fleet_operator.engines.etcd.protocol import Etcd as Protocol
+from fleet_operator.engines.etcd.secrets import authority, secrets
+from fleet_operator.engines.etcd.seen import Seen
+
+NOTED_LAG = 1000  # entries; below it, a member counts as in step and nothing is said
+CONTEXT_LIFE = datetime.timedelta(hours=12)
+
+
+@dataclass(slots=True)
+class _Connection:
+    protocol: Protocol
+    authority: bytes
+    until: datetime.datetime
+
+
+class EtcdEngine:
+    resource = Resource(GROUP, "v1alpha1", "Etcd", "etcds", True)
+    app = Etcd
+
+    def __init__(self, images: Mapping[str, str]) -> None:
+        self._images = images
+        self._connections: dict[Name, _Connection] = {}  # open connections, and nothing else
+
+    def surroundings(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
+        return [*surroundings(app), *secrets(app, world, now)]
+
+    async def observe(self, app: Etcd, world: World) -> Seen:
+        return await observe(app, world, await self._connected(app, world))
+
+    def decide(self, seen: Seen) -> Decision:
+        return decide(seen, self._images)
+
+    async def act(self, seen: Seen, step: Act) -> None:
+        etcd = await self._connected(seen.app, seen.world)
+        if etcd is not None:
+            await act(etcd, seen, step)
+
+    def report(self, seen: Seen) -> Report:
+        members = tuple(_member(seen, pod) for pod in sorted(_all(seen), key=names.ordinal))
+        return Report(
+            version=seen.oldest_version,
+            desired_version=exact(seen.app.version),
+            members=members,
+            wanted=seen.app.members,
+            leader=seen.leader,
+            identity=(seen.ledger.identity or None) if seen.ledger else None,
+            available=seen.members is not None,
+        )
+
+    def data_of(self, app: Etcd, world: World) -> list[Object]:
+        prefix = f"{names.DATA}-{app.name}-"
+        return [one for one in world.all("PersistentVolumeClaim") if one["metadata"]["name"].startswith(prefix)]
+
+    def keeps_data(self, app: Etcd) -> bool:
+        return app.volume.on_delete == "keep"
+
+    def forget(self, name: Any) -> None:
+        self._connections.pop(name, None)
+
+    async def _connected(self, app: Etcd, world: World) -> Protocol | None:
+        """One pool per app, with a certificate of this process's own; None while there is no authority to make it."""
+        name = Name(app.namespace, app.name)
+        known, now = self._connections.get(name), world.now
+        signer = authority(app, world) if app.tls.enabled else None
+        if app.tls.enabled and signer is None:
+            return None
+        mark = signer.pem if signer else b"plain"
+        if known is not None and known.authority == mark and now < known.until:
+            return known.protocol
+        if known is not None:
+            await known.protocol.close()
+        protocol = Protocol(client_context(signer) if signer else None)
+        await protocol.__aenter__()
+        self._connections[name] = _Connection(protocol, mark, now + CONTEXT_LIFE)
+        return protocol
+
+
+def _all(seen: Seen) -> set[str]:
+    return {*seen.pods, *seen.by_pod}
+
+
+def _member(seen: Seen, pod: str) -> MemberStatus:
+    status, member = seen.statuses.get(pod), seen.by_pod.get(pod)
+    top = max((one.raft_index for one in seen.statuses.values()), default=0)
+    lag = top - status.raft_applied_index if status else 0
+    role = None
+    if status is not None:
+        role = "learner" if status.is_learner else "leader" if status.leads else "follower"
+    identity = member.id if member else status.member_id if status else None
+    return MemberStatus(
+        name=pod,
+        id=f"{identity:x}" if identity is not None else None,
+        role=role,
+        version=status.version if status else None,
+        ready=seen.healthy(pod),
+        state=_state(seen, pod),
+        lag=lag if lag > NOTED_LAG else None,
+        alarms=tuple(sorted(alarm.kind for alarm in seen.alarms if alarm.member_id == identity)),
+        volume=f"{names.DATA}-{pod}" if seen.claim_of(pod) else None,
+    )
+
+
+def _state(seen: Seen, pod: str) -> Any:
+    if names.ordinal(pod) >= seen.app.members:
+        return "leaving"
+    if seen.healthy(pod):
+        return "running"
+    if pod in seen.learners or seen.ledger is None or not seen.ledger.identity:
+        return "joining"
+    return "failed" if "ended" in describe(seen, pod) else "unknown"

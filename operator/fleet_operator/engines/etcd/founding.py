@@ -1,0 +1,70 @@
+"""The first time: members that begin a cluster together. There is no data yet, so nothing has to be protected. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.ledger import Ledger, Place
+from fleet.apps.etcd.ledger import founders as first_ledger
+from fleet.apps.etcd.manifests import stateful_set
+from fleet.apps.template import mark_of
+from fleet_operator.core.stateful_set import changed
+from fleet_operator.core.step import Apply, Decision, Delete, State, blocked, step, wait
+from fleet_operator.core.world import Object, cannot_start, is_leaving, template_of
+from fleet_operator.engines.etcd.faults import describe
+from fleet_operator.engines.etcd.notes import noted
+from fleet_operator.engines.etcd.seen import Seen
+
+
+def founded(seen: Seen, template: Object) -> Decision | None:
+    """None once the founders have met and know their cluster's id."""
+    ledger = seen.ledger
+    if ledger is None:
+        return _begin(seen)
+    found = seen.stateful_set
+    if found is None:
+        return _start(seen, ledger, template)
+    return None if ledger.identity else _meet(seen, ledger, found, template)
+
+
+def _begin(seen: Seen) -> Decision:
+    pods = tuple(names.pod(seen.app, number) for number in range(seen.app.members))
+    note = f"etcd {seen.app.version} with {len(pods)} member{'s' if len(pods) != 1 else ''} is begun"
+    return step(State.PROGRESSING, "Creating", note, noted(seen, first_ledger(pods), "Creating", note))
+
+
+def _start(seen: Seen, ledger: Ledger, template: Object) -> Decision:
+    """Also when a StatefulSet was deleted under running members: it takes the pods that are there for its own."""
+    count = 1 + max(names.ordinal(pod) for pod in ledger.places)
+    manifest = stateful_set(seen.app, template, replicas=count)
+    if ledger.identity:
+        manifest["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = count
+    return step(State.PROGRESSING, "Creating", f"{count} members start", Apply(manifest, "Started", "members start"))
+
+
+def _meet(seen: Seen, ledger: Ledger, found: Object, template: Object) -> Decision:
+    identities = {status.cluster_id for status in seen.statuses.values()}
+    if len(identities) > 1:
+        told = ", ".join(f"{pod} of {status.cluster_id:x}" for pod, status in sorted(seen.statuses.items()))
+        return blocked("OtherCluster", f"the volumes hold members of different clusters: {told}; nothing is changed")
+    if template_of(found) != mark_of(template):
+        return step(
+            State.PROGRESSING,
+            "Creating",
+            "the members get another template",
+            Apply(changed(found, template=template, partition=0)),
+        )
+    for pod in seen.pods:
+        present = seen.world.pod(pod)
+        outdated = present is not None and template_of(present) != template_of(found)
+        if present is not None and outdated and not is_leaving(present) and pod not in seen.statuses:
+            return step(State.PROGRESSING, "Creating", f"{pod} is made anew", Delete(present))
+    if seen.members is not None and set(seen.by_pod) >= set(ledger.places) and all(map(seen.healthy, ledger.places)):
+        settled = {pod: Place("settled", f"{seen.by_pod[pod].id:x}") for pod in ledger.places}
+        written = replace(ledger, identity=f"{identities.pop():x}", places=settled)
+        note = f"{len(settled)} members have formed cluster {written.identity}"
+        return step(State.PROGRESSING, "Creating", note, noted(seen, written, "Founded", note))
+    waiting = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if not seen.healthy(pod))
+    stuck = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is not None and cannot_start(one)]
+    return wait(State.DEGRADED if stuck else State.PROGRESSING, "Creating", waiting or "the members meet")

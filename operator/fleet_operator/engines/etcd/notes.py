@@ -1,0 +1,24 @@
+"""The members' ConfigMap as a step: the ledger, and the files that follow from it. Pure."""
+
+from __future__ import annotations
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.ledger import Ledger
+from fleet.apps.etcd.manifests import members_map
+from fleet_operator.core.step import Apply
+from fleet_operator.core.world import Object
+from fleet_operator.engines.etcd.seen import Seen
+
+
+def noted(seen: Seen, ledger: Ledger, reason: str = "", note: str = "") -> Apply:
+    present = seen.world.get("ConfigMap", names.members_map(seen.app)) or {}
+    return Apply(members_map(seen.app, ledger, present.get("data") or {}, _in_use(seen)), reason, note)
+
+
+def _in_use(seen: Seen) -> set[str]:
+    """The revisions of member files that a pod or the StatefulSet names; others are left out."""
+    specs: list[Object] = [pod["spec"] for pod in seen.world.all("Pod") if pod["metadata"]["name"] in seen.pods]
+    if seen.stateful_set:
+        specs.append(seen.stateful_set["spec"]["template"]["spec"])
+    arguments = (one for spec in specs for one in spec["containers"][0].get("args", ()))
+    return {one.split(".")[-2] for one in arguments if one.startswith("--config-file=")}

@@ -1,0 +1,64 @@
+"""Asks the members of an etcd how they are, all at once and within a few seconds. It changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fleet.apps.etcd import ledger as ledgers
+from fleet.apps.etcd import names
+from fleet.apps.etcd.ledger import Ledger
+from fleet.apps.etcd.manifests import LEDGER
+from fleet.apps.etcd.spec import Etcd
+from fleet_operator.core.world import World, address
+from fleet_operator.engines.etcd.protocol import Endpoint, Member, MemberStatus, Refused, Unreachable
+from fleet_operator.engines.etcd.protocol import Etcd as Protocol
+from fleet_operator.engines.etcd.seen import Seen
+
+
+def endpoint(app: Etcd, world: World, pod: str) -> Endpoint | None:
+    found = address(world.pod(pod))
+    return Endpoint(found, names.CLIENT, names.host(app, pod)) if found else None
+
+
+def ledger_in(app: Etcd, world: World) -> Ledger | None:
+    found = world.get("ConfigMap", names.members_map(app))
+    text = ((found or {}).get("metadata", {}).get("annotations") or {}).get(LEDGER)
+    return ledgers.read(text) if text else None
+
+
+async def observe(app: Etcd, world: World, etcd: Protocol | None) -> Seen:
+    ledger = ledger_in(app, world)
+    blank = Seen(app, world, ledger)
+    if etcd is None:
+        return blank
+    pods = {*blank.pods, *(ledger.places if ledger else ())}
+    places = {pod: place for pod in pods if (place := endpoint(app, world, pod)) is not None}
+    answers = await asyncio.gather(*(_ask(etcd, place) for place in places.values()))
+    statuses = {pod: one for pod, one in zip(places, answers, strict=True) if isinstance(one, MemberStatus)}
+    silent = {pod: one for pod, one in zip(places, answers, strict=True) if isinstance(one, str)}
+    members = await _agreed(etcd, [places[pod] for pod, status in statuses.items() if _can_be_asked(status)])
+    alarms = tuple({alarm for status in statuses.values() for alarm in status.alarms})
+    return Seen(app, world, ledger, statuses, silent, members, alarms)
+
+
+async def _ask(etcd: Protocol, place: Endpoint) -> MemberStatus | str:
+    try:
+        return await etcd.status(place)
+    except Unreachable as problem:
+        return problem.why
+    except Refused as problem:
+        return problem.reason
+
+
+def _can_be_asked(status: MemberStatus) -> bool:
+    return bool(status.leader) and not status.is_learner
+
+
+async def _agreed(etcd: Protocol, places: list[Endpoint]) -> tuple[Member, ...] | None:
+    """The first list that a majority stands behind."""
+    for place in places:
+        try:
+            return await etcd.members(place)
+        except (Unreachable, Refused):
+            continue
+    return None

@@ -1,0 +1,131 @@
+"""A majority is gone. Reported always; healed only with a word in git, from the member that knows most. Pure.
+
+The way: the StatefulSet is narrowed to the survivor's pod, so that no other member can come back behind its back; the
+survivor starts once with `force-new-cluster` and is then alone on the list; the others' volumes go and they join again
+as new members, as after any loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.ledger import Ledger, Place
+from fleet_operator.core.stateful_set import changed
+from fleet_operator.core.step import Apply, Decision, Delete, State, blocked, step, wait
+from fleet_operator.core.world import is_leaving
+from fleet_operator.engines.etcd.faults import describe
+from fleet_operator.engines.etcd.notes import noted
+from fleet_operator.engines.etcd.seen import Seen
+
+PATIENCE = 60.0  # seconds that members have to come back by themselves before anything is called lost
+
+
+def without_majority(seen: Seen) -> Decision | None:
+    if seen.members is not None:
+        return None
+    told = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if pod not in seen.statuses)
+    told = told or "all members run, and they have no leader yet"
+    starting = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is None or seen.world.age(one) < PATIENCE]
+    if starting or len(seen.statuses) > len(seen.pods) // 2:
+        return wait(State.DEGRADED, "NoMajority", f"there is no majority; members are coming back: {told}")
+    if not seen.app.force_quorum:
+        return blocked(
+            "QuorumLost",
+            f"a majority of the members is lost: {told}. If they cannot come back, say force_quorum=True in git: "
+            "etcd then goes on from the member that knows most, and writes that only the lost ones knew are gone",
+            after=5.0,
+        )
+    return _force(seen)
+
+
+def _force(seen: Seen) -> Decision:
+    if not seen.statuses:
+        return blocked("QuorumLost", "no member answers: there is none to go on from. Restore a backup into a new app")
+    survivor = max(seen.statuses, key=lambda pod: (seen.statuses[pod].raft_term, seen.statuses[pod].raft_index))
+    ledger = seen.ledger or Ledger()
+    note = f"{survivor} knows most; etcd goes on from it alone, as git allows"
+    written = replace(ledger.with_place(survivor, Place("forced")), survivor=survivor)
+    return step(State.DEGRADED, "ForcingQuorum", note, noted(seen, written, "ForcingQuorum", note))
+
+
+def recovery(seen: Seen) -> Decision | None:
+    """A recovery that was begun comes to its end before anything else."""
+    ledger, found = seen.ledger, seen.stateful_set
+    if ledger is None or not ledger.survivor or found is None:
+        return None
+    survivor = ledger.survivor
+    ordinal = names.ordinal(survivor)
+    message = f"etcd goes on from {survivor} alone"
+    start = int(found["spec"].get("ordinals", {}).get("start", 0))
+    if ledger.places[survivor].phase == "forced":
+        if (start, seen.replicas) != (ordinal, 1):
+            manifest = changed(found, replicas=1, start=ordinal, partition=ordinal + 1)
+            return step(
+                State.DEGRADED, "ForcingQuorum", message, Apply(manifest, "ForcingQuorum", "the others are stopped")
+            )
+        others = [pod["metadata"]["name"] for pod in seen.world.all("Pod") if pod["metadata"]["name"] in ledger.places]
+        if [pod for pod in others if pod != survivor]:
+            return wait(State.DEGRADED, "ForcingQuorum", f"{message}; the others end", 0.5)
+        alone = seen.members is not None and len(seen.members) == 1 and survivor in seen.by_pod
+        if alone:
+            settled = ledger.with_place(survivor, Place("settled", f"{seen.by_pod[survivor].id:x}"))
+            return step(State.DEGRADED, "ForcingQuorum", message, noted(seen, settled))
+        pod = seen.world.pod(survivor)
+        config = seen.world.get("ConfigMap", names.members_map(seen.app)) or {"metadata": {}}
+        written = _time_of(config)
+        if pod is not None and not is_leaving(pod) and pod["metadata"]["creationTimestamp"] <= written:
+            return step(
+                State.DEGRADED,
+                "ForcingQuorum",
+                message,
+                Delete(pod, "ForcingQuorum", f"{survivor} restarts alone"),
+                after=2.0,
+            )
+        return wait(State.DEGRADED, "ForcingQuorum", f"{message}: {describe(seen, survivor)}")
+    return _others_come_back(seen, ledger, survivor, start)
+
+
+def _others_come_back(seen: Seen, ledger: Ledger, survivor: str, start: int) -> Decision | None:
+    """Their old data must never be seen again, so it goes before their pods can."""
+    found = seen.stateful_set
+    assert found is not None  # noqa: S101 - the caller looked
+    message = f"etcd goes on from {survivor}; the others come back empty"
+    others = [pod for pod in ledger.places if pod != survivor]
+    if start:
+        for pod in others:
+            claim = seen.claim_of(pod)
+            if claim is not None and not is_leaving(claim):
+                return step(
+                    State.DEGRADED,
+                    "ForcingQuorum",
+                    message,
+                    Delete(claim, "VolumeDeleted", f"the volume of {pod} goes"),
+                )
+            if claim is not None:
+                return wait(State.DEGRADED, "ForcingQuorum", message, 0.5)
+    count = 1 + max(map(names.ordinal, ledger.places))
+    if start or seen.replicas != count:
+        if not start:
+            for pod in others:
+                claim = seen.claim_of(pod)
+                if claim is not None and seen.world.pod(pod) is None:
+                    if not is_leaving(claim):
+                        return step(
+                            State.DEGRADED,
+                            "ForcingQuorum",
+                            message,
+                            Delete(claim, "VolumeDeleted", f"the volume of {pod} goes"),
+                        )
+                    return wait(State.DEGRADED, "ForcingQuorum", message, 0.5)
+        manifest = changed(found, replicas=count, start=0, partition=count)
+        return step(State.DEGRADED, "ForcingQuorum", message, Apply(manifest, "ForcingQuorum", message))
+    note = f"etcd has gone on from {survivor}"
+    return step(State.DEGRADED, "ForcedQuorum", note, noted(seen, replace(ledger, survivor=""), "ForcedQuorum", note))
+
+
+def _time_of(config: dict[str, object]) -> str:
+    """When the operator last wrote the ConfigMap."""
+    metadata = config["metadata"]
+    entries = metadata.get("managedFields") or () if isinstance(metadata, dict) else ()
+    return max((str(entry.get("time", "")) for entry in entries), default="")

@@ -1,0 +1,46 @@
+"""The operator's process: one controller per engine, one Lease, one set of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.kube.runtime import Controller, Lease, Operator, Watch
+from fleet.kube.runtime.mapping import label
+from fleet_operator.core import kinds
+from fleet_operator.core.engine import Engine
+from fleet_operator.core.reconcile import Reconciler
+from fleet_operator.engines.etcd.engine import EtcdEngine
+
+NAME = "fleet-operator"
+SYSTEM = "fleet-system"
+
+
+def engines(images: Mapping[str, str]) -> list[Engine[Any, Any]]:
+    return [EtcdEngine(images)]
+
+
+def operator(
+    images: Mapping[str, str],
+    *,
+    namespace: str = "",
+    lease: Lease | None = None,
+    metrics: tuple[str, int] | None = None,
+) -> Operator:
+    """`namespace`: look at apps in that one only."""
+    return Operator(NAME, [_controller(engine, namespace) for engine in engines(images)], lease=lease, metrics=metrics)
+
+
+def _controller(engine: Engine[Any, Any], namespace: str) -> Controller:
+    ours = {"app.kubernetes.io/managed-by": NAME, "fleet.dev/kind": engine.app.kind()}
+    children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.CHILDREN)
+    nodes = Watch(kinds.NODES, lambda node: (), when=lambda change: False)
+    return Controller(
+        engine.app.kind().lower(),
+        engine.resource,
+        Reconciler(engine),
+        watches=(*children, nodes),
+        namespace=namespace,
+        per_namespace=True,
+        seconds=180.0,
+    )
