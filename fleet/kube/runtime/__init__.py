@@ -26,7 +26,8 @@ not remember anything between calls, and must be able to run at any time.
 
 What the runtime sees to, one idea per module:
 
-- `follow`: lists and watches that survive what networks and servers do, into a `cache` with indexes
+- `follow`, `following`: lists and watches that survive what networks and servers do, into a `cache` with indexes
+- `view`, `views`: which caches a pass has, of everything or of its own namespace, and what if it may not see them
 - `predicate`, `mapping`: which changes matter, and to whom
 - `queue`: each key once, never two passes of one key at a time, urgent ones first, failures back off
 - `controller`, `outcome`: a pass, its time limit, and what follows from each end it can have
@@ -38,12 +39,13 @@ What the runtime sees to, one idea per module:
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Name
 from fleet.kube.runtime.child import child_of
-from fleet.kube.runtime.controller import Controller, Request, Watch
+from fleet.kube.runtime.controller import Controller, Request
 from fleet.kube.runtime.guard import Guard, GuardedClient, NotLeadingError
 from fleet.kube.runtime.leader import Lease
 from fleet.kube.runtime.operator import Operator
 from fleet.kube.runtime.outcome import Result, TerminalError
 from fleet.kube.runtime.queue import Backoff
+from fleet.kube.runtime.view import NoRightsError, NotSeenError, Watch
 
 __all__ = [
     "Backoff",
@@ -54,7 +56,9 @@ __all__ = [
     "GuardedClient",
     "Lease",
     "Name",
+    "NoRightsError",
     "NotLeadingError",
+    "NotSeenError",
     "Operator",
     "Request",
     "Resource",

@@ -106,11 +106,18 @@ class Cache:
         found = self._indexed[index].get(value, {})
         return [found[name] for name in sorted(found)]
 
+    def has(self, index: str, value: str) -> bool:
+        """Whether `by` would find anything."""
+        return value in self._indexed[index]
+
     def index(self, name: str, index: Index) -> None:
         self._indexes[name] = index
         self._indexed[name] = {}
         for key, found in self._objects.items():
             self._file(name, key, found)
+
+    def unindex(self, name: str) -> None:
+        del self._indexes[name], self._indexed[name]
 
     def begin(self) -> None:
         """A list starts. What is known stays until it is complete, so that nobody sees a half-empty cache."""

@@ -12,7 +12,6 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
@@ -20,38 +19,36 @@ from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
+from fleet.kube.runtime.following import Following
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.instruments import Instruments
-from fleet.kube.runtime.mapping import Mapping as Mapped
 from fleet.kube.runtime.mapping import itself, owner
 from fleet.kube.runtime.outcome import Result, TerminalError, Then, judge
-from fleet.kube.runtime.predicate import Predicate, always, generation_changed
+from fleet.kube.runtime.predicate import Predicate, generation_changed
 from fleet.kube.runtime.queue import LOW, NORMAL, Backoff, Item, Queue
+from fleet.kube.runtime.view import View, Watch
+from fleet.kube.runtime.views import LINGER, Views
 from fleet.kube.runtime.writer import Writer
 
 log = logging.getLogger(__name__)
 Reconcile = Callable[["Request"], Awaitable[Result | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Objects of another kind whose changes matter, and whose: `of` maps one to the keys of the controller's kind."""
-
-    resource: Resource
-    of: Mapped
-    when: Predicate = always
-    labels: Mapping[str, str] = field(default_factory=dict)
-    indexes: Mapping[str, Index] = field(default_factory=dict)  # for `request.cache(resource).by(name, value)`
-
-
 class Request:
-    """One pass: which object, what the caches know, and the means to write. Nothing of it outlives the pass."""
+    """One pass: which object, what the caches know, and the means to write. Nothing of it outlives the pass.
 
-    def __init__(self, controller: Controller, name: Name, attempt: int) -> None:
+    `blocked` is None, or why not everything that is watched can be seen: say so in the object's status and change
+    nothing else. The caches concerned raise it, so a pass that does not look at it fails. When it is over, there is
+    another pass.
+    """
+
+    def __init__(self, controller: Controller, name: Name, attempt: int, view: View) -> None:
         self.name = name
         self.attempt = attempt  # 1, and more after failures in a row
-        self.write = controller.writer()
+        self.blocked: FleetError | None = view.blocked()  # a NoRightsError or NotSeenError
+        self.write = Writer(controller.client, controller.manager, view.caches)
         self._controller = controller
+        self._view = view
 
     @property
     def object(self) -> Object | None:
@@ -60,11 +57,11 @@ class Request:
 
     def owned(self, resource: Resource) -> list[Object]:
         """The cached objects of a watched kind that are mapped to this key."""
-        return self._controller.watched(resource).by(self._controller.keys, str(self.name))
+        return self._view.cache(resource).by(self._controller.keys, str(self.name))
 
     def cache(self, resource: Resource) -> Cache:
-        """Everything of a watched kind (or of the controller's own)."""
-        return self._controller.watched(resource)
+        """All of a watched kind or the controller's own; with `per_namespace`, what is in the key's namespace."""
+        return self._view.cache(resource)
 
     @property
     def client(self) -> GuardedClient:
@@ -78,11 +75,18 @@ class Request:
 
 
 class Controller:
-    """Give it to an `Operator`. `owns` are kinds whose objects have the controller's object as their owner."""
+    """Give it to an `Operator`. `owns` are kinds whose objects have the controller's object as their owner.
+
+    With `per_namespace`, its own kind is followed in all namespaces (or in `namespace`), those of `owns` and `watches`
+    only in namespaces that have objects of its own, until `linger` seconds after the last is gone. So rights on them
+    are needed in those namespaces only. Kinds that have no namespaces (Nodes) are followed as ever.
+    """
 
     client: GuardedClient
     recorder: Recorder
+    manager: str
     cache: Cache
+    _views: Views
 
     def __init__(
         self,
@@ -96,6 +100,8 @@ class Controller:
         labels: Mapping[str, str] | None = None,
         indexes: Mapping[str, Index] | None = None,
         namespace: str = "",
+        per_namespace: bool = False,
+        linger: float = LINGER,
         workers: int = 16,
         seconds: float = 120.0,
         grace: float = 20.0,
@@ -107,6 +113,8 @@ class Controller:
         self.resource = resource
         self.reconcile = reconcile
         self.namespace = namespace
+        self.per_namespace = per_namespace
+        self.linger = linger
         self.seconds = seconds  # that one pass may take
         self.grace = grace  # that passes under way have at the end
         self.workers = workers
@@ -119,37 +127,55 @@ class Controller:
         kinds = [watch.resource for watch in self.watches]
         if len(set(kinds)) < len(kinds):
             raise ConfigurationError(f"controller {name} watches a kind twice: give it one mapping that covers both")
+        if per_namespace and not resource.namespaced:
+            raise ConfigurationError(f"controller {name} cannot go by namespaces: {resource.kind} has none")
         self._resync = resync
-        self._caches: dict[Resource, Cache] = {}
-        self._manager = ""
         self._instruments: Instruments | None = None
         self._takes = False
         self._meanwhile: dict[Name, set[int]] = {}  # versions that came while a key was with a worker
         self._idle = asyncio.Event()
 
     def connect(
-        self,
-        client: GuardedClient,
-        recorder: Recorder,
-        caches: Callable[[Watch, str], Cache],
-        instruments: Instruments,
-        manager: str,
+        self, client: GuardedClient, recorder: Recorder, following: Following, instruments: Instruments, manager: str
     ) -> None:
         """The operator's part: give it what it works with, and listen to the caches."""
-        self.client, self.recorder, self._instruments, self._manager = client, recorder, instruments, manager
-        for watch in self.watches:
-            cache = self._caches[watch.resource] = caches(watch, self.namespace)
-            cache.index(self.keys, lambda found, watch=watch: map(str, watch.of(found)))  # type: ignore[misc]
-            for name, index in watch.indexes.items():
-                cache.index(name, index)
-            cache.listeners.append(lambda change, watch=watch: self._notice(watch, change))  # type: ignore[misc]
-        self.cache = self._caches[self.resource]
+        self.client, self.recorder, self._instruments, self.manager = client, recorder, instruments, manager
+        self._views = Views(
+            self.watches,
+            following,
+            namespace=self.namespace,
+            per_namespace=self.per_namespace,
+            linger=self.linger,
+            attach=self._attach,
+            wake=self._wake,
+        )
+        self.cache = self._views.wide[self.resource].cache
 
-    def watched(self, resource: Resource) -> Cache:
-        return self._caches[resource]
+    def disconnect(self) -> None:
+        self._views.close()
 
-    def writer(self) -> Writer:
-        return Writer(self.client, self._manager, self._caches.values())
+    def _attach(self, watch: Watch, cache: Cache) -> Callable[[], None]:
+        """Listen to a cache; what it returns ends that."""
+
+        def notice(change: Change) -> None:
+            self._notice(watch, change)
+
+        def detach() -> None:
+            cache.listeners.remove(notice)
+            cache.unindex(self.keys)
+
+        cache.index(self.keys, lambda found: map(str, watch.of(found)))
+        for name, index in watch.indexes.items():
+            cache.index(name, index)
+        cache.listeners.append(notice)
+        return detach
+
+    def _wake(self, namespace: str) -> None:
+        """What can be seen there changed."""
+        if self._takes:
+            for name in self.cache.names():
+                if not namespace or name.namespace == namespace:
+                    self.queue.add(name, LOW)
 
     def _notice(self, watch: Watch, change: Change) -> None:
         """A change of anything watched. On stand-by nothing is queued: the first to lead looks at everything."""
@@ -203,16 +229,21 @@ class Controller:
         while not stop.is_set():
             item = await self.queue.get()
             try:
-                await self._pass(item)
+                with self._views.use(item.key.namespace) as view:
+                    if wait := view.ready_in():
+                        self.queue.add_after(item.key, wait, item.priority)  # sooner if it is ready sooner
+                    else:
+                        await self._pass(item, view)
             finally:
                 self.queue.done(item.key)
                 if not self.queue.running():
                     self._idle.set()
 
-    async def _pass(self, item: Item[Name]) -> None:
+    async def _pass(self, item: Item[Name], view: View) -> None:
         began = time.monotonic()
         ended: Result | BaseException | None
-        request = Request(self, item.key, self.queue.failures(item.key) + 1)
+        request = Request(self, item.key, self.queue.failures(item.key) + 1, view)
+        view.told = str(request.blocked or "")
         seen = self._meanwhile[item.key] = set()
         try:
             async with asyncio.timeout(self.seconds):

@@ -13,15 +13,15 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
 import orjson
 
-from fleet.errors import FleetError
-from fleet.kube import backoff
+from fleet.errors import AccessError, FleetError, ResourceError
+from fleet.kube import backoff, failure
 from fleet.kube.backoff import Patience
 from fleet.kube.client import Client, StreamRefusedError
 from fleet.kube.objects import ListExpiredError, Scope, pages
@@ -45,14 +45,19 @@ class _ForgottenError(Exception):
 
 @dataclass(slots=True)
 class Follower:
-    """One cache and where its watch is. `problem` is what keeps it from going on, in words; None when all is well."""
+    """One cache and where its watch is. `problem` is what keeps it from going on; None when all is well.
+
+    `turns` are called whenever that may have changed, and when the cache is complete.
+    """
 
     client: Client
     cache: Cache
     silence: float = SILENCE
     patience: Patience = RECONNECT
     streams_lists: bool = True
-    problem: str | None = None
+    problem: FleetError | None = None
+    since: float = 0.0  # when the problem began
+    turns: list[Callable[[], None]] = field(default_factory=list)
     lists: int = 0
     _progress: int = 0  # what came of watches so far: those that bring nothing are retried ever more seldom
     _version: str = ""
@@ -74,13 +79,27 @@ class Follower:
             except StreamRefusedError as refused:
                 await self._refused(refused)
             except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as broken:
-                self.problem = f"{type(broken).__name__}: {broken}".rstrip(": ")
+                self._failed(ResourceError(f"{type(broken).__name__}: {broken}".rstrip(": ")))
             except FleetError as error:
-                self.problem = error.message
+                self._failed(error)
             failures = 1 if self._progress > progress else failures + 1
             if self.problem and failures in (1, 10, 100):
-                log.warning("%s: %s", self.cache.resource.plural, self.problem)
+                log.warning("%s: %s", self, self.problem.message)
             await asyncio.sleep(backoff.delay(min(failures, 20), None, self.patience))
+
+    def __str__(self) -> str:
+        plural, namespace = self.cache.resource.plural, self.cache.namespace
+        return f"{plural} in {namespace}" if namespace else plural
+
+    def denied_for(self, now: float) -> float:
+        """For how many seconds the server has refused to tell."""
+        return now - self.since if isinstance(self.problem, AccessError) else 0.0
+
+    @property
+    def said(self) -> str:
+        """The problem in the server's own words, where it gave a reason for a refusal."""
+        asked = failure.asked("GET", self.cache.resource.collection(self.cache.namespace))
+        return self.problem.message.removeprefix(f"{self.client.place}: no right to {asked}: ") if self.problem else ""
 
     @property
     def _scope(self) -> Scope:
@@ -97,10 +116,11 @@ class Follower:
         self._complete(version)
 
     def _complete(self, version: str) -> None:
+        first = not self.cache.synced
         self.cache.finish(version)
         self._version = version
         self.lists += 1
-        self._well()
+        self._well(turned=first)
 
     async def _watch(self) -> None:
         """To the end of one watch, which begins with a list if there was none yet."""
@@ -134,11 +154,23 @@ class Follower:
             self._version = found["metadata"]["resourceVersion"]
             self._well()
 
-    def _well(self) -> None:
+    def _well(self, *, turned: bool = False) -> None:
         self._progress += 1
         if self.problem:
-            log.info("%s: watching again", self.cache.resource.plural)
+            log.info("%s: watching again", self)
+        if self.problem or turned:
             self.problem = None
+            self._turn()
+
+    def _failed(self, problem: FleetError) -> None:
+        if type(self.problem) is not type(problem):
+            self.since = time.monotonic()
+        self.problem = problem
+        self._turn()
+
+    def _turn(self) -> None:
+        for turn in list(self.turns):
+            turn()
 
     async def _refused(self, refused: StreamRefusedError) -> None:
         if refused.status == GONE:
@@ -147,13 +179,12 @@ class Follower:
             self.streams_lists = False
         elif refused.status == UNAUTHORIZED:
             # A stream does not renew credentials, a request does.
-            self.problem = refused.error.message
             try:
                 await self.client.request("GET", self._scope.path(limit="1"))
             except FleetError as error:
-                self.problem = error.message
+                self._failed(error)
         else:
-            self.problem = refused.error.message
+            self._failed(refused.error)
 
 
 async def _lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -14,11 +14,11 @@ from pathlib import Path
 from aiohttp import web
 
 from fleet.errors import ConfigurationError, ResourceError
-from fleet.kube.runtime.cache import Cache
-from fleet.kube.runtime.controller import Controller, Watch
+from fleet.kube.runtime.controller import Controller
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.follow import SILENCE, Follower
+from fleet.kube.runtime.following import Following
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.instruments import Instruments
 from fleet.kube.runtime.leader import Election, Lease
@@ -48,7 +48,7 @@ class Operator:
     ) -> None:
         self.name = name
         self.controllers = controllers
-        self.followers: list[Follower] = []
+        self.followers: list[Follower] = []  # of what is watched from the beginning
         self.address: tuple[str, int] | None = None  # where the metrics are, once they are
         self._lease = lease
         self._metrics = metrics
@@ -69,17 +69,21 @@ class Operator:
         instance = self._lease.identity if self._lease else f"{socket.gethostname()}_{os.getpid()}"
         recorder = Recorder(client, self.name, instance)
         self._election = Election(client, self._lease) if self._lease else None  # from here on the guard is shut
+        following = Following(client, self.name, self._silence)
         for controller in self.controllers:
-            controller.connect(
-                client, recorder, lambda watch, within: self._cache(client, watch, within), self._instruments, self.name
-            )
-        background = [asyncio.create_task(follower.run()) for follower in self.followers]
-        background.append(asyncio.create_task(recorder.run()))
+            controller.connect(client, recorder, following, self._instruments, self.name)
+        self.followers = list(following)
+        recording = asyncio.create_task(recorder.run())
         work = asyncio.create_task(self._work(client, recorder))
         try:
-            await asyncio.wait({work, *background}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({work, recording, following.failed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await end(work, *background)
+            try:
+                await end(work, recording, following.failed)
+            finally:
+                for controller in self.controllers:
+                    controller.disconnect()
+                await following.close()
 
     def main(self, kubeconfig: Path | None = None, context: str | None = None) -> None:
         """As a program: in a pod with its service account, elsewhere with a kubeconfig; ends at SIGTERM or SIGINT."""
@@ -112,16 +116,6 @@ class Operator:
     def _leads(self) -> bool:
         return self._election.leads if self._election else self._lease is None
 
-    def _cache(self, client: GuardedClient, watch: Watch, namespace: str) -> Cache:
-        """One per kind, namespace and labels, shared by all controllers."""
-        for follower in self.followers:
-            cache = follower.cache
-            if (cache.resource, cache.namespace, cache.labels) == (watch.resource, namespace, dict(watch.labels)):
-                return cache
-        cache = Cache(watch.resource, namespace=namespace, labels=watch.labels, manager=self.name)
-        self.followers.append(Follower(client, cache, self._silence))
-        return cache
-
     async def _synced(self) -> None:
         """Nothing starts before everything is known: a child that was not seen yet would be made again."""
         deadline = asyncio.get_running_loop().time() + self._sync_seconds
@@ -131,7 +125,7 @@ class Operator:
                 return
             if asyncio.get_running_loop().time() > deadline:
                 reasons = "; ".join(
-                    f"{one.cache.resource.plural}: {one.problem or 'the list is not complete'}" for one in missing
+                    f"{one}: {one.problem.message if one.problem else 'the list is not complete'}" for one in missing
                 )
                 raise ResourceError(f"the caches were not filled within {self._sync_seconds:g} s: {reasons}")
             await asyncio.sleep(0.02)

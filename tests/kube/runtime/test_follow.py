@@ -145,7 +145,7 @@ def test_a_server_that_cannot_stream_lists_is_asked_for_pages() -> None:
         await follower._refused(StreamRefusedError(410, ResourceError("too old")))
         assert follower._version == ""
         await follower._refused(StreamRefusedError(403, ResourceError("no right")))
-        assert follower.problem == "no right"
+        assert follower.problem is not None and follower.problem.message == "no right"
 
     asyncio.run(run())
 
