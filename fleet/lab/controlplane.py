@@ -208,6 +208,9 @@ class ControlPlane:
             "kubeconfig": config,
             "authentication-kubeconfig": config,
             "authorization-kubeconfig": config,
+            # Told, not looked up in the cluster when it starts: one that is slow to answer then ends the program.
+            "client-ca-file": self.authority.certificate_file,
+            "authentication-skip-lookup": "true",
             "leader-elect": "false",
             "profiling": "false",
         }
