@@ -120,8 +120,12 @@ def directory(name: str) -> Path:
 
 
 def identity(name: str) -> str:
+    return identity_of(directory(name))
+
+
+def identity_of(lab: Path) -> str:
     """A short name for what the kernel limits to fifteen characters; differs for equal names in other places."""
-    return hashlib.sha256(str(directory(name).absolute()).encode()).hexdigest()[:6]
+    return hashlib.sha256(str(lab.absolute()).encode()).hexdigest()[:6]
 
 
 def all_names() -> list[str]:

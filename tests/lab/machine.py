@@ -1,19 +1,38 @@
-"""What is on the machine, so that a test can compare before and after."""
+"""What is on the machine, so that a test can compare before and after.
+
+Other labs may come and go meanwhile. Only what carries the mark or the identity of one of them is taken as theirs: a
+process without a mark, or a link of a lab that no process belongs to, counts as left behind.
+"""
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from fleet.lab import process
+from fleet.lab.spec import identity_of
+
 PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/tmp")
+NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
+NAMES |= {"provisioner", "coredns", "kwok", "containerd", "containerd-shim-runc-v2", "pause", "unshare", "runc"}
 
 
-def snapshot() -> dict[str, set[str]]:
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Things by kind, and the directories of the labs that run."""
+
+    things: dict[str, set[str]]
+    labs: set[Path]
+
+
+def snapshot() -> Machine:
     """Everything a lab could leave: processes, mounts, control groups, links, namespaces, rules, files."""
-    return {
-        "processes": {_described(one) for one in psutil.process_iter() if _is_ours(one)},
+    things = {
+        "processes": {described for one in psutil.process_iter() if (described := _described(one))},
         "mounts": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
         "cgroups": {str(path) for path in Path("/sys/fs/cgroup").glob("**/fleet-lab-*")},
         "links": {path.name for path in Path("/sys/class/net").iterdir()},
@@ -22,41 +41,61 @@ def snapshot() -> dict[str, set[str]]:
         "routes": set(_output("ip", "route", "show", "table", "all").splitlines()),
         "files": {str(path) for place in PLACES for path in Path(place).glob("*")},
     }
+    return Machine(things, {Path(mark) for one in psutil.process_iter() if (mark := _mark(one))})
 
 
-def difference(before: dict[str, set[str]], after: dict[str, set[str]], lab: Path) -> dict[str, set[str]]:
-    """What is there now and was not before, by kind; other programs' temporary files are not a lab's."""
-    found = {kind: after[kind] - before[kind] for kind in after}
+def difference(before: Machine, after: Machine, lab: Path) -> dict[str, set[str]]:
+    """What is there now and was not before, by kind; other labs and other programs' temporary files are not counted."""
+    others = (before.labs | after.labs) - {lab}
+    found = {kind: _not_of(others, after.things[kind] - before.things[kind]) for kind in after.things}
     found["files"] = {path for path in found["files"] if not path.startswith("/tmp/")}
     if lab.exists():
         found["files"].add(str(lab))
     return {kind: things for kind, things in found.items() if things}
 
 
-NAMES = {"etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kubelet", "kube-proxy", "provisioner"}
-NAMES |= {"coredns", "kwok", "containerd", "containerd-shim", "containerd-shim-runc-v2", "pause", "unshare", "runc"}
+def _not_of(labs: Iterable[Path], things: set[str]) -> set[str]:
+    names = [name for lab in labs for name in (f"fl{identity_of(lab)}-", f"fleet-lab-{identity_of(lab)}", f"{lab}")]
+    return {thing for thing in things if not any(name in thing for name in names)}
 
 
-def _is_ours(one: psutil.Process) -> bool:
+def _mark(one: psutil.Process) -> str:
     try:
-        return one.name() in NAMES and one.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+        return one.environ().get(process.MARK, "") if one.status() != psutil.STATUS_ZOMBIE else ""
+    except (psutil.Error, OSError):
+        return ""
 
 
 def _described(one: psutil.Process) -> str:
-    return f"{one.pid} {one.name()}"
+    """A process that a lab could have started, with the lab that it is of; "" for any other."""
+    try:
+        ours = one.name() in NAMES and one.status() != psutil.STATUS_ZOMBIE
+        return f"{one.pid} {one.name()} {_lab(one)}".strip() if ours else ""
+    except psutil.Error:
+        return ""
 
 
 def _namespaces() -> set[str]:
-    """The network namespaces that any process is in."""
-    found = set()
-    for process in Path("/proc").glob("[0-9]*"):
+    """The network namespaces beside ours that any process is in, each with the lab of a process in it."""
+    found: dict[str, str] = {}
+    own = str(Path("/proc/self/ns/net").readlink())
+    for one in psutil.process_iter():
         try:
-            found.add(str((process / "ns" / "net").readlink()))
+            namespace = str(Path(f"/proc/{one.pid}/ns/net").readlink())
         except OSError:
             continue
-    return found
+        if namespace != own:
+            found[namespace] = found.get(namespace, "") or _lab(one)
+    return {f"{namespace} {lab}".strip() for namespace, lab in found.items()}
+
+
+def _lab(one: psutil.Process) -> str:
+    """The lab that a process says it is of, or whose control group it is in as a container."""
+    try:
+        groups = Path(f"/proc/{one.pid}/cgroup").read_text().split()
+    except OSError:
+        groups = []
+    return _mark(one) or next((group for group in groups if "fleet-lab-" in group), "")
 
 
 def _output(*command: str) -> str:
