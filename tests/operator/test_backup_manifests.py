@@ -1,0 +1,348 @@
+"""The Jobs of backups and restores, what becomes of them, and what is read out of them: decisions on plain data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from fleet_operator.backup import store
+from fleet_operator.backup.outcome import backed_up, newest, read_manifest
+from fleet_operator.backup.record import Record
+from fleet_operator.backup.restoration import Choice, Restoration, claim, leftovers, restoration
+from fleet_operator.backup.schedule import cron_job
+
+from fleet.apps.backup import backup_job
+from fleet.apps.etcd import Etcd, names
+from fleet.apps.etcd.manifests import stateful_set, surroundings, template
+from fleet.apps.status import LastBackup
+from fleet.model.backup import NFS, S3, Backup, Claim, Restore
+from fleet.model.settings import Volume
+from fleet.testing import Cluster
+
+RECORD = Record(
+    name="registry-20310501T030000Z-3.5.1.db",
+    app="registry",
+    namespace="ns",
+    identity="abc",
+    time="2031-05-01T03:00:00Z",
+    version="3.5.1",
+    data_version="3.5",
+    revision=42,
+    size=20512,
+    checksum="sha256:0123",
+    place="claim/backups/registry-20310501T030000Z-3.5.1.db",
+)
+CHOICE = Choice(RECORD.name, RECORD.checksum)
+RESTORE = Restore(Claim("backups"))
+FOUNDERS = ("copy-0", "copy-1", "copy-2")
+
+
+def _app(**fields: Any) -> Etcd:
+    options = {
+        "namespace": "ns",
+        "version": "3.5",
+        "backup": Backup(schedule="0 3 * * *", to=Claim("backups")),
+        **fields,
+    }
+    return Etcd("registry", **options)
+
+
+def _cron_job(app: Etcd, **options: Any) -> dict[str, Any]:
+    assert app.backup
+    given = {"image": "etcd:3.5", "operator_image": "operator:1", "version": "3.5.1", "identity": "abc", **options}
+    return cron_job(app, app.backup, **given)
+
+
+def _pod_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    spec = manifest["spec"]
+    made: dict[str, Any] = spec["jobTemplate"]["spec"]["template"] if "jobTemplate" in spec else spec["template"]
+    return made
+
+
+def test_backups_follow_the_schedule_and_never_overlap() -> None:
+    app = _app(backup=Backup(schedule="*/5 * * * *", to=Claim("backups"), suspended=True))
+    spec = _cron_job(app)["spec"]
+    assert (spec["schedule"], spec["timeZone"], spec["suspend"]) == ("*/5 * * * *", "Etc/UTC", True)
+    assert spec["concurrencyPolicy"] == "Forbid"
+    job = spec["jobTemplate"]["spec"]
+    assert job["backoffLimit"] and job["activeDeadlineSeconds"] and job["podReplacementPolicy"] == "Failed"
+
+
+def test_no_service_or_budget_takes_a_backup_or_restore_for_a_member() -> None:
+    app = _app()
+    for pod in (_pod_of(_cron_job(app)), *(_pod_of(job) for job in _restore_jobs())):
+        labels = pod["metadata"]["labels"]
+        selectors = [one["spec"]["selector"] for one in surroundings(app) if one["kind"] == "Service"]
+        selectors.append(stateful_set(app, template(app, "etcd"), replicas=3)["spec"]["selector"]["matchLabels"])
+        for selector in selectors:
+            assert not selector.items() <= labels.items()
+        assert labels["app.kubernetes.io/managed-by"] == "fleet-operator"
+
+
+def _restore_jobs() -> list[dict[str, Any]]:
+    step = _next(claims=[])
+    picked = _ended(step.apply[0])
+    return [step.apply[0], *(one for one in _next(jobs=[picked], pods=[_picker()]).apply if one["kind"] == "Job")]
+
+
+def test_pods_have_no_rights_and_cannot_write_to_their_root() -> None:
+    for pod in (_pod_of(_cron_job(_app())), *map(_pod_of, _restore_jobs())):
+        spec = pod["spec"]
+        assert spec["automountServiceAccountToken"] is False and spec["restartPolicy"] == "Never"
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        for container in (*spec["initContainers"], *spec["containers"]):
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"]
+            assert context["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["requests"] and container["resources"]["limits"]
+
+
+def test_the_snapshot_is_taken_with_the_apps_certificates_through_its_service() -> None:
+    prepare, save = _pod_of(_cron_job(_app()))["spec"]["initContainers"]
+    assert prepare["image"] == "operator:1" and save["image"] == "etcd:3.5"
+    assert save["command"][:2] == ["etcdctl", "--endpoints=https://registry.ns.svc:2379"]
+    assert "--cert=/etc/etcd/client/tls.crt" in save["command"]
+    assert save["command"][-3:] == ["snapshot", "save", "/store/.registry.$(JOB_NAME).part"]
+    secret = _pod_of(_cron_job(_app()))["spec"]["volumes"][1]
+    assert secret["secret"]["secretName"] == "registry-connection"
+
+
+def test_without_tls_there_are_no_certificates() -> None:
+    pod = _pod_of(_cron_job(_app(tls={"enabled": False})))["spec"]
+    assert [one["name"] for one in pod["volumes"]] == ["store"]
+    assert pod["initContainers"][1]["command"][:4] == [
+        "etcdctl",
+        "--endpoints=http://registry.ns.svc:2379",
+        "snapshot",
+        "save",
+    ]
+
+
+def test_each_kind_of_store_is_mounted_in_its_way() -> None:
+    claim = Claim("backups", folder="a/b")
+    assert store.volume(claim, read_only=True)["persistentVolumeClaim"] == {"claimName": "backups", "readOnly": True}
+    assert (store.directory(claim), store.place(claim)) == ("/store/a/b", "claim/backups/a/b")
+    share = NFS("files.example", "/exports/etcd")
+    assert store.volume(share, read_only=False)["nfs"]["server"] == "files.example"
+    assert (store.directory(share), store.place(share)) == ("/store", "nfs://files.example/exports/etcd")
+
+
+def test_s3_is_refused_by_name() -> None:
+    bucket = S3("bucket/folder", secret="s3")
+    app = _app(backup=Backup(schedule="0 3 * * *", to=bucket), restore_from=Restore(bucket))
+    assert [problem.field for problem in store.problems(app)] == ["backup.to", "restore_from.source"]
+    assert "S3 is not served yet" in str(store.problems(app)[0])
+    assert store.problems(_app()) == []
+
+
+def test_a_backup_by_hand_is_the_job_that_the_schedule_would_make() -> None:
+    scheduled = _cron_job(_app())
+    scheduled["metadata"]["uid"] = "1-2-3"
+    job = backup_job(scheduled, datetime(2031, 5, 1, 3, 4, 5, tzinfo=UTC))
+    assert job["metadata"]["name"] == "registry-backup-310501030405"
+    assert job["metadata"]["labels"] == scheduled["spec"]["jobTemplate"]["metadata"]["labels"]
+    assert job["spec"] == scheduled["spec"]["jobTemplate"]["spec"]
+    assert job["metadata"]["ownerReferences"][0]["uid"] == "1-2-3"
+
+
+def test_names_stay_short_enough_for_the_longest_app() -> None:
+    name = _cron_job(Etcd("a" * 40, version="3.5", backup=_app().backup))["metadata"]["name"]
+    assert len(name) <= 52  # what Kubernetes allows, since it adds to it
+
+
+def _backup_pod(record: Record | None, exit_code: int = 0, message: str = "", job: str = "job-1") -> dict[str, Any]:
+    ended = {"exitCode": exit_code, "message": record.write() if record else message}
+    return {
+        "metadata": {"name": "pod", "labels": {"fleet.dev/task": "backup", "batch.kubernetes.io/job-name": job}},
+        "status": {"containerStatuses": [{"name": "keep", "state": {"terminated": ended}}]},
+    }
+
+
+def _backup_job(end: str, time: str, name: str = "job-1") -> dict[str, Any]:
+    conditions = [{"type": end, "status": "True", "lastTransitionTime": time, "message": "backoff limit"}]
+    return {
+        "metadata": {"name": name, "labels": {"fleet.dev/task": "backup"}},
+        "status": {"conditions": conditions},
+    }
+
+
+def test_the_last_backup_is_read_from_the_pods_last_words() -> None:
+    last = read_manifest(_backup_pod(RECORD))
+    assert last == LastBackup(
+        time=RECORD.time, place=RECORD.place, version="3.5.1", size=20512, checksum="sha256:0123", position="42"
+    )
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        _backup_pod(RECORD, exit_code=1),
+        _backup_pod(None, message="not json"),
+        _backup_pod(None, message=json.dumps({"time": "2031"})),
+        {**_backup_pod(RECORD), "metadata": {"name": "registry-0", "labels": {}}},
+        {"metadata": {"name": "new", "labels": {"fleet.dev/task": "backup"}}},
+    ],
+)
+def test_other_pods_tell_of_no_backup(pod: dict[str, Any]) -> None:
+    assert read_manifest(pod) is None
+
+
+def test_the_newest_backup_counts_even_when_its_pod_is_gone() -> None:
+    older, newer = _backup_pod(RECORD), _backup_pod(replace(RECORD, time="2031-05-02T03:00:00Z"))
+    last = newest([newer, older])
+    assert last and last.time == "2031-05-02T03:00:00Z"
+    assert newest([], last) == newest([older], last) == last
+    assert newest([]) is None
+
+
+def test_the_condition_says_how_the_last_backup_ended() -> None:
+    known = read_manifest(_backup_pod(RECORD))
+    good, bad = _backup_job("Complete", "2031-05-01T03:00:09Z"), _backup_job("Failed", "2031-05-02T03:00:00Z", "job-2")
+    assert backed_up([], [], None)[1:3] == ("Unknown", "NoBackup")
+    assert backed_up([good], [], known)[1:3] == ("True", "BackupComplete")
+    pod = _backup_pod(None, exit_code=4, message="first line\n/store: No space left on device\n", job="job-2")
+    assert backed_up([good, bad], [pod], known) == (
+        "BackedUp",
+        "False",
+        "BackupFailed",
+        "job-2 failed: keep: /store: No space left on device",
+    )
+    again = _backup_job("Complete", "2031-05-03T03:00:00Z", "job-3")
+    assert backed_up([bad, again], [pod], known)[1] == "True"
+
+
+def _next(**there: Any) -> Restoration:
+    app = Etcd("copy", namespace="ns", version="3.5", restore_from=RESTORE)
+    options = {"image": "etcd:3.5", "operator_image": "operator:1", "version": "3.5.1"}
+    given = {"jobs": [], "pods": [], "claims": [], **options, **there}
+    return restoration(app, RESTORE, FOUNDERS, **given)
+
+
+def _ended(job: dict[str, Any], end: str = "Complete") -> dict[str, Any]:
+    return {**job, "status": {"conditions": [{"type": end, "status": "True", "message": "backoff limit"}]}}
+
+
+def _picker(record: Record = RECORD) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "p", "labels": {"batch.kubernetes.io/job-name": "copy-restore-pick"}},
+        "status": {
+            "containerStatuses": [{"name": "pick", "state": {"terminated": {"exitCode": 0, "message": record.write()}}}]
+        },
+    }
+
+
+def test_a_restore_chooses_once_fills_every_volume_and_is_done() -> None:
+    first = _next()
+    assert first.state == "working" and [one["metadata"]["name"] for one in first.apply] == ["copy-restore-pick"]
+    assert _next(jobs=first.apply).apply == ()
+    pick = _ended(first.apply[0])
+    second = _next(jobs=[pick], pods=[_picker()])
+    made = {(one["kind"], one["metadata"]["name"]) for one in second.apply}
+    assert made == {("PersistentVolumeClaim", f"data-{pod}") for pod in FOUNDERS} | {
+        ("Job", f"copy-restore-{number}") for number in range(3)
+    }
+    claims = [one for one in second.apply if one["kind"] == "PersistentVolumeClaim"]
+    jobs = [one for one in second.apply if one["kind"] == "Job"]
+    waiting = _next(jobs=[pick, *jobs], pods=[_picker()], claims=claims)
+    assert (waiting.state, waiting.apply, waiting.delete) == ("working", (), ())
+    done = _next(jobs=[pick, *map(_ended, jobs)], claims=claims)
+    assert done.state == "done" and RECORD.name in done.message
+    app = Etcd("copy", namespace="ns", version="3.5")
+    assert len(leftovers(app, [pick, *jobs, _backup_job("Complete", "")])) == 4
+
+
+def test_the_choice_stays_once_a_claim_has_it() -> None:
+    """Members that begin with different data would be lost; so a newer backup, or a Job that went, changes nothing."""
+    app = Etcd("copy", namespace="ns", version="3.5")
+    newer = _picker(replace(RECORD, name="newer.db", checksum="sha256:9"))
+    step = _next(claims=[claim(app, "copy-1", CHOICE)], pods=[newer])
+    for one in step.apply:
+        if one["kind"] == "Job":
+            commands = json.dumps(one["spec"]["template"]["spec"])
+            assert f"--snapshot={RECORD.name}" in commands and "newer.db" not in commands
+        else:
+            assert one["metadata"]["annotations"]["fleet.dev/snapshot"] == str(CHOICE)
+    assert len(step.apply) == 5
+
+
+def test_a_choice_that_nobody_remembers_is_made_again() -> None:
+    pick = _ended(_next().apply[0])
+    assert _next(jobs=[pick]).delete == (pick,)
+
+
+def test_volumes_that_were_there_before_are_left_alone() -> None:
+    app = Etcd("copy", namespace="ns", version="3.5")
+    old = claim(app, "copy-0", CHOICE)
+    del old["metadata"]["annotations"]
+    step = _next(claims=[old])
+    assert (step.state, step.apply) == ("not needed", ())
+
+
+def test_a_restore_that_fails_says_why_and_how_to_go_on() -> None:
+    pick = _ended(_next().apply[0], "Failed")
+    pod = _picker()
+    pod["status"]["containerStatuses"][0]["state"]["terminated"] = {
+        "exitCode": 6,
+        "message": "there is no complete backup",
+    }
+    step = _next(jobs=[pick], pods=[pod])
+    assert step.state == "failed"
+    assert "there is no complete backup" in step.message and "delete the Job copy-restore-pick" in step.message
+
+
+def test_a_job_of_another_image_is_made_anew_unless_it_is_done() -> None:
+    pick = _next().apply[0]
+    assert _next(jobs=[pick], operator_image="operator:2").delete == (pick,)
+    done = _ended(pick)
+    assert _next(jobs=[done], pods=[_picker()], operator_image="operator:2").delete == ()
+
+
+def test_what_holds_a_restore_up_is_told() -> None:
+    pick, pod = _next().apply[0], _picker()
+    pod["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
+    step = _next(jobs=[pick], pods=[pod])
+    assert step.state == "working" and "pick: ErrImagePull: no such image" in step.message
+
+
+def test_the_tool_that_restores_is_the_versions_own() -> None:
+    for version, tool in (("3.4.37", "etcdctl"), ("3.5.1", "etcdutl"), ("3.6.0", "etcdutl")):
+        made = _next(claims=[claim(Etcd("copy", version="3.5"), "copy-0", CHOICE)], version=version).apply
+        job = next(one for one in made if one["kind"] == "Job")
+        restore = job["spec"]["template"]["spec"]["initContainers"][1]["command"]
+        assert restore[:4] == [tool, "snapshot", "restore", "/work/snapshot.db"]
+        urls = ",".join(f"{pod}=https://{pod}.copy-peers.ns.svc:2380" for pod in FOUNDERS)
+        assert f"--initial-cluster={urls}" in restore and "--initial-cluster-token=ns-copy" in restore
+
+
+def test_the_api_server_takes_every_manifest_as_it_is(cluster: Cluster) -> None:
+    app = _app(namespace=cluster.namespace)
+    scheduled = _cron_job(app)
+    made = [scheduled, backup_job(scheduled, datetime.now(UTC)), *_next().apply]
+    made += _next(claims=[claim(Etcd("copy", version="3.5"), "copy-1", CHOICE)]).apply
+    for one in made:
+        one["metadata"]["namespace"] = cluster.namespace
+        answer = json.loads(
+            cluster.kubectl(
+                "apply",
+                "--server-side",
+                "--dry-run=server",
+                "--validate=strict",
+                "-o",
+                "json",
+                "-f",
+                "-",
+                input=json.dumps(one),
+            )
+        )
+        assert answer["metadata"]["name"] == one["metadata"]["name"]
+
+
+def test_a_claim_is_the_one_that_the_stateful_set_would_make() -> None:
+    app = Etcd("copy", namespace="ns", version="3.5", storage="2Gi", volume=Volume(storage_class="fast"))
+    made = claim(app, "copy-0", CHOICE)
+    wanted = stateful_set(app, template(app, "etcd"), replicas=3)["spec"]["volumeClaimTemplates"][0]
+    assert made["metadata"]["name"] == f"{wanted['metadata']['name']}-copy-0" == names.claim(app, 0)
+    assert made["metadata"]["labels"] == wanted["metadata"]["labels"] and made["spec"] == wanted["spec"]
