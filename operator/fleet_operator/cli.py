@@ -9,12 +9,16 @@ from pathlib import Path
 import click
 
 from fleet.version import __version__
+from fleet_operator.backup.command import backup
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="fleet-operator")
 def cli() -> None:
     """The part of fleet that runs inside a cluster."""
+
+
+cli.add_command(backup)
 
 
 @cli.command()
@@ -43,7 +47,7 @@ def check() -> None:
 @click.option("--lease-namespace", default="fleet-system", show_default=True, help="Where the Lease is.")
 @click.option("--metrics", metavar="ADDRESS:PORT", help="Serve /metrics, /healthz and /readyz there.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
-def run(
+def run(  # noqa: PLR0917 - click gives them by name
     kubeconfig: Path | None,
     context: str | None,
     namespace: str,

@@ -12,7 +12,7 @@ from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine, Report
 from fleet_operator.core.execute import NotOursError, apply, execute
 from fleet_operator.core.report import status
-from fleet_operator.core.step import Decision, State, blocked
+from fleet_operator.core.step import Decision, NotYetError, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
 from fleet_operator.core.world import World, is_leaving
 
@@ -68,6 +68,10 @@ class Reconciler:
         except NotOursError as refused:
             problem = refused
             decision = blocked("NotOurs", str(refused))
+        except NotYetError as later:
+            waiting = Decision(decision.state, decision.reason, f"{decision.message}: {later.message}")
+            await self._report(request, manifest, waiting, report, app.endpoint)
+            return Result(1.0)
         except NotLeadingError:
             raise
         except FleetError as refused:

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from fleet.errors import ResourceError
+
 Object = dict[str, Any]
+
+
+class NotYetError(ResourceError):
+    """The engine asks for patience: it is not ready for this step, and nothing is wrong."""
 
 
 class State(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from fleet.apps.template import mark_of
 
 Object = dict[str, Any]
-CRASHES = 2  # restarts after which a container that waits to be started again counts as one that cannot
+CRASHES = 3  # starts in vain after which a container counts as one that cannot start
 
 HOPELESS = frozenset(
     {
@@ -103,7 +104,7 @@ def is_crashing(pod: Object) -> bool:
     """It was started again and again and does not stay."""
     status = container(pod)
     gone = "running" not in status.get("state", {})
-    return gone and int(status.get("restartCount", 0)) >= CRASHES
+    return gone and int(status.get("restartCount", 0)) + 1 >= CRASHES
 
 
 def why_not_started(pod: Object) -> str:
@@ -126,6 +127,18 @@ def cannot_start(pod: Object) -> bool:
     return waiting.get("reason", "") in HOPELESS or is_crashing(pod)
 
 
-def _last_line(text: str) -> str:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it said nothing"
+def complaints(log: str) -> str:
+    """What of the last lines of a log says why it ended: errors in JSON as most engines write it, or a panic."""
+    found = []
+    for line in log.splitlines():
+        if re.search(r'"level":"(error|fatal|panic|dpanic)"', line):
+            said = [re.search(rf'"{field}":"((?:[^"\\]|\\.)*)"', line) for field in ("msg", "error")]
+            found.append(": ".join(one[1].replace('\\"', '"') for one in said if one))
+        elif re.match(r"(panic|fatal error|runtime error|error|Error)\b", line):
+            found.append(line)
+    return "; ".join(found[-2:])[:400]
+
+
+def _last_line(log: str) -> str:
+    lines = [line for line in log.splitlines() if line.strip()]
+    return complaints(log) or (lines[-1][:300] if lines else "it said nothing")

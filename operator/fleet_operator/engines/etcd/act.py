@@ -6,7 +6,7 @@ import asyncio
 
 from fleet.apps.etcd.files import quota
 from fleet.errors import ResourceError
-from fleet_operator.core.step import Act
+from fleet_operator.core.step import Act, NotYetError
 from fleet_operator.engines.etcd.observe import endpoint
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused
 from fleet_operator.engines.etcd.seen import Seen
@@ -15,6 +15,15 @@ FULL = 0.9  # of the quota: above it, a smaller file would be full again at once
 
 
 async def act(etcd: Etcd, seen: Seen, step: Act) -> None:
+    try:
+        await _act(etcd, seen, step)
+    except Refused as problem:
+        if problem.unhealthy or problem.too_many_learners:
+            raise NotYetError("etcd changes its list only when its members have been in touch for a while") from problem
+        raise
+
+
+async def _act(etcd: Etcd, seen: Seen, step: Act) -> None:
     match step.what:
         case "add":
             await _add(etcd, seen, step.arguments["peer_url"])

@@ -27,7 +27,7 @@ from fleet_operator.core.step import Act, Apply, Decision, Delete, State, blocke
 from fleet_operator.core.world import Object, cannot_start, container, is_leaving, template_of
 from fleet_operator.engines.etcd.faults import describe, spoiled
 from fleet_operator.engines.etcd.founding import founded
-from fleet_operator.engines.etcd.notes import noted
+from fleet_operator.engines.etcd.notes import files_as_wanted, noted
 from fleet_operator.engines.etcd.quorum import recovery, without_majority
 from fleet_operator.engines.etcd.seen import Seen
 
@@ -39,6 +39,7 @@ def decide(seen: Seen, images: Images) -> Decision:
     """The whole order of concerns, for an etcd whose Services, certificates and files are in place."""
     concerns: tuple[Callable[[], Decision | None], ...] = (
         lambda: founded(seen, template(seen.app, image(seen.app, images))),
+        lambda: filed(seen),
         lambda: one_cluster(seen),
         lambda: recovery(seen),
         lambda: failed_roll(seen, images),
@@ -69,6 +70,12 @@ def set_of(seen: Seen) -> Object:
     found = seen.stateful_set
     assert found is not None  # noqa: S101 - `founded` saw to it
     return found
+
+
+def filed(seen: Seen) -> Decision | None:
+    """The members' files are there before any pod asks for them."""
+    wanted = files_as_wanted(seen, ledger_of(seen))
+    return step(State.PROGRESSING, "Configuring", "the members' files are written", wanted) if wanted else None
 
 
 def one_cluster(seen: Seen) -> Decision | None:
@@ -106,27 +113,13 @@ def repaired(seen: Seen) -> Decision | None:
         reason = spoiled(seen, pod)
         if reason is None or member is None:
             continue
-        place = ledger_of(seen).places[pod]
-        if (
-            place.phase == "joining"
-            and place.member == f"{member.id:x}"
-            and _is_waiting_for_its_claim(seen, pod, place)
-        ):
-            continue  # its volume is being replaced; what the old pod says does not count
+        if f"{member.id:x}" != ledger_of(seen).places[pod].member or not member.started:
+            continue  # it is the new one already; what its old pod says does not count
         if not member.is_learner and not seen.can_lose(pod):
             return blocked("CannotReplace", f"{pod} must be replaced ({reason}), but the others are no majority")
         note = f"{pod} is replaced: {reason}"
         return step(State.DEGRADED, "Replacing", note, Act("remove", {"member": member.id}, "MemberReplaced", note))
     return None
-
-
-def _is_waiting_for_its_claim(seen: Seen, pod: str, place: Place) -> bool:
-    claim, found = seen.claim_of(pod), seen.world.pod(pod)
-    if claim is not None and claim["metadata"]["uid"] == place.spoiled:
-        return True
-    if claim is None or found is None:
-        return True
-    return str(found["metadata"]["creationTimestamp"]) < str(claim["metadata"]["creationTimestamp"])
 
 
 def removed(seen: Seen) -> Decision | None:
@@ -311,7 +304,10 @@ def wanted_template(seen: Seen, images: Images) -> tuple[Object, str] | Refusal:
     if isinstance(hop, Refusal):
         return hop
     app: Etcd = seen.app if hop is None else seen.app.model_copy(update={"version": hop.target})
-    what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}" if hop else "new configuration"
+    mixed = len({status.version for status in seen.statuses.values()}) > 1
+    what = f"upgrade to {app.version}" if mixed else "new configuration"
+    if hop is not None:
+        what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}"
     return template(app, image(app, images)), what
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from fleet_operator.core.world import is_crashing, is_leaving, last_words, why_not_started
+from fleet_operator.core.world import complaints, is_crashing, is_leaving, last_words, why_not_started
 from fleet_operator.engines.etcd.seen import Seen
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _UNUSABLE = re.compile(
-    r"this-member-has-lost-its-data|couldn't find local name|has been permanently removed|already been bootstrapped|"
+    r"couldn't find local name|has been permanently removed|already been bootstrapped|"
     r"member count is unequal|walpb: |wal: |crc mismatch|snap: |failed to (open|read|recover|verify) .*(wal|snap|db)|"
     r"invalid database|database corruption|unexpected (EOF|fault)|freelist|bolt|no such file or directory.*(wal|snap)|"
     r"file (already|block) .*wal|tocommit\(\d+\) is out of range|data dir .* (is )?not|failed to find \[SnapshotIndex",
@@ -28,20 +28,13 @@ def spoiled(seen: Seen, pod: str) -> str | None:
     found = seen.world.pod(pod)
     if found is None or is_leaving(found) or pod in seen.statuses:
         return None
-    if is_crashing(found) and (words := _UNUSABLE.search(last_words(found))):
-        return f"it does not start: {_sentence(last_words(found), words.start())}"
+    if is_crashing(found) and _UNUSABLE.search(complaint := complaints(last_words(found))):
+        return f"it does not start: {complaint}"
     if claim is not None and found["spec"].get("nodeName") is None and seen.world.nodes is not None:
         node = claim["metadata"].get("annotations", {}).get(SELECTED_NODE)
         if node and node not in seen.world.nodes:
             return f"its volume was on node {node}, which is gone"
     return None
-
-
-def _sentence(text: str, at: int) -> str:
-    """The line of a log in which something stands, cut to the message."""
-    line = next((one for one in reversed(text[: at + 400].splitlines()) if one.strip()), "")
-    said = re.search(r'"(?:error|msg)":"([^"]{3,300})"', line)
-    return (said[1] if said else line)[:300]
 
 
 def describe(seen: Seen, pod: str) -> str:

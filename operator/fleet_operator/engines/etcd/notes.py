@@ -15,6 +15,13 @@ def noted(seen: Seen, ledger: Ledger, reason: str = "", note: str = "") -> Apply
     return Apply(members_map(seen.app, ledger, present.get("data") or {}, _in_use(seen)), reason, note)
 
 
+def files_as_wanted(seen: Seen, ledger: Ledger) -> Apply | None:
+    """The files anew if they are not what the spec and the ledger say: members start with what they find there."""
+    present = seen.world.get("ConfigMap", names.members_map(seen.app)) or {}
+    wanted = noted(seen, ledger)
+    return None if wanted.manifest["data"] == present.get("data") else wanted
+
+
 def _in_use(seen: Seen) -> set[str]:
     """The revisions of member files that a pod or the StatefulSet names; others are left out."""
     specs: list[Object] = [pod["spec"] for pod in seen.world.all("Pod") if pod["metadata"]["name"] in seen.pods]
