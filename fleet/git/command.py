@@ -1,7 +1,9 @@
 """One way to run git, and the only module that knows GitPython.
 
-GitPython starts the process; this decides with which environment, configuration and limits. Every command runs in a
-session of its own without a terminal, so that nothing can ask a question and all of it can be ended at once.
+This decides with which environment, configuration and limits. GitPython starts the process of every command that
+writes; to load it costs more than all that a run reads, so commands that only read are started directly, in the same
+environment. Every command runs in a session of its own without a terminal, so that nothing can ask a question and all
+of it can be ended at once.
 """
 
 from __future__ import annotations
@@ -10,11 +12,14 @@ import atexit
 import contextlib
 import hashlib
 import os
+import re
+import selectors
 import shutil
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +33,9 @@ from fleet.git.limits import USUAL, Limits
 
 OLDEST = (2, 34)
 _STDERR_BYTES = 64 * 1024
+_READING = frozenset(
+    {"cat-file", "config", "diff-tree", "fetch", "ls-tree", "remote", "rev-list", "rev-parse", "status", "worktree"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +68,18 @@ class Git:
     ) -> Result:
         """Run one command to its end. `what` names it in errors; `protocol` is the one it may reach a remote with."""
         seconds = self.limits.transfer_seconds if protocol else self.limits.seconds
-        with self._started(what, arguments, protocol, variables or {}, seconds) as process:
-            assert process.stdin and process.stdout and process.stderr  # noqa: S101 - asked for in _started
-            feeder = _Thread(_feed, process.stdin, stdin)
-            complaints = _Thread(_read_tail, process.stderr)
-            stdout = _read(process.stdout, self.limits.output_bytes + 1)
+        process = self._start(arguments, protocol, variables or {})
+        try:
+            deadline = time.monotonic() + seconds
+            stdout, complaints = _exchanged(process, stdin, self.limits.output_bytes, deadline)
             if len(stdout) > self.limits.output_bytes:
                 raise errors.ResourceError(f"cannot {what}: git's output is over {self.limits.output_bytes} bytes")
-            status = process.wait()
-            feeder.join()
-            stderr = complaints.result().decode(errors="replace")
+            status = process.wait(max(0.0, deadline - time.monotonic()))
+        except (_LateError, subprocess.TimeoutExpired):
+            raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s") from None
+        finally:
+            _end(process)
+        stderr = complaints.decode(errors="replace")
         if status == -signal.SIGXFSZ or "File too large" in stderr or f"signal {int(signal.SIGXFSZ)}" in stderr:
             raise errors.ResourceError(
                 f"cannot {what}: the transfer is over the limit of {self.limits.transfer_bytes} bytes",
@@ -82,24 +92,8 @@ class Git:
     @contextlib.contextmanager
     def conversation(self, what: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         """A command that is written to and read from by turns (`cat-file --batch`); ended when the block ends."""
-        with self._started(what, arguments, None, {}, self.limits.seconds) as process:
-            assert process.stderr  # noqa: S101
-            complaints = _Thread(_read_tail, process.stderr)
-            try:
-                yield process
-            except (EOFError, BrokenPipeError) as error:
-                process.wait()
-                raise from_stderr(what, complaints.result().decode(errors="replace")) from error
-
-    @contextlib.contextmanager
-    def _started(
-        self, what: str, arguments: Sequence[str], protocol: str | None, extra: Mapping[str, str], seconds: float
-    ) -> Iterator[subprocess.Popen[bytes]]:
-        command = [*self._prefix(protocol), "git", *self._place(), *arguments]
-        settings = environment.variables(
-            global_config=_access_config(self.directory), protocol=protocol, overrides=extra
-        )
-        process = _start(command, self.directory, settings)
+        seconds = self.limits.seconds
+        process = self._start(arguments, None, {})
         late = threading.Event()
 
         def stop() -> None:
@@ -109,18 +103,31 @@ class Git:
         watchdog = threading.Timer(seconds, stop)
         watchdog.daemon = True
         watchdog.start()
+        assert process.stderr  # noqa: S101 - a pipe, always
+        complaints = _Tail(process.stderr)
         try:
             yield process
         except Exception as error:
             if late.is_set():
                 raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s") from error
+            if isinstance(error, EOFError | BrokenPipeError):
+                process.wait()
+                raise from_stderr(what, complaints.text()) from error
             raise
-        else:
-            if late.is_set():
-                raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s")
         finally:
             watchdog.cancel()
             _end(process)
+        if late.is_set():
+            raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s")
+
+    def _start(
+        self, arguments: Sequence[str], protocol: str | None, extra: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        settings = environment.variables(
+            global_config=_access_config(self.directory), protocol=protocol, overrides=extra
+        )
+        command = [*self._prefix(protocol), "git", *self._place(), *arguments]
+        return _started(command, self.directory, settings, writes=arguments[0] not in _READING)
 
     def _prefix(self, protocol: str | None) -> list[str]:
         if protocol is None:
@@ -133,41 +140,59 @@ class Git:
         return ["--no-pager", "--literal-pathspecs", *([f"--git-dir={self.git_dir}"] if self.git_dir else [])]
 
 
-def _start(command: list[str], directory: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    git = _gitpython()
+def _started(
+    command: list[str], directory: Path, settings: Mapping[str, str], *, writes: bool
+) -> subprocess.Popen[bytes]:
+    _check_version()
     if not directory.is_dir():
         raise errors.NotFoundError(f"there is no directory {directory}")
+    unset = environment.dropped(os.environ)
+    if writes:
+        return _started_by_gitpython(command, directory, settings, [name for name in unset if name not in settings])
+    kept = {name: value for name, value in os.environ.items() if name not in unset}
+    return subprocess.Popen(
+        command,
+        cwd=directory,
+        env={**kept, "LANGUAGE": "C", "LC_ALL": "C", **settings},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _started_by_gitpython(
+    command: list[str], directory: Path, settings: Mapping[str, str], unset: Sequence[str]
+) -> subprocess.Popen[bytes]:
+    import git  # noqa: PLC0415 - slow to load
+
     # GitPython passes the whole environment on and cannot take variables away: `env -u` does.
-    unset = [word for name in environment.dropped(os.environ) if name not in settings for word in ("-u", name)]
+    without = [word for name in unset for word in ("-u", name)]
     started = git.Git(str(directory)).execute(
-        ["env", *unset, *command] if unset else command,
+        ["env", *without, *command] if without else command,
         istream=subprocess.PIPE,
         as_process=True,
         env=dict(settings),
         shell=False,
         start_new_session=True,
     )
-    process: subprocess.Popen[bytes] = started.proc
+    process: subprocess.Popen[bytes] | None = started.proc
+    assert process is not None  # noqa: S101 - it was started
     started.proc = None  # ours to end: its own way ends the first process only
     return process
 
 
 @cache
-def _gitpython():  # type: ignore[no-untyped-def]
-    """Import GitPython when the first command runs: it is slow to import and starts git to see whether it is there."""
-    missing = errors.ConfigurationError(
-        "git was not found on this machine", hint=f"install git {OLDEST[0]}.{OLDEST[1]} or newer"
-    )
-    if not shutil.which("git"):
-        raise missing
+def _check_version() -> None:
+    """Older ones do not know all settings that protect us, and would silently do without."""
+    hint = f"install git {OLDEST[0]}.{OLDEST[1]} or newer"
     try:
-        import git  # noqa: PLC0415
-    except ImportError as error:
-        raise missing from error
-    version = git.Git().version_info[:2]
-    if version < OLDEST:
-        raise errors.ConfigurationError(f"git {version[0]}.{version[1]} is too old", hint=missing.hint)
-    return git
+        said = subprocess.run(["git", "version"], capture_output=True, text=True, check=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise errors.ConfigurationError("git was not found on this machine", hint=hint) from error
+    found = re.search(r"(\d+)\.(\d+)", said)
+    if not found or (int(found[1]), int(found[2])) < OLDEST:
+        raise errors.ConfigurationError(f"{said.strip()} is too old", hint=hint)
 
 
 def _access_config(directory: Path) -> str:
@@ -175,7 +200,7 @@ def _access_config(directory: Path) -> str:
     path = _private_directory() / hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()
     if not path.exists():
         query = ["git", "config", "--null", "--show-scope", "--get-regexp", environment.ACCESS_KEYS]
-        process = _start(query, directory, {"GIT_TERMINAL_PROMPT": "0"})
+        process = _started(query, directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
         try:
             listing, _ = process.communicate(timeout=30)
         finally:
@@ -212,41 +237,59 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 stream.close()
 
 
-class _Thread(threading.Thread):
-    """A reader or writer beside the main one; its result is read after its end."""
+class _LateError(Exception):
+    """It is not done, and its time is up."""
 
-    def __init__(self, work, *arguments: object) -> None:  # type: ignore[no-untyped-def]
+
+def _exchanged(process: subprocess.Popen[bytes], stdin: bytes, most: int, deadline: float) -> tuple[bytes, bytes]:
+    """What it wrote to stdout, to a little more than `most` bytes at which it is left alone, and the end of stderr."""
+    assert process.stdin and process.stdout and process.stderr  # noqa: S101 - pipes, always
+    written, tail, left = bytearray(), b"", memoryview(stdin)
+    with selectors.DefaultSelector() as ready:
+        if left:
+            os.set_blocking(process.stdin.fileno(), False)
+            ready.register(process.stdin, selectors.EVENT_WRITE)
+        else:
+            process.stdin.close()
+        ready.register(process.stdout, selectors.EVENT_READ)
+        ready.register(process.stderr, selectors.EVENT_READ)
+        while ready.get_map() and len(written) <= most:
+            events = ready.select(max(0.0, deadline - time.monotonic()))
+            if not events:
+                raise _LateError
+            for key, _ in events:
+                if key.fileobj is process.stdin:
+                    try:
+                        left = left[os.write(key.fd, left[: 1 << 16]) :]
+                    except BrokenPipeError:
+                        left = left[len(left) :]
+                    if left:
+                        continue
+                elif part := os.read(key.fd, 1 << 20):
+                    if key.fileobj is process.stdout:
+                        written += part
+                    else:
+                        tail = (tail + part)[-_STDERR_BYTES:]
+                    continue
+                ready.unregister(key.fileobj)
+                if key.fileobj is process.stdin:
+                    process.stdin.close()
+    return bytes(written), tail
+
+
+class _Tail(threading.Thread):
+    """Reads all that a process complains of, so that it never blocks, and keeps the end of it."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(daemon=True)
-        self._work, self._arguments, self._value = work, arguments, b""
+        self._stream, self._tail = stream, b""
         self.start()
 
     def run(self) -> None:
         with contextlib.suppress(OSError, ValueError):  # the pipe was closed: the process has ended
-            self._value = self._work(*self._arguments) or b""
+            while part := self._stream.read1(1 << 16):  # type: ignore[attr-defined]
+                self._tail = (self._tail + part)[-_STDERR_BYTES:]
 
-    def result(self) -> bytes:
+    def text(self) -> str:
         self.join()
-        return self._value
-
-
-def _feed(stream: IO[bytes], data: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        stream.write(data)
-    stream.close()
-
-
-def _read(stream: IO[bytes], most: int) -> bytes:
-    """At most `most` bytes; what follows stays unread: the caller ends the process."""
-    parts, left = [], most
-    while left > 0 and (part := stream.read(min(left, 1 << 20))):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def _read_tail(stream: IO[bytes]) -> bytes:
-    """All of it, so that the process never blocks, of which the end is kept."""
-    tail = b""
-    while part := stream.read1(1 << 16):  # type: ignore[attr-defined]
-        tail = (tail + part)[-_STDERR_BYTES:]
-    return tail
+        return self._tail.decode(errors="replace")

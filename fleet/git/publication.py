@@ -11,7 +11,8 @@ import hashlib
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +21,8 @@ from fleet.errors import AccessError, ConfigurationError, FleetError, ResourceEr
 from fleet.git import names
 from fleet.git.failure import from_stderr
 from fleet.git.names import Address
+from fleet.git.objects import Objects, Snapshot
 from fleet.git.repository import Repository
-from fleet.git.tree import Tree
 
 Changes = Mapping[str, bytes | None]
 """What to write by path; None removes the file."""
@@ -46,11 +47,11 @@ FLEET = Identity()
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One ref's new content. `decide` sees the newest tree (None: no ref yet), and again after each lost race."""
+    """One ref's new content. `decide` sees the newest files (None: no ref yet), and again after each lost race."""
 
     ref: str
     message: str
-    decide: Callable[[Tree | None], Changes]
+    decide: Callable[[Snapshot | None], Changes]
 
 
 @dataclass(slots=True)
@@ -79,12 +80,10 @@ def publish(
     pending, deadline = list(edits), time.monotonic() + seconds
     while pending:
         result.attempts += 1
-        tips = fetch_tips(repository, remote, [edit.ref for edit in pending])
-        proposed = [
-            _Proposal(edit, tips[edit.ref], commit)
-            for edit in pending
-            if (commit := _commit(repository, tips[edit.ref], edit, identity))
-        ]
+        with fetched(repository, remote, [edit.ref for edit in pending]) as tips:
+            proposed = [
+                proposal for edit in pending if (proposal := _proposed(repository, tips[edit.ref], edit, identity))
+            ]
         if not proposed:
             break
         swap = _push if remote else _update
@@ -108,8 +107,11 @@ def publish(
     return result
 
 
-def fetch_tips(repository: Repository, remote: Address | None, refs: Sequence[str]) -> dict[str, str | None]:
-    """The newest commit of every ref, None where there is no such ref; fetched when they are a remote's."""
+@contextmanager
+def fetched(
+    repository: Repository, remote: Address | None, refs: Sequence[str]
+) -> Iterator[dict[str, Snapshot | None]]:
+    """The newest files of every ref, None where there is no such ref; fetched when they are a remote's."""
     places = {ref: ref if remote is None else _tracking(remote, ref) for ref in refs}
     if remote is not None:
         # A pattern that matches nothing is not an error as a missing name is, and with --prune it also forgets.
@@ -121,17 +123,12 @@ def fetch_tips(repository: Repository, remote: Address | None, refs: Sequence[st
                 "--no-auto-maintenance", "--end-of-options", remote.url, *specs,
                 protocol=remote.protocol,
             )  # fmt: skip
-    listing = repository.git.run("read the refs", "for-each-ref", "--format=%(refname) %(objectname)", *places.values())
-    found = dict(line.split(" ") for line in listing.text.splitlines())
-    return {ref: found.get(place) for ref, place in places.items()}
+    with repository.objects("read the refs") as objects:
+        yield {ref: _snapshot(objects, place, ref, repository) for ref, place in places.items()}
 
 
-def tree_of(repository: Repository, tip: str | None, ref: str) -> Tree | None:
-    """The files at the tip of a status ref."""
-    if tip is None:
-        return None
-    identity = repository.git.run(f"read {ref}", "rev-parse", "--verify", f"{tip}^{{tree}}").text
-    return Tree(repository.git, identity, ref)
+def _snapshot(objects: Objects, place: str, ref: str, repository: Repository) -> Snapshot | None:
+    return Snapshot.of(objects, place, repository.limits, title=ref)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +141,12 @@ class _Proposal:
 _Verdict = str | FleetError  # "done", "lost", or why it was refused
 
 
-def _commit(repository: Repository, tip: str | None, edit: Edit, identity: Identity) -> str | None:
+def _proposed(repository: Repository, old: Snapshot | None, edit: Edit, identity: Identity) -> _Proposal | None:
     """A commit on the tip with the edit's changes, None when there is nothing to change."""
-    old = tree_of(repository, tip, edit.ref)
     changes = edit.decide(old)
     if not changes:
         return None
+    tip = old.commit if old else None
     git, what = repository.git, f"write {edit.ref}"
     with TemporaryDirectory(prefix="fleet-index-") as scratch:
         own_index = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
@@ -159,7 +156,7 @@ def _commit(repository: Repository, tip: str | None, edit: Edit, identity: Ident
             stdin=_index_lines(changes, _store(repository, what, changes, Path(scratch))), variables=own_index,
         )  # fmt: skip
         tree = git.run(what, "write-tree", variables=own_index).text
-    if old and tree == old.id:
+    if old and tree == old.tree:
         return None
     who = {
         f"GIT_{role}_{part}": value
@@ -167,7 +164,9 @@ def _commit(repository: Repository, tip: str | None, edit: Edit, identity: Ident
         for part, value in (("NAME", identity.name), ("EMAIL", identity.email))
     }
     parents = ["-p", tip] if tip else []
-    return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=edit.message.encode(), variables=who).text
+    message = edit.message.encode()
+    commit = git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=message, variables=who).text
+    return _Proposal(edit, tip, commit)
 
 
 def _store(repository: Repository, what: str, changes: Changes, scratch: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ The caller decides what a failure here means: what was applied in the clusters i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,12 +13,14 @@ from fleet.errors import ConfigurationError
 from fleet.git import names, notes, page, status
 from fleet.git.names import Address
 from fleet.git.notes import Outcome
-from fleet.git.publication import FLEET, Changes, Edit, Identity, Published, fetch_tips, publish, tree_of
+from fleet.git.objects import Snapshot
+from fleet.git.publication import FLEET, Changes, Edit, Identity, Published, fetched, publish
 from fleet.git.repository import Repository
 from fleet.git.status import Record, Report
-from fleet.git.tree import Tree
 
 BRANCH = "fleet/status"
+Pair = tuple[str, str]  # stack, cluster
+Gone = Callable[[Iterable[Pair]], Iterable[Pair]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +36,26 @@ def report(
     repository: Repository,
     reports: Sequence[Report],
     *,
-    removed: Sequence[tuple[str, str]] = (),
-    remote: str | None = "origin",
+    removed: Sequence[Pair] = (),
+    gone: Gone = lambda known: (),
+    remote: str | Address | None = "origin",
     branch: str = BRANCH,
     identity: Identity = FLEET,
     now: datetime | None = None,
 ) -> Published:
     """Write what changed, as one commit on the status branch and one on the notes, in one push.
 
-    `removed` are (stack, cluster) pairs that are no more. Nothing changed: nothing is written.
+    `removed` are (stack, cluster) pairs that are no more, `gone` says which of those that the branch knows are no more.
+    Nothing changed: nothing is written.
     """
     at = now or datetime.now(UTC)
     edits = [
         Edit(
-            names.branch(branch), _message(reports, removed), lambda tree: _status_changes(tree, reports, removed, at)
+            names.branch(branch),
+            _message(reports, removed),
+            lambda files: _status_changes(files, reports, removed, gone, at),
         ),
-        Edit(notes.REF, "Notes of fleet\n", lambda tree: _note_changes(tree, reports)),
+        Edit(notes.REF, "Notes of fleet\n", lambda files: _note_changes(files, reports)),
     ]
     return publish(repository, destination(repository, remote), edits, identity=identity)
 
@@ -57,36 +63,41 @@ def report(
 def read_status(repository: Repository, *, remote: str | None = "origin", branch: str = BRANCH) -> Status:
     """The status branch as it is now."""
     ref = names.branch(branch)
-    tip = fetch_tips(repository, destination(repository, remote), [ref])[ref]
-    records, problems = status.decode_all(_record_files(tree_of(repository, tip, ref)))
-    return Status(tuple(records), tuple(problems), tip)
+    with fetched(repository, destination(repository, remote), [ref]) as tips:
+        records, problems = status.decode_all(_record_files(tips[ref]))
+    tip = tips[ref]
+    return Status(tuple(records), tuple(problems), tip.commit if tip else None)
 
 
 def read_notes(repository: Repository, commit: str, *, remote: str | None = "origin") -> tuple[Outcome, ...]:
     """What became of a revision; `commit` is a full id."""
-    tip = fetch_tips(repository, destination(repository, remote), [notes.REF])[notes.REF]
-    tree = tree_of(repository, tip, notes.REF)
-    name = notes.path(commit, paths := _paths(tree))
-    return notes.parse(tree.read(name).decode(errors="replace") if tree and name in paths else "")
+    with fetched(repository, destination(repository, remote), [notes.REF]) as tips:
+        return notes.parse(_note(tips[notes.REF], commit)[1])
 
 
-def destination(repository: Repository, remote: str | None) -> Address | None:
+def destination(repository: Repository, remote: str | Address | None) -> Address | None:
     """The remote to report to: None (this repository's own refs) when it has no remote at all or none is wanted."""
-    if remote is None:
-        return None
-    address = repository.remote(remote)
-    if address is None and (known := repository.remotes()):
+    return chosen(repository.remotes(), remote) if isinstance(remote, str) else remote
+
+
+def chosen(remotes: Mapping[str, str], name: str) -> Address | None:
+    """The one of that name; ConfigurationError when there are others only."""
+    if name in remotes:
+        return names.address(remotes[name], by_person=True)
+    if remotes:
         raise ConfigurationError(
-            f"this repository has no remote {remote!r}", hint=f"it has {', '.join(known)}: name one of them"
+            f"this repository has no remote {name!r}", hint=f"it has {', '.join(remotes)}: name one of them"
         )
-    return address
+    return None
 
 
 def _status_changes(
-    tree: Tree | None, reports: Iterable[Report], removed: Iterable[tuple[str, str]], now: datetime
+    tip: Snapshot | None, reports: Iterable[Report], removed: Iterable[Pair], gone: Gone, now: datetime
 ) -> Changes:
-    files = _record_files(tree)
-    changes = status.changed_files(files, reports, removed, now)
+    files = _record_files(tip)
+    known = {status.pair(name): name for name in files}
+    no_more = [pair for pair in gone(known) if status.is_readable(files[known[pair]], known[pair])]
+    changes = status.changed_files(files, reports, [*removed, *no_more], now)
     if not changes:
         return {}
     after = {**files, **{name: content for name, content in changes.items() if content is not None}}
@@ -96,30 +107,30 @@ def _status_changes(
     return {**changes, page.PATH: page.render(records, unreadable=len(problems))}
 
 
-def _note_changes(tree: Tree | None, reports: Iterable[Report]) -> Changes:
+def _note_changes(tip: Snapshot | None, reports: Iterable[Report]) -> Changes:
     by_commit: dict[str, list[Outcome]] = {}
     for each in reports:
         if each.revision:
             by_commit.setdefault(each.revision, []).append(Outcome.of(each))
-    paths, changes = _paths(tree), dict[str, bytes]()
+    changes: dict[str, bytes] = {}
     for commit, outcomes in by_commit.items():
-        name = notes.path(commit, paths)
-        before = tree.read(name).decode(errors="replace") if tree and name in paths else ""
+        name, before = _note(tip, commit)
         after = notes.merge(before, outcomes)
         if after != before:
             changes[name] = after.encode()
     return changes
 
 
-def _record_files(tree: Tree | None) -> dict[str, bytes]:
+def _record_files(tip: Snapshot | None) -> dict[str, bytes]:
     """The record files at a tip; what else people put on the branch is not read."""
-    if tree is None:
-        return {}
-    return tree.read_all("clusters", matching=status.is_record_path)
+    return tip.read_all("clusters", matching=status.is_record_path) if tip else {}
 
 
-def _paths(tree: Tree | None) -> frozenset[str]:
-    return frozenset(file.path for file in tree.files()) if tree else frozenset()
+def _note(tip: Snapshot | None, commit: str) -> tuple[str, str]:
+    """Where the note on a commit is or belongs, and what it says."""
+    paths = tip.files() if tip else {}
+    name = notes.path(commit, paths)
+    return name, tip.read(name).decode(errors="replace") if tip and name in paths else ""
 
 
 def _message(reports: Sequence[Report], removed: Sequence[tuple[str, str]]) -> str:

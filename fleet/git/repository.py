@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError
 from fleet.git import names
 from fleet.git.command import Git
 from fleet.git.limits import USUAL, Limits
+from fleet.git.objects import Objects
 from fleet.git.tree import Tree
 
 
@@ -40,6 +42,7 @@ class Dirt:
 
     changed: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
+    branch: str | None = field(default=None, compare=False)  # that is checked out, None when HEAD is a commit
 
     def __bool__(self) -> bool:
         return bool(self.changed or self.untracked)
@@ -55,12 +58,14 @@ class Repository:
     root: Path
     bare: bool = False
     limits: Limits = USUAL
+    shallow: bool = field(default=False, compare=False)  # its first commits are not here
 
     @classmethod
     def find(cls, start: Path, *, limits: Limits = USUAL) -> Repository:
         """The repository that `start` lies in, found as git finds it, ownership check included."""
-        root = Git(start, limits=limits).run("find the repository", "rev-parse", "--show-toplevel").text
-        return cls(Path(root), limits=limits)
+        asked = ("rev-parse", "--show-toplevel", "--is-shallow-repository")
+        root, _, shallow = Git(start, limits=limits).run("find the repository", *asked).text.rpartition("\n")
+        return cls(Path(root), limits=limits, shallow=shallow == "true")
 
     @classmethod
     def open_bare(cls, path: Path, *, limits: Limits = USUAL) -> Repository:
@@ -78,13 +83,25 @@ class Repository:
     def resolve(self, revision: str = "HEAD") -> Commit:
         """The commit that a revision means."""
         names.revision(revision)
-        found = self.git.run(
-            f"resolve {revision}", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", accept=(0, 1, 128)
-        )
-        if found.status:
-            raise self._unresolved(revision, found.stderr)
-        shown = self.git.run(f"read {revision}", "cat-file", "commit", found.text)
-        return _commit(found.text, shown.stdout)
+        with self.objects(f"resolve {revision}") as objects:
+            found = objects.find(f"{revision}^{{commit}}")
+        if found is None:
+            raise self._unresolved(revision)
+        return _commit(found.id, found.content)
+
+    def subtree(self, commit: Commit, path: str) -> str:
+        """The id of a directory of a commit."""
+        with self.objects(f"read {commit.short}") as objects:
+            found = objects.find(f"{commit.tree}:{path}")
+        if found is None or found.kind != "tree":
+            raise NotFoundError(f"{commit.short} has no directory {path!r}")
+        return found.id
+
+    @contextmanager
+    def objects(self, what: str) -> Iterator[Objects]:
+        """Single objects by their names, for as long as the block lasts."""
+        with self.git.conversation(what, "cat-file", "--batch") as process:
+            yield Objects(process, self.limits)
 
     def tree(self, revision: str = "HEAD") -> Tree:
         """The files of a revision."""
@@ -96,17 +113,20 @@ class Repository:
             return Dirt()
         listing = self.git.run(
             "compare the working tree",
-            "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames",
+            "status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal", "--ignore-submodules=all",
+            "--no-renames",
         )  # fmt: skip
-        changed, untracked = [], []
+        changed, untracked, branch = [], [], None
         for entry in _fields(listing.stdout):
-            if entry.startswith("? "):
+            if entry.startswith("# branch.head ") and entry != "# branch.head (detached)":
+                branch = entry.removeprefix("# branch.head ")
+            elif entry.startswith("? "):
                 untracked.append(entry[2:])
             elif entry.startswith("1 "):
                 changed.append(entry.split(" ", 8)[8])
             elif entry.startswith("u "):
                 changed.append(entry.split(" ", 10)[10])
-        return Dirt(tuple(sorted(changed)), tuple(sorted(untracked)))
+        return Dirt(tuple(sorted(changed)), tuple(sorted(untracked)), branch)
 
     def changes(self, base: str, head: str) -> tuple[Change, ...]:
         """The files that differ between two revisions, by path."""
@@ -119,35 +139,32 @@ class Repository:
         pairs = zip(fields[::2], fields[1::2], strict=True)
         return tuple(Change(path, _VERBS.get(letter, "changed")) for letter, path in pairs)
 
-    def branch(self) -> str | None:
-        """The branch that is checked out, None when HEAD is a commit."""
-        found = self.git.run("read HEAD", "symbolic-ref", "--quiet", "--short", "HEAD", accept=(0, 1))
-        return found.text or None
-
     def checked_out(self) -> frozenset[str]:
         """The full refs that this or a linked working tree has checked out."""
         listing = self.git.run("list the working trees", "worktree", "list", "--porcelain")
         return frozenset(line[7:] for line in listing.text.splitlines() if line.startswith("branch "))
 
-    def remotes(self) -> tuple[str, ...]:
-        return tuple(self.git.run("list the remotes", "remote").text.splitlines())
+    def remotes(self) -> dict[str, str]:
+        """The remotes of this clone's own configuration: name → where it is pushed to, as git would after rewrites."""
+        found: dict[str, str] = {}
+        for line in self.git.run("list the remotes", "remote", "--verbose").text.splitlines():
+            name, _, rest = line.partition("\t")
+            url, _, use = rest.rpartition(" (")
+            if use.startswith("push)"):
+                found.setdefault(name, url)
+        return found
 
     def remote(self, name: str = "origin") -> names.Address | None:
-        """Where a remote of this clone's own configuration is pushed to, None when it has none of that name."""
-        if name.startswith("-") or name not in self.remotes():
-            return None
-        url = self.git.run(f"read the remote {name}", "remote", "get-url", "--push", name).text
-        return names.address(url, by_person=True)
+        """Where a remote is pushed to, None when there is none of that name."""
+        url = self.remotes().get(name)
+        return None if url is None else names.address(url, by_person=True)
 
-    def _unresolved(self, revision: str, stderr: str) -> FleetError:
-        if "dubious ownership" in stderr or "not a git repository" in stderr:
-            self.git.run("read the repository", "rev-parse", "--git-dir")  # says why, as an error
+    def _unresolved(self, revision: str) -> FleetError:
         if revision == "HEAD":
             return ConfigurationError("the repository has no commit yet", hint="commit something first")
-        shallow = self.git.run("read the repository", "rev-parse", "--is-shallow-repository").text == "true"
-        fetch = (
-            "this clone is shallow: `git fetch --unshallow` gets the rest" if shallow else "is it fetched? `git fetch`"
-        )
+        fetch = "is it fetched? `git fetch`"
+        if self.shallow:
+            fetch = "this clone is shallow: `git fetch --unshallow` gets the rest"
         return NotFoundError(f"there is no revision {revision!r}", hint=fetch)
 
 

@@ -102,6 +102,17 @@ def is_record_path(name: str) -> bool:
     return _PATH.fullmatch(name) is not None
 
 
+def pair(name: str) -> tuple[str, str]:
+    """The stack and the cluster that a record file is about, by its path."""
+    _, cluster, stack = name.split("/")
+    return stack.removesuffix(".json"), cluster
+
+
+def is_readable(content: bytes, name: str) -> bool:
+    """Whether it is a record of this version: any other is left alone."""
+    return _previous(content, name) is not None
+
+
 def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

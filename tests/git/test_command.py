@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import psutil
 import pytest
 
 from fleet import errors
+from fleet.git import command
 from fleet.git.command import Git
 from fleet.git.limits import USUAL, Limits
 from fleet.git.repository import Repository
@@ -40,6 +43,31 @@ def test_no_variable_of_the_caller_that_steers_git_gets_through(
     assert "/evil" not in seen.values()
     assert seen["GIT_TERMINAL_PROMPT"] == "0"
     assert seen["GIT_CONFIG_COUNT"] != "0"
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_commands_that_read_and_those_that_write_run_in_the_same_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "/evil")
+    monkeypatch.setenv("PAGER", "/evil")
+    monkeypatch.setenv("OTHER", "kept")
+    process = command._started(["sh", "-c", "env; ps -o sid= -p $$"], tmp_path, {"GIT_EDITOR": "no"}, writes=writes)
+    said = process.communicate(timeout=30)[0].decode().split()
+    assert {"OTHER=kept", "GIT_EDITOR=no", "LC_ALL=C"} <= set(said)
+    assert not [word for word in said if "evil" in word]
+    assert int(said[-1]) == process.pid, "a session of its own"
+
+
+def test_reading_does_not_load_gitpython(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    program = (
+        "import sys\nfrom pathlib import Path\nfrom fleet.git.repository import Repository\n"
+        f"found = Repository.find(Path({str(path)!r}))\n"
+        "found.resolve(), found.dirt(), found.remotes(), found.tree().read_all()\n"
+        "sys.exit('git' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_there_is_no_terminal_to_ask_a_question_on(tmp_path: Path) -> None:

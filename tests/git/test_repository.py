@@ -25,7 +25,7 @@ def test_a_revision_resolves_to_its_commit(tmp_path: Path) -> None:
     assert repository.resolve("HEAD~1").id == first
     assert repository.resolve("main").subject == "change"
     assert repository.resolve(first[:8]).tree == git(path, "rev-parse", f"{first}^{{tree}}")
-    assert repository.branch() == "main"
+    assert repository.dirt().branch == "main"
 
 
 def test_an_unknown_revision_is_not_found_and_an_option_is_no_revision(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_linked_working_tree_is_a_repository_too(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone")
     git(path, "worktree", "add", "--quiet", "-b", "side", str(tmp_path / "side"))
     repository = Repository.find(tmp_path / "side")
-    assert repository.branch() == "side"
+    assert repository.dirt().branch == "side"
     assert repository.checked_out() == {"refs/heads/main", "refs/heads/side"}
 
 

@@ -1,0 +1,120 @@
+"""Objects of a repository by any name that git knows, from one process: `cat-file --batch`, asked by turns.
+
+For reading a few things (a commit, the status branch) where a process for each would be most of the work. A revision's
+whole tree is `tree`'s business.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
+from fleet.git.limits import Limits
+
+_DIRECTORY, _FILES = b"40000", (b"100644", b"100755", b"100664")
+
+
+class Found(NamedTuple):
+    id: str
+    kind: str  # "commit", "tree", "blob", "tag"
+    content: bytes
+
+
+class Objects:
+    """A conversation with git about its objects."""
+
+    def __init__(self, process: subprocess.Popen[bytes], limits: Limits) -> None:
+        assert process.stdin and process.stdout  # noqa: S101 - pipes, always
+        self._asking, self._answers, self._limits = process.stdin, process.stdout, limits
+
+    def find(self, name: str) -> Found | None:
+        """The object of that name (`HEAD^{commit}`, `main:a/b`, an id); None when there is none."""
+        if "\n" in name:
+            raise ConfigurationError(f"{name!r} is not a name of git's")
+        self._asking.write(os.fsencode(name) + b"\n")
+        self._asking.flush()
+        header = self._answers.readline()
+        if not header:
+            raise EOFError
+        words = header.split()
+        if len(words) != 3 or words[1] not in (b"commit", b"tree", b"blob", b"tag") or not words[2].isdigit():
+            return None  # "… missing", "… ambiguous"
+        size = int(words[2])
+        if size > self._limits.file_bytes:
+            raise ResourceError(f"{name} is over {self._limits.file_bytes} bytes")
+        content = self._answers.read(size + 1)
+        if len(content) != size + 1:
+            raise EOFError
+        return Found(words[0].decode(), words[1].decode(), content[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The files at the tip of a ref: what there is, and the content of some of it."""
+
+    objects: Objects
+    ref: str
+    commit: str
+    tree: str
+    limits: Limits
+
+    @classmethod
+    def of(cls, objects: Objects, ref: str, limits: Limits, *, title: str = "") -> Snapshot | None:
+        """None when there is no such ref. `title` is what it is called in errors."""
+        found = objects.find(f"{ref}^{{commit}}")
+        if found is None:
+            return None
+        tree = found.content.partition(b"\n")[0].removeprefix(b"tree ").decode()
+        return cls(objects, title or ref, found.id, tree, limits)
+
+    def files(self, under: str = "") -> dict[str, str]:
+        """Path → id of every ordinary file, or of those below a directory."""
+        top = self.objects.find(f"{self.tree}:{under}" if under else self.tree)
+        if top is None or top.kind != "tree":
+            return {}
+        found: dict[str, str] = {}
+        for path, identity in self._walk(top, f"{under}/" if under else "", 0):
+            found[path] = identity
+            if len(found) > self.limits.files:
+                raise ResourceError(f"{self.ref} has more than {self.limits.files} files")
+        return found
+
+    def _walk(self, tree: Found, prefix: str, depth: int) -> Iterator[tuple[str, str]]:
+        if depth > 100:
+            raise PolicyError(f"{self.ref} has directories more than 100 deep")
+        width = len(tree.id) // 2
+        rest = tree.content
+        while rest:
+            about, _, rest = rest.partition(b"\0")
+            mode, _, name = about.partition(b" ")
+            identity, rest = rest[:width].hex(), rest[width:]
+            path = prefix + os.fsdecode(name)
+            if mode == _DIRECTORY:
+                below = self.objects.find(identity)
+                if below is not None:
+                    yield from self._walk(below, f"{path}/", depth + 1)
+            elif mode in _FILES:
+                yield path, identity
+
+    def read_all(self, under: str = "", *, matching: Callable[[str], bool] = lambda path: True) -> dict[str, bytes]:
+        """The content of all matching files, by path."""
+        return {path: self._content(path, one) for path, one in self.files(under).items() if matching(path)}
+
+    def read(self, path: str) -> bytes:
+        found = self.objects.find(f"{self.tree}:{path}")
+        if found is None or found.kind != "blob":
+            raise NotFoundError(f"{self.ref} has no file {path!r}")
+        return found.content
+
+    def _content(self, path: str, identity: str) -> bytes:
+        found = self.objects.find(identity)
+        if found is None:
+            raise ResourceError(
+                f"the content of {path!r} is not in this repository",
+                hint="in a partial clone, fetch all of it: `git fetch --refetch --no-filter`",
+            )
+        return found.content
