@@ -42,6 +42,7 @@ def check() -> None:
     envvar="FLEET_IMAGES",
     help="The image of an engine, with {version} or {series} in it; the official one unless given.",
 )
+@click.option("--operator-image", default="", envvar="FLEET_OPERATOR_IMAGE", help="Our own image, for Jobs.")
 @click.option("--lease/--no-lease", default=True, help="Stand by while another process leads.")
 @click.option("--lease-seconds", default=15.0, show_default=True, help="After so long a silence another may lead.")
 @click.option("--lease-namespace", default="fleet-system", show_default=True, help="Where the Lease is.")
@@ -52,6 +53,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     context: str | None,
     namespace: str,
     images: tuple[str, ...],
+    operator_image: str,
     lease: bool,
     lease_seconds: float,
     lease_namespace: str,
@@ -70,7 +72,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     pairs = (image.partition("=") for image in images)
     host, _, port = (metrics or "").rpartition(":")
     program = operator(
-        {engine: image for engine, _, image in pairs},
+        {NAME: operator_image, **{engine: image for engine, _, image in pairs}},
         namespace=namespace,
         lease=Lease(lease_namespace, NAME, seconds=lease_seconds) if lease else None,
         metrics=(host, int(port)) if metrics else None,

@@ -44,11 +44,15 @@ class Engine(Protocol[A, S]):
 
     async def observe(self, app: A, world: World) -> S: ...
 
+    def attachments(self, seen: S) -> list[Object]:
+        """What hangs on members that run, such as the schedule of backups."""
+
     def decide(self, seen: S) -> Decision: ...
 
     async def act(self, seen: S, act: Act) -> None: ...
 
-    def report(self, seen: S) -> Report: ...
+    def report(self, seen: S, last_backup: LastBackup | None) -> Report:
+        """`last_backup` is the one in the status: pods that made backups go, and backups stay."""
 
     def data_of(self, app: A, world: World) -> list[Object]:
         """The claims with the app's data: what stays when it is deleted, unless it says otherwise."""

@@ -11,7 +11,7 @@ from fleet.kube.runtime import NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine, Report
 from fleet_operator.core.execute import NotOursError, apply, execute
-from fleet_operator.core.report import status
+from fleet_operator.core.report import known_backup, status
 from fleet_operator.core.step import Decision, NotYetError, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
 from fleet_operator.core.world import World, is_leaving
@@ -59,11 +59,13 @@ class Reconciler:
             return Result(decision.after)
         seen = await engine.observe(app, self._world(request))
         decision = engine.decide(seen)
-        report = engine.report(seen)
+        report = engine.report(seen, known_backup(manifest))
         await self._report(request, manifest, decision, report, app.endpoint)
         if paused:
             return Result(10.0)
         try:
+            for wanted in engine.attachments(seen):
+                await apply(request, wanted)
             await execute(request, engine, seen, decision.steps)
         except NotOursError as refused:
             problem = refused

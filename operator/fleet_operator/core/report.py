@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from fleet.apps.status import Condition, Status
+from fleet.apps.status import Condition, LastBackup, Status
 from fleet_operator.core.engine import Report
 from fleet_operator.core.step import Decision, State
 
@@ -51,6 +51,12 @@ def status(
         conditions=tuple(conditions),
     )
     return made.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+def known_backup(manifest: dict[str, Any]) -> LastBackup | None:
+    """From the status as it is."""
+    found = manifest.get("status", {}).get("lastBackup")
+    return LastBackup.model_validate(found, by_alias=True, by_name=False) if found else None
 
 
 def _health(decision: Decision, report: Report, *, paused: bool) -> str:

@@ -20,6 +20,8 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import mark_of
 from fleet.model.types.quantity import amount
 from fleet.model.types.version import release
+from fleet_operator.backup.restoration import leftovers
+from fleet_operator.backup.schedule import cron_job_name
 from fleet_operator.core import roll
 from fleet_operator.core.roll import Rolling
 from fleet_operator.core.stateful_set import changed
@@ -32,13 +34,14 @@ from fleet_operator.engines.etcd.quorum import recovery, without_majority
 from fleet_operator.engines.etcd.seen import Seen
 
 Images = Mapping[str, str]
+OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
 SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
 
 
 def decide(seen: Seen, images: Images) -> Decision:
-    """The whole order of concerns, for an etcd whose Services, certificates and files are in place."""
+    """The whole order of concerns, for an etcd whose Services and certificates are in place."""
     concerns: tuple[Callable[[], Decision | None], ...] = (
-        lambda: founded(seen, template(seen.app, image(seen.app, images))),
+        lambda: founded(seen, template(seen.app, image(seen.app, images)), images.get(OPERATOR, "")),
         lambda: filed(seen),
         lambda: one_cluster(seen),
         lambda: recovery(seen),
@@ -50,6 +53,7 @@ def decide(seen: Seen, images: Images) -> Decision:
         lambda: removed(seen),
         lambda: joined(seen),
         lambda: settled(seen),
+        lambda: tidied(seen),
         lambda: grown(seen),
         lambda: scaled_out(seen),
         lambda: rolled(seen, images),
@@ -241,6 +245,15 @@ def settled(seen: Seen) -> Decision | None:
         return None
     written = replace(ledger, places={**ledger.places, **changes})
     return step(State.PROGRESSING, "Joined", f"{', '.join(changes)} joined", noted(seen, written))
+
+
+def tidied(seen: Seen) -> Decision | None:
+    """Jobs of a restore that is over, and a schedule that git does not have any more."""
+    gone = leftovers(seen.app, seen.world.all("Job"))
+    if seen.app.backup is None and (cron := seen.world.get("CronJob", cron_job_name(seen.app))):
+        gone.append(cron)
+    gone = [one for one in gone if not is_leaving(one)]
+    return step(State.PROGRESSING, "Tidying", "what is over is removed", *map(Delete, gone)) if gone else None
 
 
 def grown(seen: Seen) -> Decision | None:

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.image import exact
+from fleet.apps.etcd.image import exact, image
 from fleet.apps.etcd.manifests import surroundings
 from fleet.apps.etcd.spec import Etcd
-from fleet.apps.status import MemberStatus
+from fleet.apps.status import LastBackup, MemberStatus
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime import Name
 from fleet.model.group import GROUP
+from fleet_operator.backup import store
+from fleet_operator.backup.outcome import backed_up, newest
+from fleet_operator.backup.schedule import cron_job
 from fleet_operator.core.certificates import client_context
 from fleet_operator.core.engine import Report
 from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.decide import decide
+from fleet_operator.engines.etcd.decide import OPERATOR, decide
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
 from fleet_operator.engines.etcd.protocol import Etcd as Protocol
@@ -52,6 +55,21 @@ class EtcdEngine:
     async def observe(self, app: Etcd, world: World) -> Seen:
         return await observe(app, world, await self._connected(app, world))
 
+    def attachments(self, seen: Seen) -> list[Object]:
+        app, version = seen.app, seen.oldest_version
+        founded = seen.ledger is not None and seen.ledger.identity
+        if app.backup is None or not founded or version is None or store.problems(app):
+            return []
+        job = cron_job(
+            app,
+            app.backup,
+            image=image(app, self._images),
+            operator_image=self._images.get(OPERATOR, ""),
+            version=version,
+            identity=seen.ledger.identity if seen.ledger else "",
+        )
+        return [job]
+
     def decide(self, seen: Seen) -> Decision:
         return decide(seen, self._images)
 
@@ -60,7 +78,7 @@ class EtcdEngine:
         if etcd is not None:
             await act(etcd, seen, step)
 
-    def report(self, seen: Seen) -> Report:
+    def report(self, seen: Seen, last_backup: LastBackup | None) -> Report:
         members = tuple(_member(seen, pod) for pod in sorted(_all(seen), key=names.ordinal))
         return Report(
             version=seen.oldest_version,
@@ -70,6 +88,8 @@ class EtcdEngine:
             leader=seen.leader,
             identity=(seen.ledger.identity or None) if seen.ledger else None,
             available=seen.members is not None,
+            last_backup=newest(seen.world.all("Pod"), last_backup),
+            conditions=_backup_conditions(seen, last_backup),
         )
 
     def data_of(self, app: Etcd, world: World) -> list[Object]:
@@ -98,6 +118,15 @@ class EtcdEngine:
         await protocol.__aenter__()
         self._connections[name] = _Connection(protocol, mark, now + CONTEXT_LIFE)
         return protocol
+
+
+def _backup_conditions(seen: Seen, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:
+    if seen.app.backup is None:
+        return ()
+    if problems := store.problems(seen.app):
+        return (("BackedUp", "False", "CannotBackUp", "; ".join(map(str, problems))),)
+    pods = seen.world.all("Pod")
+    return (backed_up(seen.world.all("Job"), pods, newest(pods, known)),)
 
 
 def _all(seen: Seen) -> set[str]:

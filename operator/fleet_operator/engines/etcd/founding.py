@@ -9,22 +9,25 @@ from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.ledger import founders as first_ledger
 from fleet.apps.etcd.manifests import stateful_set
 from fleet.apps.template import mark_of
+from fleet_operator.backup import store
+from fleet_operator.backup.restoration import restoration
 from fleet_operator.core.stateful_set import changed
-from fleet_operator.core.step import Apply, Decision, Delete, State, blocked, step, wait
+from fleet_operator.core.step import Apply, Decision, Delete, State, Step, blocked, step, wait
 from fleet_operator.core.world import Object, cannot_start, is_leaving, template_of
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.seen import Seen
 
 
-def founded(seen: Seen, template: Object) -> Decision | None:
+def founded(seen: Seen, template: Object, operator_image: str) -> Decision | None:
     """None once the founders have met and know their cluster's id."""
     ledger = seen.ledger
     if ledger is None:
         return _begin(seen)
     found = seen.stateful_set
     if found is None:
-        return _start(seen, ledger, template)
+        image = template["spec"]["containers"][0]["image"]
+        return _restored(seen, ledger, image, operator_image) or _start(seen, ledger, template)
     return None if ledger.identity else _meet(seen, ledger, found, template)
 
 
@@ -32,6 +35,33 @@ def _begin(seen: Seen) -> Decision:
     pods = tuple(names.pod(seen.app, number) for number in range(seen.app.members))
     note = f"etcd {seen.app.version} with {len(pods)} member{'s' if len(pods) != 1 else ''} is begun"
     return step(State.PROGRESSING, "Creating", note, noted(seen, first_ledger(pods), "Creating", note))
+
+
+def _restored(seen: Seen, ledger: Ledger, image: str, operator_image: str) -> Decision | None:
+    """A backup is put into the founders' volumes before any of them starts; None when that is done or not asked for."""
+    app, world = seen.app, seen.world
+    if app.restore_from is None or ledger.identity:
+        return None
+    if problems := store.problems(app):
+        return blocked("CannotRestore", "; ".join(map(str, problems)))
+    state = restoration(
+        app,
+        app.restore_from,
+        sorted(ledger.places, key=names.ordinal),
+        image=image,
+        operator_image=operator_image,
+        version=app.version,
+        jobs=world.all("Job"),
+        pods=world.all("Pod"),
+        claims=world.all("PersistentVolumeClaim"),
+    )
+    if state.state in ("done", "not needed"):
+        return None
+    if state.state == "failed":
+        return blocked("RestoreFailed", state.message)
+    steps: list[Step] = [Apply(one, "Restoring", state.message) for one in state.apply]
+    steps += [Delete(one) for one in state.delete]
+    return step(State.PROGRESSING, "Restoring", state.message, *steps, after=1.0)
 
 
 def _start(seen: Seen, ledger: Ledger, template: Object) -> Decision:

@@ -13,6 +13,7 @@ Numbers are strings in the gateway's JSON (ids have 64 bits), and fields that ar
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import ssl
 from base64 import b64decode, b64encode
@@ -324,7 +325,9 @@ class Etcd:
         try:
             return await self._call(endpoint, path, body)
         except Unreachable as error:
-            if isinstance(error.__cause__, aiohttp.ServerDisconnectedError | ConnectionResetError):
+            cause = error.__cause__
+            closed = isinstance(cause, OSError) and cause.errno in (errno.ECONNRESET, errno.EPIPE)
+            if closed or isinstance(cause, aiohttp.ServerDisconnectedError):
                 return await self._call(endpoint, path, body)
             raise
 
