@@ -211,7 +211,9 @@ def test_a_restarted_member_is_reached_on_a_new_connection(cluster: EtcdCluster)
         with pytest.raises(Unreachable):
             await etcd.status(member.endpoint)
         member.start()
-        assert await _reached(etcd, member.endpoint) == before.member_id
+        async with Etcd(cluster.tls()) as other:
+            await _reached(other, member.endpoint)
+        assert (await etcd.status(member.endpoint)).member_id == before.member_id
         await leader(etcd, cluster.founders)
 
     cluster.talk(work)
