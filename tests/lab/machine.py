@@ -55,8 +55,13 @@ def difference(before: Machine, after: Machine, lab: Path) -> dict[str, set[str]
 
 
 def _not_of(labs: Iterable[Path], things: set[str]) -> set[str]:
-    names = [name for lab in labs for name in (f"fl{identity_of(lab)}-", f"fleet-lab-{identity_of(lab)}", f"{lab}")]
-    return {thing for thing in things if not any(name in thing for name in names)}
+    return {thing for thing in things if not any(_is_of(lab, thing) for lab in labs)}
+
+
+def _is_of(lab: Path, thing: str) -> bool:
+    identity = identity_of(lab)
+    below = any(Path(word).is_relative_to(lab) for word in thing.split())
+    return below or f"fl{identity}-" in thing or f"fleet-lab-{identity}" in thing
 
 
 def _mark(one: psutil.Process) -> str:

@@ -1,0 +1,30 @@
+"""The comparison that says whether anything of a lab is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fleet.lab.spec import identity_of
+from tests.lab.machine import Machine, difference
+
+OWN, OTHER = Path("/nowhere/labs/own-2"), Path("/nowhere/labs/own")
+
+
+def machine(links: set[str], processes: set[str], labs: set[Path]) -> Machine:
+    return Machine({"links": links, "processes": processes, "files": set()}, labs)
+
+
+def test_things_of_another_lab_that_runs_are_not_counted() -> None:
+    before = machine({"eth0"}, set(), set())
+    after = machine({"eth0", f"fl{identity_of(OTHER)}-200"}, {f"7 etcd {OTHER}"}, {OTHER})
+    assert difference(before, after, OWN) == {}
+
+
+def test_things_of_the_lab_itself_and_of_nobody_are_left_behind() -> None:
+    link = f"fl{identity_of(OWN)}-200"
+    before = machine({"eth0"}, set(), {OTHER})
+    after = machine({"eth0", link, "flabcdef-201"}, {f"7 etcd {OWN}", "8 pause"}, {OWN, OTHER})
+    assert difference(before, after, OWN) == {
+        "links": {link, "flabcdef-201"},
+        "processes": {f"7 etcd {OWN}", "8 pause"},
+    }
