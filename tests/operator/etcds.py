@@ -63,7 +63,7 @@ def programs(version: str) -> Programs:
         return Programs(version, Binaries(KUBERNETES)["etcd"].parent)
     (recipe,) = find(f"etcd:{version}")
     image = bake(recipe)
-    target = paths.cache() / "examples" / f"programs-{image.stem}"
+    target = paths.cache() / "programs" / image.stem
     if not target.exists():
         partial = target.with_name(f".{target.name}-{random.getrandbits(32):08x}")
         with tarfile.open(image) as archive:
