@@ -59,5 +59,5 @@ class Engine(Protocol[A, S]):
 
     def keeps_data(self, app: A) -> bool: ...
 
-    def forget(self, name: Any) -> None:
+    async def forget(self, name: Any) -> None:
         """Connections to an app that is gone are closed."""

@@ -28,7 +28,7 @@ class Reconciler:
     async def __call__(self, request: Request) -> Result | None:
         manifest = request.object
         if manifest is None:
-            self.engine.forget(request.name)
+            await self.engine.forget(request.name)
             return None
         try:
             app = self.engine.app.from_manifest(manifest)
@@ -97,7 +97,7 @@ class Reconciler:
                 await execute(request, self.engine, None, decision.steps)
                 return Result(decision.after)
         await request.write.apply(self.engine.resource, with_finalizer(manifest, present=False))
-        self.engine.forget(request.name)
+        await self.engine.forget(request.name)
         return None
 
     def _world(self, request: Request) -> World:

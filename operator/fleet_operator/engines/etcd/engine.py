@@ -99,8 +99,10 @@ class EtcdEngine:
     def keeps_data(self, app: Etcd) -> bool:
         return app.volume.on_delete == "keep"
 
-    def forget(self, name: Any) -> None:
-        self._connections.pop(name, None)
+    async def forget(self, name: Any) -> None:
+        known = self._connections.pop(name, None)
+        if known is not None:
+            await known.protocol.close()
 
     async def _connected(self, app: Etcd, world: World) -> Protocol | None:
         """One pool per app, with a certificate of this process's own; None while there is no authority to make it."""
