@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field
+
 from fleet.model.base import Model
 from fleet.model.rule import IMMUTABLE, Rule
 from fleet.model.types import Duration, ObjectName, Quantity
@@ -62,3 +64,5 @@ class TLS(Model, frozen=True):
     """A cert-manager Issuer in the app's namespace; without one the operator makes a CA for the app."""
     lifetime: Duration = "90d"
     """How long certificates are valid; they are renewed after two thirds of it."""
+    authority: Annotated[str, Field(max_length=63)] = ""
+    """Any word. Another one makes a new CA: members restart once to trust it, then certificates move to it."""

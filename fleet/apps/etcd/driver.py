@@ -31,6 +31,7 @@ class EtcdDriver(Driver[Etcd]):
         "volume.storage_class": Impact.IMMUTABLE,
         "volume": Impact.NONE,
         "tls.enabled": Impact.IMMUTABLE,
+        "tls.authority": Impact.RESTART,  # and whom to trust only when it starts
         "tls": Impact.RELOAD,  # etcd reads certificates anew at every handshake
         "backup": Impact.NONE,
         "restore_from": Impact.NONE,

@@ -14,6 +14,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import hashed
 
 LEDGER = "fleet.dev/members"  # the annotation of the members' ConfigMap
+TRUST = "fleet.dev/trust"  # the annotation of pods that says which CAs they were started with
 USER = 65532
 Manifest = dict[str, Any]
 
@@ -65,9 +66,12 @@ def members_map(app: Etcd, ledger: Ledger, present: Mapping[str, str], used: Ite
     }
 
 
-def template(app: Etcd, image: str) -> Manifest:
-    """Of the pods."""
-    return hashed(_template(app, image))
+def template(app: Etcd, image: str, trust: str = "") -> Manifest:
+    """Of the pods. `trust` names the set of CAs, once there has been more than one: etcd reads it only at its start."""
+    made = _template(app, image)
+    if trust:
+        made["metadata"]["annotations"] = {TRUST: trust}
+    return hashed(made)
 
 
 def _template(app: Etcd, image: str) -> Manifest:

@@ -38,14 +38,14 @@ OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
 SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
 
 
-def decide(seen: Seen, images: Images) -> Decision:
+def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
     """The whole order of concerns, for an etcd whose Services and certificates are in place."""
     concerns: tuple[Callable[[], Decision | None], ...] = (
-        lambda: founded(seen, template(seen.app, image(seen.app, images)), images.get(OPERATOR, "")),
+        lambda: founded(seen, template(seen.app, image(seen.app, images), trust), images.get(OPERATOR, "")),
         lambda: filed(seen),
         lambda: one_cluster(seen),
         lambda: recovery(seen),
-        lambda: failed_roll(seen, images),
+        lambda: failed_roll(seen, images, trust),
         lambda: without_majority(seen),
         lambda: no_strangers(seen),
         lambda: space(seen),
@@ -56,7 +56,7 @@ def decide(seen: Seen, images: Images) -> Decision:
         lambda: tidied(seen),
         lambda: grown(seen),
         lambda: scaled_out(seen),
-        lambda: rolled(seen, images),
+        lambda: rolled(seen, images, trust),
         lambda: all_well(seen),
     )
     for concern in concerns:
@@ -311,7 +311,7 @@ def next_hop(seen: Seen) -> Hop | Refusal | None:
     return path[0] if path else None
 
 
-def wanted_template(seen: Seen, images: Images) -> tuple[Object, str] | Refusal:
+def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str] | Refusal:
     """The template that members should have now, and what giving it to them is called."""
     hop = next_hop(seen)
     if isinstance(hop, Refusal):
@@ -321,11 +321,11 @@ def wanted_template(seen: Seen, images: Images) -> tuple[Object, str] | Refusal:
     what = f"upgrade to {app.version}" if mixed else "new configuration"
     if hop is not None:
         what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}"
-    return template(app, image(app, images)), what
+    return template(app, image(app, images), trust), what
 
 
-def rolling(seen: Seen, images: Images) -> Rolling | Refusal:
-    wanted = wanted_template(seen, images)
+def rolling(seen: Seen, images: Images, trust: str) -> Rolling | Refusal:
+    wanted = wanted_template(seen, images, trust)
     if isinstance(wanted, Refusal):
         return wanted
     made, what = wanted
@@ -342,9 +342,9 @@ def rolling(seen: Seen, images: Images) -> Rolling | Refusal:
     )
 
 
-def failed_roll(seen: Seen, images: Images) -> Decision | None:
+def failed_roll(seen: Seen, images: Images, trust: str) -> Decision | None:
     """A template with which a member does not come back is given up: it is noted, then taken back."""
-    ledger, current = ledger_of(seen), rolling(seen, images)
+    ledger, current = ledger_of(seen), rolling(seen, images, trust)
     if isinstance(current, Refusal):
         return None
     if ledger.failed and (decision := roll.take_back(current, ledger.failed)) is not None:
@@ -357,9 +357,9 @@ def failed_roll(seen: Seen, images: Images) -> Decision | None:
     return step(State.DEGRADED, "RollFailed", note, noted(seen, failed, "RollFailed", note))
 
 
-def rolled(seen: Seen, images: Images) -> Decision | None:
+def rolled(seen: Seen, images: Images, trust: str) -> Decision | None:
     """Configuration and version, one member at a time."""
-    current, ledger = rolling(seen, images), ledger_of(seen)
+    current, ledger = rolling(seen, images, trust), ledger_of(seen)
     if isinstance(current, Refusal):
         return blocked("NoWay", f"{current.reason}" + (f" ({current.hint})" if current.hint else ""))
     if current.mark == ledger.failed:

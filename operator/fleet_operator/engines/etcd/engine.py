@@ -27,7 +27,7 @@ from fleet_operator.engines.etcd.decide import OPERATOR, decide
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
 from fleet_operator.engines.etcd.protocol import Etcd as Protocol
-from fleet_operator.engines.etcd.secrets import authority, secrets
+from fleet_operator.engines.etcd.secrets import authorities, secrets
 from fleet_operator.engines.etcd.seen import Seen
 
 NOTED_LAG = 1000  # entries; below it, a member counts as in step and nothing is said
@@ -71,7 +71,8 @@ class EtcdEngine:
         return [job]
 
     def decide(self, seen: Seen) -> Decision:
-        return decide(seen, self._images)
+        held = authorities(seen.app, seen.world) if seen.app.tls.enabled else None
+        return decide(seen, self._images, held.trust if held else "")
 
     async def act(self, seen: Seen, step: Act) -> None:
         etcd = await self._connected(seen.app, seen.world)
@@ -108,15 +109,15 @@ class EtcdEngine:
         """One pool per app, with a certificate of this process's own; None while there is no authority to make it."""
         name = Name(app.namespace, app.name)
         known, now = self._connections.get(name), world.now
-        signer = authority(app, world) if app.tls.enabled else None
-        if app.tls.enabled and signer is None:
+        held = authorities(app, world) if app.tls.enabled else None
+        if app.tls.enabled and held is None:
             return None
-        mark = signer.pem if signer else b"plain"
+        mark = held.clients.current.pem + held.clients.bundle if held else b"plain"
         if known is not None and known.authority == mark and now < known.until:
             return known.protocol
         if known is not None:
             await known.protocol.close()
-        protocol = Protocol(client_context(signer) if signer else None)
+        protocol = Protocol(client_context(held.clients.current, trusted=held.clients.bundle) if held else None)
         await protocol.__aenter__()
         self._connections[name] = _Connection(protocol, mark, now + CONTEXT_LIFE)
         return protocol

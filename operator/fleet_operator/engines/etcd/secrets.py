@@ -1,6 +1,5 @@
-"""The certificates of an etcd, in Secrets: two authorities, what the ports present, and what a client needs.
-
-Leaves are made anew after two thirds of their life; etcd reads them again with each handshake, so nothing restarts.
+"""The certificates of an etcd, in Secrets: what the ports present, and what a client needs. Leaves are made anew after
+two thirds of their life; etcd reads them again with each handshake, so nothing restarts. CAs are in `authorities`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from datetime import timedelta
 from typing import Any
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.manifests import metadata
+from fleet.apps.etcd.manifests import TRUST, metadata
 from fleet.apps.etcd.spec import Etcd
 from fleet.model.types.duration import seconds
-from fleet_operator.core.certificates import Authority, Leaf, Pair
+from fleet_operator.core.certificates import Leaf, Pair
 from fleet_operator.core.world import Object, World
+from fleet_operator.engines.etcd.authorities import Authorities, Signer
 
 Data = dict[str, bytes]
 
@@ -24,46 +24,42 @@ def secrets(app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
     """All of them, as they should be; what is good is left as it is."""
     if not app.tls.enabled:
         return [_secret(app, names.connection_secret(app), _connection(app, {}))]
-    held = _held(world, names.authority_secret(app))
-    clients = _authority(held, "ca", f"{app.namespace}/{app.name}", now)
-    peers = _authority(held, "peer-ca", f"{app.namespace}/{app.name} peers", now)
     life = timedelta(seconds=seconds(app.tls.lifetime))
+    held = Authorities.read(_held(world, names.authority_secret(app)))
+    authorities = held.advanced(
+        f"{app.namespace}/{app.name}", app.tls.authority, now=now, life=life, trusted=_trusted(app, world)
+    )
     server = Leaf(app.name, names.server_names(app), ("127.0.0.1", "::1"), server=True, client=True, lifetime=life)
     peer = Leaf(f"{app.name}-peer", names.peer_names(app), server=True, client=True, lifetime=life)
     client = Leaf("client", client=True, lifetime=life)
-    authorities = {
-        "ca.crt": clients.pem,
-        "ca.key": clients.key_pem,
-        "peer-ca.crt": peers.pem,
-        "peer-ca.key": peers.key_pem,
-    }
+    clients, peers = authorities.clients, authorities.peers
     connection = _leaf(world, names.connection_secret(app), clients, client, now)
     return [
-        _secret(app, names.authority_secret(app), authorities),
+        _secret(app, names.authority_secret(app), authorities.write()),
         _secret(app, names.server_secret(app), _leaf(world, names.server_secret(app), clients, server, now)),
         _secret(app, names.peer_secret(app), _leaf(world, names.peer_secret(app), peers, peer, now)),
         _secret(app, names.connection_secret(app), _connection(app, connection)),
     ]
 
 
-def authority(app: Etcd, world: World) -> Authority | None:
-    """That signs clients, if it has been made."""
+def authorities(app: Etcd, world: World) -> Authorities | None:
+    """As they are, if they have been made."""
     held = _held(world, names.authority_secret(app))
-    return Authority.read(held["ca.crt"], held["ca.key"]) if "ca.key" in held else None
+    return Authorities.read(held) if held else None
 
 
-def _authority(held: Data, name: str, common_name: str, now: datetime.datetime) -> Authority:
-    if f"{name}.key" in held:
-        return Authority.read(held[f"{name}.crt"], held[f"{name}.key"])
-    return Authority.new(common_name, now=now)
+def _trusted(app: Etcd, world: World) -> frozenset[str]:
+    """The sets of CAs that the members which run were started with."""
+    pods = (pod for pod in world.all("Pod") if names.selector(app).items() <= pod["metadata"]["labels"].items())
+    return frozenset(str((pod["metadata"].get("annotations") or {}).get(TRUST, "")) for pod in pods)
 
 
-def _leaf(world: World, secret: str, signer: Authority, leaf: Leaf, now: datetime.datetime) -> Data:
+def _leaf(world: World, secret: str, signer: Signer, leaf: Leaf, now: datetime.datetime) -> Data:
     held = _held(world, secret)
     pair = Pair(held.get("tls.crt", b""), held.get("tls.key", b""))
-    if signer.due(pair, leaf, now):
-        pair = signer.issue(leaf, now=now)
-    return {"ca.crt": signer.pem, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
+    if signer.current.due(pair, leaf, now):
+        pair = signer.current.issue(leaf, now=now)
+    return {"ca.crt": signer.bundle, "tls.crt": pair.cert_pem, "tls.key": pair.key_pem}
 
 
 def _connection(app: Etcd, certificates: Data) -> Data:
