@@ -1,4 +1,5 @@
-"""What must be there before an object: what its options name, its namespace, the definition of its kind."""
+"""What must be there before an object: what its options name, its namespace, the definition of its kind, and for an app
+the operator's rights: it must be able to clean up behind an app that goes, so they go after it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from fleet.model.manifest import Manifest
 from fleet.model.resource import Resource
 from fleet.model.stack import Collected
 from fleet.render.relation import ancestors, objects_of
+from fleet.render.rights import binding_key
 
 
 class Needs:
@@ -32,6 +34,8 @@ class Needs:
         resource = self._resources.get(key)
         named = set(self._named(resource)) if resource is not None else set()
         implied = {Key("", "Namespace", "", key.namespace), self._definitions.get((key.group, key.kind), key)}
+        if self._made[key].app:
+            implied.add(binding_key(key.namespace, self._stack))
         return tuple(sorted((named | (implied & self._made.keys())) - {key}))
 
     def _named(self, resource: App | Manifest) -> Iterator[Key]:

@@ -18,6 +18,7 @@ from fleet.model.stack import Collected
 from fleet.render.identity import aliases, ignored
 from fleet.render.needs import Needs
 from fleet.render.relation import inherited, objects_of
+from fleet.render.rights import binding, binding_key
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 STACK = "fleet.dev/stack"
@@ -27,6 +28,7 @@ NOT_OURS = frozenset({"default", "fleet-system", "kube-node-lease", "kube-public
 def render(collected: Collected, cluster: Cluster) -> Desired:
     """What the stack wants in this cluster. Dependencies come first, and else the order is that of the keys."""
     made = {resource.key: _object(resource, collected) for resource in objects_of(collected)}
+    made.update({one.key: one for one in _bindings(collected, made)})
     namespace = _namespace(collected, made)
     if namespace is not None:
         made[namespace.key] = namespace
@@ -102,6 +104,24 @@ def _labelled(manifest: dict[str, Any], stack: str, source: Source) -> dict[str,
         )
     manifest["metadata"]["labels"] = {**labels, MANAGED_BY: "fleet", STACK: stack}
     return manifest
+
+
+def _bindings(collected: Collected, made: dict[Key, Object]) -> list[Object]:
+    """The operator's rights in each namespace with apps of the stack. Apps that are kept when they are taken out of
+    git go on being looked after, so their binding is kept with them."""
+    apps: dict[str, list[Object]] = {}
+    for one in made.values():
+        if one.app:
+            apps.setdefault(one.key.namespace, []).append(one)
+    return [
+        Object(
+            manifest=_sorted(_labelled(binding(namespace, collected.stack), collected.stack, collected.source)),
+            source=collected.source,
+            retain_on_delete=any(one.retain_on_delete for one in there),
+        )
+        for namespace, there in apps.items()
+        if binding_key(namespace, collected.stack) not in made
+    ]
 
 
 def _namespace(collected: Collected, made: dict[Key, Object]) -> Object | None:

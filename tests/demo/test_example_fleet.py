@@ -50,7 +50,7 @@ def test_the_example_fleet_is_synced_and_then_costs_no_write(clone: Path, pair: 
     marks = [cluster.audit.mark() for cluster in pair]
     preview = fleet(clone, "preview")
     assert preview.returncode == 0, preview.stderr
-    assert "14 to create" in preview.stdout
+    assert "16 to create" in preview.stdout
     for cluster, mark in zip(pair, marks, strict=True):
         assert cluster.audit.requests(mark, agent="fleet/")
         assert cluster.audit.writes(mark, agent="fleet/") == []

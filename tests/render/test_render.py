@@ -42,7 +42,7 @@ def by_name(desired: Desired) -> dict[str, Object]:
 
 
 def test_an_app_becomes_a_custom_resource_in_the_stacks_own_namespace() -> None:
-    namespace, app = rendered(lambda: Etcd("db", version="3.5", members=5)).objects
+    namespace, binding, app = rendered(lambda: Etcd("db", version="3.5", members=5)).objects
     assert namespace.manifest == {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -59,7 +59,44 @@ def test_an_app_becomes_a_custom_resource_in_the_stacks_own_namespace() -> None:
         },
         "spec": {"members": 5, "version": "3.5"},
     }
-    assert (app.app, app.depends_on) == ("Etcd", (namespace.key,))
+    assert (app.app, app.depends_on) == ("Etcd", (namespace.key, binding.key))
+
+
+def test_the_operator_gets_rights_where_apps_are_before_they_come_and_until_they_are_gone() -> None:
+    def body() -> None:
+        Etcd("a", version="3.5")
+        Etcd("b", version="3.5")
+        Etcd("far", version="3.5", namespace="data", opts=Options(retain_on_delete=True))
+        fleet.Manifest(config_map("alone", namespace="plain"))
+
+    made = rendered(body).objects
+    bindings = {one.key.namespace: one for one in made if one.key.kind == "RoleBinding"}
+    assert {place: one.key.name for place, one in bindings.items()} == {
+        "shop": "fleet-operator-shop",
+        "data": "fleet-operator-shop",
+    }
+    assert bindings["shop"].manifest == {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"labels": OWNED, "name": "fleet-operator-shop", "namespace": "shop"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "fleet-operator-apps"},
+        "subjects": [{"kind": "ServiceAccount", "name": "fleet-operator", "namespace": "fleet-system"}],
+    }
+    for app in (one for one in made if one.app):
+        assert bindings[app.key.namespace].key in app.depends_on
+    assert bindings["shop"].depends_on == (Key("", "Namespace", "", "shop"),)
+    assert (bindings["shop"].retain_on_delete, bindings["data"].retain_on_delete) == (False, True)
+
+
+def test_a_binding_that_the_stack_declares_itself_is_taken_as_it_is() -> None:
+    def body() -> None:
+        Etcd("db", version="3.5")
+        own = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding"}
+        fleet.Manifest({**own, "metadata": {"name": "fleet-operator-shop", "annotations": {"by": "hand"}}})
+
+    _, binding, app = rendered(body).objects
+    assert binding.manifest["metadata"]["annotations"] == {"by": "hand"}
+    assert binding.key in app.depends_on
 
 
 def test_a_namespace_that_the_stack_declares_itself_is_taken_as_it_is() -> None:
@@ -69,10 +106,10 @@ def test_a_namespace_that_the_stack_declares_itself_is_taken_as_it_is() -> None:
         Etcd("db", version="3.5")
         fleet.Manifest(own, opts=Options(adopt=True))
 
-    namespace, app = rendered(body).objects
+    namespace, binding, app = rendered(body).objects
     assert namespace.manifest["metadata"]["labels"] == {"team": "a", **OWNED}
     assert (namespace.adopt, namespace.retain_on_delete) == (True, False)
-    assert app.depends_on == (namespace.key,)
+    assert app.depends_on == (namespace.key, binding.key)
 
 
 def test_no_namespace_is_made_when_nothing_lives_in_it() -> None:
@@ -82,7 +119,8 @@ def test_no_namespace_is_made_when_nothing_lives_in_it() -> None:
 
 
 def test_namespaces_that_are_always_there_are_nobodys() -> None:
-    assert [one.key.kind for one in rendered(lambda: Etcd("a", version="3.5"), namespace="default").objects] == ["Etcd"]
+    made = rendered(lambda: Etcd("a", version="3.5"), namespace="default").objects
+    assert [one.key.kind for one in made] == ["RoleBinding", "Etcd"]
 
 
 def test_a_custom_resource_of_ours_written_by_hand_is_an_app_and_checked_like_one() -> None:
@@ -92,7 +130,7 @@ def test_a_custom_resource_of_ours_written_by_hand_is_an_app_and_checked_like_on
         "metadata": {"name": "db"},
         "spec": {"version": "3.5"},
     }
-    assert rendered(lambda: fleet.Manifest(by_hand)).objects[1].app == "Etcd"
+    assert [one.app for one in rendered(lambda: fleet.Manifest(by_hand)).objects] == ["", "", "Etcd"]
     wrong = {**by_hand, "spec": {"version": "3.5", "restoreFrm": {}}}
     with pytest.raises(ConfigurationError, match="Etcd has no field 'restoreFrm'") as caught:
         rendered(lambda: fleet.Manifest(wrong))
@@ -104,7 +142,7 @@ def test_a_custom_resource_of_ours_written_by_hand_is_an_app_and_checked_like_on
 
 
 def test_an_app_may_live_elsewhere() -> None:
-    (made,) = rendered(lambda: Etcd("db", version="3.5", namespace="data")).objects
+    _, made = rendered(lambda: Etcd("db", version="3.5", namespace="data")).objects
     assert made.key == Key("fleet.dev", "Etcd", "data", "db")
 
 
@@ -115,10 +153,11 @@ def test_dependencies_come_first_and_else_keys_decide() -> None:
         fleet.Manifest(config_map("m"))
 
     names = [one.key.name for one in rendered(body).objects]
-    assert names == ["shop", "m", "z", "a"]
+    assert names == ["shop", "m", "z", "fleet-operator-shop", "a"]
     assert by_name(rendered(body))["a"].depends_on == (
         Key("", "ConfigMap", "shop", "z"),
         Key("", "Namespace", "", "shop"),
+        Key("rbac.authorization.k8s.io", "RoleBinding", "shop", "fleet-operator-shop"),
     )
 
 
@@ -128,7 +167,7 @@ def test_dependencies_may_be_named() -> None:
         Etcd("b", version="3.5")
         fleet.Manifest(config_map("c"))
 
-    assert [one.key.name for one in rendered(body).objects] == ["shop", "c", "b", "a"]
+    assert [one.key.name for one in rendered(body).objects] == ["shop", "c", "fleet-operator-shop", "b", "a"]
 
 
 def test_custom_resources_wait_for_their_definition() -> None:
@@ -268,13 +307,14 @@ def test_the_example_renders_to_the_same_bytes_in_every_process() -> None:
     assert [f"{one['manifest']['kind']}/{one['manifest']['metadata']['name']}" for one in data["objects"]] == [
         "Namespace/coordination",
         "ConfigMap/registry-clients",
+        "RoleBinding/fleet-operator-coordination",
         "Etcd/registry",
         "NetworkPolicy/registry",
     ]
-    assert data["objects"][3]["source"] == {"file": "stacks/network/registry.yaml", "line": 2}
+    assert data["objects"][4]["source"] == {"file": "stacks/network/registry.yaml", "line": 2}
 
 
 def test_what_is_rendered_is_plain_data_with_sorted_keys() -> None:
     desired = rendered(lambda: Etcd("db", version="3.5", storage="1Gi", members=5))
-    plain = orjson.dumps(asdict(desired)["objects"][1]["manifest"])
+    plain = orjson.dumps(asdict(desired)["objects"][-1]["manifest"])
     assert plain == orjson.dumps(orjson.loads(plain), option=orjson.OPT_SORT_KEYS)
