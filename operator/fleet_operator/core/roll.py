@@ -13,7 +13,7 @@ from typing import Any
 
 from fleet_operator.core.stateful_set import changed, partition_of
 from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, State, step, wait
-from fleet_operator.core.world import World, cannot_start, is_leaving, template_of, why_not_started
+from fleet_operator.core.world import World, cannot_start, is_leaving, is_ready, template_of, why_not_started
 
 Object = dict[str, Any]
 PATIENCE = 300.0  # seconds that a member has to come back with the new template
@@ -44,19 +44,27 @@ class Rolling:
 
 
 def broken(rolling: Rolling) -> str | None:
-    """Why the roll under way cannot go on, or None. Only pods with the new template are looked at."""
+    """Why the roll under way cannot go on, or None. Only pods with the new template are looked at.
+
+    That the operator does not reach a member is no reason: its kubelet must call it unready, too.
+    """
     current = template_of(rolling.found)
     if not under_way(rolling.found):
         return None
     for pod in rolling.pods:
         found = rolling.world.pod(pod)
-        if found is None or is_leaving(found) or template_of(found) != current or rolling.healthy(pod):
+        if found is None or is_leaving(found) or template_of(found) != current or _works(rolling, pod, found):
             continue
         if cannot_start(found):
             return f"{pod} does not start with it: {why_not_started(found) or 'its container ends each time'}"
-        if rolling.world.age(found) > PATIENCE:
+        if rolling.world.unready_for(found) > PATIENCE:
             return f"{pod} is not well {PATIENCE / 60:.0f} minutes after its restart with it"
     return None
+
+
+def _works(rolling: Rolling, pod: str, found: Object) -> bool:
+    """As far as anybody can tell."""
+    return rolling.healthy(pod) or is_ready(found)
 
 
 def under_way(found: Object) -> bool:
@@ -71,7 +79,7 @@ def take_back(rolling: Rolling, failed: str) -> Decision | None:
         return step(State.DEGRADED, "RollingBack", note, Revert(rolling.found, "RollingBack", note))
     for pod in rolling.pods:
         found = rolling.world.pod(pod)
-        if found is None or is_leaving(found) or template_of(found) != failed or rolling.healthy(pod):
+        if found is None or is_leaving(found) or template_of(found) != failed or _works(rolling, pod, found):
             continue
         return step(State.DEGRADED, "RollingBack", f"{pod} goes back", Delete(found, "RollingBack", f"{pod} goes back"))
     return None

@@ -58,6 +58,18 @@ class World:
         made = found["metadata"].get("creationTimestamp")
         return (self.now - when(made)).total_seconds() if made else 0.0
 
+    def unready_for(self, pod: Object) -> float:
+        """In seconds: since when its kubelet calls it unready, or since it was made; 0 while it is called ready."""
+        if is_ready(pod):
+            return 0.0
+        changes = [
+            one.get("lastTransitionTime")
+            for one in pod.get("status", {}).get("conditions", ())
+            if one["type"] == "Ready"
+        ]
+        since = [when(change) for change in changes if change]
+        return (self.now - max(since)).total_seconds() if since else self.age(pod)
+
 
 def when(text: str) -> datetime.datetime:
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
