@@ -1,0 +1,264 @@
+"""An etcd as one pass of the operator may find it, drawn by hand: well unless a test says what is not.
+
+What a test names is all that differs from a settled cluster of three, so that a decision has one reason.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+from fleet_operator.core.stateful_set import changed
+from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert
+from fleet_operator.core.world import Object, World
+from fleet_operator.engines.etcd.decide import decide
+from fleet_operator.engines.etcd.protocol import Alarm, Member, MemberStatus
+from fleet_operator.engines.etcd.seen import Seen
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.files import file_name, revision
+from fleet.apps.etcd.image import image
+from fleet.apps.etcd.ledger import Ledger, Place
+from fleet.apps.etcd.manifests import members_map, stateful_set, template
+from fleet.apps.etcd.spec import Etcd
+
+NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+CLUSTER = 0xC1
+IMAGES = {"etcd": "example.test/etcd:{series}"}
+VERSIONS = {"3.4": "3.4.23", "3.5": "3.5.16"}
+
+
+def app(**spec: Any) -> Etcd:
+    return Etcd("db", namespace="shop", **{"version": "3.5", "members": 3, **spec})
+
+
+def before(seconds: float) -> str:
+    return (NOW - datetime.timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def member_id(ordinal: int, generation: int = 0) -> int:
+    return 0xA0 + ordinal + 0x100 * generation
+
+
+@dataclass
+class Drawing:
+    """Settled and well, with `ran` as the app that the members were made for. Change it, then ask `decision()`."""
+
+    app: Etcd = field(default_factory=app)
+    ran: Etcd | None = None
+    leader: int | None = 0
+    nodes: frozenset[str] | None = frozenset({"node-1", "node-2"})
+    members: list[Member] | None = None
+    alarms: tuple[Alarm, ...] = ()
+
+    def __post_init__(self) -> None:
+        made = self.ran = self.ran or self.app
+        self.template = template(made, image(made, IMAGES))
+        self.set: Object | None = self._stateful_set(made)
+        pods = [names.pod(made, number) for number in range(made.members)]
+        self.members = [_member(made, number) for number in range(made.members)]
+        self.ledger: Ledger | None = Ledger(
+            identity=f"{CLUSTER:x}", places={pod: Place("settled", f"{member_id(n):x}") for n, pod in enumerate(pods)}
+        )
+        self.files: Object | None = None  # as the ledger and the app that ran have them, unless drawn
+        self.pods = {pod: self._pod(pod) for pod in pods}
+        self.claims = {pod: _claim(pod) for pod in pods}
+        self.statuses = {pod: _status(made, n, self.leader) for n, pod in enumerate(pods)}
+        self.silent: dict[str, str] = {}
+
+    def _stateful_set(self, made: Etcd) -> Object:
+        found = changed(stateful_set(made, self.template, replicas=made.members), partition=made.members)
+        found["metadata"] |= {"uid": "set", "resourceVersion": "1"}
+        found["status"] = {"currentRevision": "db-1", "updateRevision": "db-1"}
+        return found
+
+    def _pod(self, pod: str, template: Object | None = None) -> Object:
+        made = copy.deepcopy(template or self.template)
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                **made["metadata"],
+                "name": pod,
+                "namespace": "shop",
+                "uid": f"pod-{pod}",
+                "resourceVersion": "1",
+                "creationTimestamp": before(3600),
+            },
+            "spec": {**made["spec"], "nodeName": "node-1"},
+            "status": {
+                "phase": "Running",
+                "podIP": f"10.0.0.{names.ordinal(pod)}",
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": before(3500)}],
+                "containerStatuses": [{"name": "etcd", "restartCount": 0, "state": {"running": {}}}],
+            },
+        }
+
+    # What may be wrong
+
+    def silence(self, *pods: str, ready: bool = False) -> Self:
+        """They do not answer. Whether the kubelet calls them ready is another matter."""
+        for pod in pods:
+            self.statuses.pop(pod, None)
+            self.silent[pod] = "no answer in 2 s"
+            if pod in self.pods:
+                self.unready(pod, ready=ready)
+        return self
+
+    def unready(self, pod: str, *, ready: bool = False, since: float = 3000) -> Self:
+        conditions = [{"type": "Ready", "status": str(ready), "lastTransitionTime": before(since)}]
+        self.pods[pod]["status"]["conditions"] = conditions
+        return self
+
+    def crash(self, pod: str, words: str, restarts: int = 5) -> Self:
+        """Its container ends each time, with these last words."""
+        self.silence(pod)
+        del self.silent[pod]
+        ended = {"terminated": {"exitCode": 1, "message": words}}
+        waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+        status = {"name": "etcd", "restartCount": restarts, "state": waiting, "lastState": ended}
+        self.pods[pod]["status"]["containerStatuses"] = [status]
+        return self
+
+    def remove_pod(self, pod: str) -> Self:
+        self.silence(pod)
+        del self.silent[pod]
+        del self.pods[pod]
+        return self
+
+    def no_majority(self, *silent: str, ready: bool = False) -> Self:
+        """Those do not answer; the others know no leader."""
+        self.silence(*silent, ready=ready)
+        self.members = None
+        self.statuses = {pod: replace(status, leader=0) for pod, status in self.statuses.items()}
+        return self
+
+    # What may be under way
+
+    def off_the_list(self, pod: str) -> Self:
+        assert self.members is not None
+        self.members = [one for one in self.members if one.peer_urls != (names.peer_url(self.app, pod),)]
+        return self
+
+    def learner(self, ordinal: int, generation: int = 1, *, started: bool = False) -> Self:
+        assert self.members is not None
+        pod = names.pod(self.app, ordinal)
+        self.off_the_list(pod)
+        identity = member_id(ordinal, generation)
+        url = (names.peer_url(self.app, pod),)
+        self.members.append(Member(identity, pod if started else "", url, (), is_learner=True))
+        if started:
+            status = _status(self.app, ordinal, self.leader)
+            self.statuses[pod] = replace(status, member_id=identity, is_learner=True)
+        return self
+
+    def place(self, pod: str, place: Place | None) -> Self:
+        assert self.ledger is not None
+        self.ledger = self.ledger.with_place(pod, place) if place else self.ledger.without(pod)
+        return self
+
+    def note(self, **ledger: Any) -> Self:
+        assert self.ledger is not None
+        self.ledger = replace(self.ledger, **ledger)
+        return self
+
+    def scale(self, replicas: int) -> Self:
+        """The StatefulSet's replicas, with nothing more said about pods and claims."""
+        assert self.set is not None
+        self.set["spec"]["replicas"] = replicas
+        return self
+
+    def partition(self, partition: int) -> Self:
+        assert self.set is not None
+        self.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = partition
+        return self
+
+    def roll(self, *through: str, partition: int | None = None) -> Self:
+        """The StatefulSet has the template of the wanted app, and so have those pods."""
+        assert self.set is not None
+        new = template(self.app, image(self.app, IMAGES))
+        self.set["spec"]["template"] = copy.deepcopy(new)
+        self.set["status"] = {"currentRevision": "db-1", "updateRevision": "db-2"}
+        for pod in through:
+            self.pods[pod] = self._pod(pod, new)
+            self.statuses[pod] = replace(self.statuses[pod], version=VERSIONS[self.app.version])
+        return self.partition(partition if partition is not None else len(self.pods))
+
+    def claim(self, pod: str, uid: str = "", **metadata: Any) -> Self:
+        self.claims[pod] = _claim(pod, uid=uid or f"claim-{pod}", **metadata)
+        return self
+
+    # What follows
+
+    def seen(self) -> Seen:
+        files = self.files
+        if files is None and self.ledger is not None:
+            ran = self.ran or self.app
+            used = {revision(ran), revision(self.app)}
+            present = members_map(ran, self.ledger, {}, used)["data"]
+            files = members_map(self.app, self.ledger, present, used)
+        objects: Iterable[Object | None] = (self.set, files, *self.pods.values(), *self.claims.values())
+        world = World.of([one for one in objects if one is not None], self.nodes, NOW)
+        members = None if self.members is None else tuple(self.members)
+        return Seen(self.app, world, self.ledger, self.statuses, self.silent, members, self.alarms)
+
+    def decision(self) -> Decision:
+        return decide(self.seen(), IMAGES)
+
+    def steps(self) -> list[str]:
+        """What is decided, in short."""
+        return [said(step) for step in self.decision().steps]
+
+
+def said(step: Apply | Delete | Act | Revert) -> str:
+    match step:
+        case Act(what=what, arguments=arguments):
+            values = [f"{value:x}" if isinstance(value, int) else str(value) for value in arguments.values()]
+            return " ".join([what, *values])
+        case Delete(object=found):
+            return f"delete {found['kind']} {found['metadata']['name']}"
+        case Revert():
+            return "revert"
+        case Apply(manifest=manifest):
+            return f"apply {manifest['kind']} {manifest['metadata']['name']}"
+
+
+def applied(decision: Decision, kind: str) -> Object:
+    (found,) = (one.manifest for one in decision.steps if isinstance(one, Apply) and one.manifest["kind"] == kind)
+    return found
+
+
+def file(data: Mapping[str, str], made: Etcd, pod: str) -> str:
+    return data[file_name(pod, revision(made))]
+
+
+def _member(made: Etcd, number: int) -> Member:
+    pod = names.pod(made, number)
+    urls = (names.peer_url(made, pod),), (names.client_url(made, pod),)
+    return Member(member_id(number), pod, *urls, is_learner=False)
+
+
+def _status(made: Etcd, number: int, leader: int | None) -> MemberStatus:
+    return MemberStatus(
+        cluster_id=CLUSTER,
+        member_id=member_id(number),
+        leader=member_id(leader) if leader is not None else 0,
+        version=VERSIONS[made.version],
+        raft_index=1000,
+        raft_applied_index=1000,
+        raft_term=2,
+        db_size=1 << 20,
+        db_size_in_use=1 << 20,
+        is_learner=False,
+        errors=(),
+    )
+
+
+def _claim(pod: str, uid: str = "", **metadata: Any) -> Object:
+    own = {"name": f"data-{pod}", "namespace": "shop", "uid": uid or f"claim-{pod}", "resourceVersion": "1", **metadata}
+    spec = {"resources": {"requests": {"storage": "8Gi"}}}
+    kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    return {**kind, "metadata": own, "spec": spec, "status": {"phase": "Bound"}}

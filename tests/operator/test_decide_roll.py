@@ -1,0 +1,248 @@
+"""How a changed template goes through an etcd's members, and what of it is the same in every release. Data alone.
+
+A changed byte in the template restarts every member of every etcd that the operator looks after, so it is held fast
+here: if the hash below changes, the release that does it must say so, or find another way.
+"""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from fleet_operator.core.step import State
+
+from fleet import TLS, Resources
+from fleet.apps import Etcd
+from fleet.apps.etcd import EtcdConfig
+from fleet.apps.etcd.files import files, revision
+from fleet.apps.etcd.image import image
+from fleet.apps.etcd.ledger import Ledger, Place, founders
+from fleet.apps.etcd.manifests import template
+from fleet.apps.template import mark_of
+from tests.operator.drawn import IMAGES, Drawing, app, applied, before, file, member_id
+
+OLD, NEW = app(version="3.4"), app(version="3.5")
+PODS = ("db-0", "db-1", "db-2")
+NEW_MARK = mark_of(template(NEW, image(NEW, IMAGES)))
+
+
+def upgrade(**drawn: int) -> Drawing:
+    return Drawing(app=NEW, ran=OLD, **drawn)  # type: ignore[arg-type]
+
+
+def partition(drawing: Drawing) -> int:
+    spec = applied(drawing.decision(), "StatefulSet")["spec"]
+    return int(spec["updateStrategy"]["rollingUpdate"]["partition"])
+
+
+# The order
+
+
+def test_the_template_comes_first_with_every_pod_held_where_it_is() -> None:
+    drawing = upgrade()
+    assert partition(drawing) == 3
+    assert mark_of(applied(drawing.decision(), "StatefulSet")["spec"]["template"]) == NEW_MARK
+
+
+def test_one_member_at_a_time_from_the_highest_ordinal() -> None:
+    assert partition(upgrade().roll()) == 2
+    assert partition(upgrade().roll("db-2", partition=2)) == 1
+    assert partition(upgrade(leader=1).roll("db-2", "db-1", partition=1)) == 0
+
+
+def test_when_all_are_through_every_pod_is_held_again() -> None:
+    drawing = upgrade(leader=2).roll(*reversed(PODS), partition=0)
+    assert drawing.steps() == [], "the StatefulSet has not seen it yet"
+    assert drawing.set is not None
+    drawing.set["status"] = {"currentRevision": "db-2", "updateRevision": "db-2"}
+    assert partition(drawing) == 3
+    assert drawing.partition(3).decision().state is State.OK
+
+
+def test_a_roll_is_not_begun_and_does_not_go_on_while_a_member_is_unwell() -> None:
+    begun = upgrade().silence("db-0")
+    assert (begun.decision().reason, begun.steps()) == ("Waiting", [])
+    under_way = upgrade().roll("db-2", partition=2).unready("db-2", since=10)
+    assert (under_way.decision().reason, under_way.steps()) == ("Rolling", [])
+    assert "waits for db-2" in under_way.decision().message
+
+
+def test_a_member_that_restarts_is_waited_for() -> None:
+    assert upgrade().roll(partition=2).remove_pod("db-2").steps() == []
+
+
+def test_the_leader_hands_over_before_it_is_restarted() -> None:
+    assert upgrade(leader=2).roll().steps() == ["lead db-0"]
+    assert upgrade(leader=0).roll("db-2", "db-1", partition=1).steps() == ["lead db-1"]
+
+
+def test_a_single_member_restarts_without_anybody_to_hand_over_to() -> None:
+    assert partition(Drawing(app=app(version="3.5", members=1), ran=app(version="3.4", members=1)).roll()) == 0
+
+
+def test_a_pod_that_leads_again_by_chance_is_asked_again() -> None:
+    drawing = upgrade(leader=1).roll("db-2", partition=2)
+    assert drawing.steps() == ["lead db-0"]
+
+
+def test_scaling_comes_before_rolling() -> None:
+    drawing = Drawing(app=app(version="3.5", members=5), ran=OLD)
+    assert drawing.steps() == ["add https://db-3.db-peers.shop.svc:2380"]
+
+
+def test_where_etcd_has_no_way_back_the_answer_is_no() -> None:
+    decision = Drawing(app=OLD, ran=NEW).decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "NoWay", ())
+    assert "restore a backup" in decision.message
+
+
+# What fails is taken back
+
+
+def broken() -> Drawing:
+    return upgrade().roll("db-2", partition=2).crash("db-2", "panic: no such flag", restarts=3)
+
+
+def test_a_template_that_a_member_does_not_start_with_is_noted_before_it_is_taken_back() -> None:
+    drawing = broken()
+    assert (drawing.decision().reason, drawing.steps()) == ("RollFailed", ["apply ConfigMap db-members"])
+    drawing.note(failed=NEW_MARK, failure="upgrade: db-2 does not start")
+    assert drawing.steps() == ["revert"]
+
+
+def test_after_it_the_pod_that_has_it_goes_back_and_those_that_never_had_it_stay() -> None:
+    drawing = broken().note(failed=NEW_MARK, failure="upgrade: db-2 does not start")
+    assert drawing.set is not None
+    drawing.set["spec"]["template"] = drawing.template
+    drawing.set["status"] = {"currentRevision": "db-1", "updateRevision": "db-1"}
+    assert drawing.partition(3).steps() == ["delete Pod db-2"]
+    drawing.pods["db-2"]["metadata"]["deletionTimestamp"] = before(1)
+    assert drawing.steps() == []
+
+
+def latched(wanted: Etcd) -> Drawing:
+    return Drawing(app=wanted, ran=OLD).note(failed=NEW_MARK, failure="upgrade: db-2 does not start")
+
+
+def test_what_failed_is_not_tried_again_until_something_else_is_wanted() -> None:
+    decision = latched(NEW).decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "RollFailed", ())
+    other = app(version="3.5", resources=Resources(memory="1Gi"))
+    assert latched(other).steps() == ["apply StatefulSet db"]
+
+
+def test_going_back_to_what_runs_ends_it() -> None:
+    drawing = latched(OLD)
+    assert drawing.steps() == ["apply ConfigMap db-members"]
+    assert drawing.note(failed="", failure="").decision().state is State.OK
+
+
+def test_a_member_has_five_minutes_to_come_back() -> None:
+    drawing = upgrade().roll("db-2", partition=2).silence("db-2")
+    drawing.pods["db-2"]["metadata"]["creationTimestamp"] = before(200)
+    drawing.unready("db-2", since=200)
+    assert drawing.steps() == []
+    drawing.pods["db-2"]["metadata"]["creationTimestamp"] = before(400)
+    drawing.unready("db-2", since=400)
+    assert drawing.decision().reason == "RollFailed"
+
+
+@pytest.mark.parametrize("silent", [("db-2",), PODS])
+def test_a_template_is_not_given_up_because_the_operator_is_cut_off(silent: tuple[str, ...]) -> None:
+    """The kubelet says that the members are ready: who does not reach them is the operator."""
+    drawing = upgrade().roll("db-2", partition=2).silence(*silent, ready=True)
+    if len(silent) == len(PODS):
+        drawing.members = None
+    assert drawing.steps() == []
+
+
+def test_pods_are_not_sent_back_because_the_operator_is_cut_off() -> None:
+    drawing = latched(NEW).roll("db-2", "db-1", partition=3)
+    assert drawing.set is not None
+    drawing.set["spec"]["template"] = drawing.template
+    drawing.no_majority(*PODS, ready=True)
+    assert drawing.steps() == []
+
+
+def test_a_member_with_spoiled_data_is_replaced_and_not_taken_for_a_failed_roll() -> None:
+    torn = '{"level":"panic","msg":"failed to read WAL","error":"wal: crc mismatch"}'
+    drawing = upgrade().roll("db-2", partition=2).crash("db-2", torn)
+    assert drawing.steps() == [f"remove {member_id(2):x}"]
+
+
+# The files
+
+
+def content(place: Place, pod: str = "db-0", made: Etcd = NEW) -> dict[str, object]:
+    found = yaml.safe_load(file(files(made, Ledger(places={pod: place}), {}, ()), made, pod))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_founders_begin_together_and_a_joining_member_comes_to_what_there_is() -> None:
+    founding = content(founders(PODS).places["db-0"])
+    assert founding["initial-cluster-state"] == "new"
+    assert str(founding["initial-cluster"]).count("db-peers.shop.svc:2380") == 3
+    joining = content(Place("joining", "a3", ("db-0", "db-3")), "db-3")
+    assert joining["initial-cluster-state"] == "existing"
+    assert [one.partition("=")[0] for one in str(joining["initial-cluster"]).split(",")] == ["db-0", "db-3"]
+
+
+@pytest.mark.parametrize("made", [NEW, app(tls=TLS(enabled=False))])
+def test_the_file_of_a_settled_member_cannot_begin_anything(made: Etcd) -> None:
+    """Without its data it finds itself in no cluster, and ends."""
+    settled = content(Place("settled", "a0"), made=made)
+    assert settled["initial-cluster-state"] == "existing"
+    assert "db-" not in str(settled["initial-cluster"]) and ".invalid:" in str(settled["initial-cluster"])
+    assert "force-new-cluster" not in settled
+
+
+def test_only_the_survivor_of_a_lost_quorum_is_told_to_go_on_alone() -> None:
+    ledger = Ledger(places={"db-0": Place("forced"), "db-1": Place("settled", "a1")})
+    written = files(NEW, ledger, {}, ())
+    assert yaml.safe_load(file(written, NEW, "db-0"))["force-new-cluster"] is True
+    assert "force-new-cluster" not in yaml.safe_load(file(written, NEW, "db-1"))
+    again = files(NEW, ledger.with_place("db-0", Place("settled", "a0")), written, {revision(NEW)})
+    assert "force-new-cluster" not in yaml.safe_load(file(again, NEW, "db-0"))
+
+
+def test_a_pod_keeps_the_configuration_that_it_was_made_with_until_it_is_rolled() -> None:
+    chatty = app(config=EtcdConfig(log_level="debug"))
+    ledger = founders(PODS)
+    both = files(chatty, ledger, files(NEW, ledger, {}, ()), {revision(NEW)})
+    assert yaml.safe_load(file(both, NEW, "db-1"))["log-level"] == "info"
+    assert yaml.safe_load(file(both, chatty, "db-1"))["log-level"] == "debug"
+    assert set(files(chatty, ledger, both, ())) == {f"{pod}.{revision(chatty)}.yaml" for pod in PODS}
+
+
+# What restarts members
+
+
+@pytest.mark.parametrize(
+    ("made", "mark", "configuration"),
+    [
+        (Etcd("db", namespace="shop", version="3.5"), "8f343b3c4a", "b642c85b94"),
+        (
+            Etcd(
+                "db",
+                namespace="shop",
+                version="3.4",
+                members=5,
+                tls=TLS(enabled=False),
+                resources=Resources(cpu="1", memory="1Gi", cpu_limit="2"),
+                config=EtcdConfig(quota="2Gi", options={"max-txn-ops": "256"}),
+            ),
+            "68709e6fc6",
+            "8f01568b98",
+        ),
+    ],
+)
+def test_a_release_of_the_operator_restarts_nobody(made: Etcd, mark: str, configuration: str) -> None:
+    assert revision(made) == configuration, "the members' configuration is not what it was"
+    assert mark_of(template(made, image(made, IMAGES))) == mark, "the pods' template is not what it was"
+
+
+def test_what_is_no_part_of_a_pod_restarts_nobody() -> None:
+    first = mark_of(template(NEW, "image"))
+    for other in (app(members=5), app(storage="20Gi"), app(force_quorum=True), app(paused=True)):
+        assert mark_of(template(other, "image")) == first
+    assert mark_of(template(NEW, "another")) != first
