@@ -1,14 +1,18 @@
-"""Start two clusters, make a git repository from the example fleet, preview it, sync it, and show what git knows.
+"""The main job, end to end: two clusters, the operator, an etcd in each from a git repository, a resize by a commit, a
+member lost and replaced, and what git knows about all that.
 
 It asks nothing, can be run again, and leaves the lab `demo` running to look around in.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from fleet.lab import Lab
@@ -16,35 +20,89 @@ from fleet.lab import Lab
 PROJECT = Path(__file__).parents[2]
 NAME = "demo"
 CLUSTERS = ["eu-1", "us-1"]
+ETCD = "etcd=localhost/fleet-lab/etcd:{series}"
+PATIENCE = 180.0  # seconds for a lost member
 
 
 def main() -> None:
     say("Two clusters, each with an API server of its own and two nodes")
     lab = Lab.up(NAME, CLUSTERS, workers=2, say=lambda text: print(f"  {text}", file=sys.stderr))
+    run(lab, PROJECT, "fleet", "lab", "image", "build", "--name", NAME, "etcd:3.5", "fleet-operator")
     run(lab, PROJECT, "fleet", "lab", "status", "--name", NAME)
 
     say("A git repository with the example fleet: stacks/ and clusters/")
     clone = repository(lab)
     run(lab, clone, "git", "log", "--oneline", "--stat", "-1")
 
+    say("The operator, in every cluster of the repository")
+    run(lab, clone, "fleet", "operator", "install", "--engine-image", ETCD)
+    run(lab, clone, "fleet", "operator", "status")
+
     say("What would change in every cluster")
     run(lab, clone, "fleet", "preview")
 
-    say("Apply the commit to every cluster")
-    run(lab, clone, "fleet", "sync", "--no-wait")
+    say("Apply the commit to every cluster, and wait until all of it is healthy")
+    run(lab, clone, "fleet", "sync")
+    page(lab, clone)
+    for cluster in CLUSTERS:
+        etcdctl(lab, clone, cluster, "endpoint", "health", "--cluster")
 
-    say("What git knows now: the status branch")
-    run(lab, clone, "fleet", "status", "--git")
-    run(lab, clone, "git", "fetch", "--quiet", "origin")
-    run(lab, clone, "git", "ls-tree", "-r", "--name-only", "origin/fleet/status")
+    say("Five members instead of three, by a commit")
+    resize(clone, 5)
+    run(lab, clone, "git", "diff", "HEAD~1", "--unified=0", "--", "stacks")
+    run(lab, clone, "fleet", "preview")
+    run(lab, clone, "fleet", "sync")
+
+    say("A member and its volume are lost; the operator replaces it")
+    lose_member(lab, "eu-1", "registry-1")
+    for cluster in CLUSTERS:
+        etcdctl(lab, clone, cluster, "member", "list", "--write-out=table")
+    run(lab, clone, "fleet", "status")
+    run(lab, clone, "fleet", "sync")
+    page(lab, clone)
 
     say("Look around, then stop it")
     print(f"  cd {clone}")
     print(f"  export KUBECONFIG={lab.kubeconfig} PATH={Path(sys.executable).parent}:$PATH")
-    print("  fleet status                       # live")
-    print("  fleet lab shell --name demo kubectl --context eu-1 get etcd --all-namespaces")
-    print("  $EDITOR stacks/coordination.py     # then fleet preview, git commit, fleet sync")
-    print("  fleet lab down --name demo         # removes everything, this repository too")
+    print("  fleet status                                         # live")
+    print("  fleet connect registry --cluster eu-1 -- get --prefix ''")
+    print("  fleet lab shell --name demo kubectl --context eu-1 describe etcd --all-namespaces")
+    print("  $EDITOR stacks/coordination.py                       # then fleet preview, git commit, fleet sync")
+    print("  fleet lab down --name demo                           # removes everything, this repository too")
+
+
+def page(lab: Lab, clone: Path) -> None:
+    say("What git knows now: the status branch")
+    run(lab, clone, "git", "fetch", "--quiet", "origin", "+refs/heads/fleet/status:refs/remotes/origin/fleet/status")
+    run(lab, clone, "git", "show", "origin/fleet/status:README.md")
+
+
+def etcdctl(lab: Lab, clone: Path, cluster: str, *arguments: str) -> None:
+    """With TLS, through the app's own connection."""
+    run(lab, clone, "fleet", "connect", "registry", "--cluster", cluster, "--", *arguments)
+
+
+def resize(clone: Path, members: int) -> None:
+    stack = clone / "stacks" / "coordination.py"
+    stack.write_text(re.sub(r"members=\d+", f"members={members}", stack.read_text()))
+    git(clone, "commit", "--quiet", "--all", f"--message=The registry has {members} members")
+    git(clone, "push", "--quiet", "origin", "HEAD:main")
+
+
+def lose_member(lab: Lab, cluster: str, pod: str) -> None:
+    """Its claim and its pod are deleted, and with them its data; then it is there again, with another volume."""
+    there = ("--context", cluster, "--namespace", "coordination")
+    before = kubectl(lab, *there, "get", "pod", pod, "--output=jsonpath={.metadata.uid}")
+    show(lab, *there, "delete", "pvc", f"data-{pod}", "--wait=false")
+    show(lab, *there, "delete", "pod", pod, "--wait=false")
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        found = json.loads(kubectl(lab, *there, "get", "etcd", "registry", "--output=json"))
+        uid = kubectl(lab, *there, "get", "pod", pod, "--ignore-not-found", "--output=jsonpath={.metadata.uid}")
+        if uid not in ("", before) and found["status"]["health"] == "Healthy":
+            return show(lab, *there, "get", "etcd,pod")
+        time.sleep(1)
+    sys.exit(f"{pod} was not replaced within {PATIENCE:.0f} s: {found['status'].get('message')}")
 
 
 def repository(lab: Lab) -> Path:
@@ -81,6 +139,15 @@ def run(lab: Lab, directory: Path, *command: str) -> None:
     print(f"$ {' '.join(command)}", flush=True)
     arguments = [sys.executable, "-m", *command] if command[0] == "fleet" else ["git", "--no-pager", *command[1:]]
     subprocess.run(arguments, cwd=directory, env=lab.environment(), check=True)
+
+
+def show(lab: Lab, *arguments: str) -> None:
+    print(f"$ kubectl {' '.join(arguments)}\n{kubectl(lab, *arguments).rstrip()}", flush=True)
+
+
+def kubectl(lab: Lab, *arguments: str) -> str:
+    command = ["kubectl", *arguments]
+    return subprocess.run(command, env=lab.environment(), check=True, capture_output=True, text=True).stdout
 
 
 def git(directory: Path, *arguments: str) -> str:
