@@ -12,7 +12,9 @@ _UNUSABLE = re.compile(
     r"couldn't find local name|has been permanently removed|already been bootstrapped|"
     r"member count is unequal|walpb: |wal: |crc mismatch|snap: |failed to (open|read|recover|verify) .*(wal|snap|db)|"
     r"invalid database|database corruption|unexpected (EOF|fault)|freelist|bolt|no such file or directory.*(wal|snap)|"
-    r"file (already|block) .*wal|tocommit\(\d+\) is out of range|data dir .* (is )?not|failed to find \[SnapshotIndex",
+    r"file (already|block) .*wal|tocommit\(\d+\) is out of range|data dir .* (is )?not|failed to find \[SnapshotIndex|"
+    r"proto: |cannot use none as id|state\.commit \d+ is out of range|file size too small|checksum error|"
+    r"freepages: |page expected to be",
     re.IGNORECASE,
 )
 
