@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fleet", "fleet: real Kubernetes clusters in tests")
-    group.addoption("--fleet-lab", metavar="NAME", help="use this running lab for simulated clusters; do not stop it")
+    group.addoption("--fleet-lab", metavar="NAME", help="use this running lab where its nodes will do; do not stop it")
 
 
 class Labs:
@@ -44,6 +44,10 @@ class Labs:
         return self._up("s", names, nodes="simulated")
 
     def real(self) -> Lab:
+        from fleet.lab.lab import Lab
+
+        if self._existing and (lab := Lab.open(self._existing)).spec.clusters[0].nodes == "real":
+            return lab
         return self._up("r", ["real"], nodes="real")
 
     def extra(self, purpose: str, names: list[str], **options: object) -> Lab:
