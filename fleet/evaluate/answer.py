@@ -10,7 +10,6 @@ import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -20,6 +19,7 @@ from fleet.evaluate.explain import inside, overtime
 from fleet.evaluate.job import Job
 from fleet.evaluate.pool import Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
+from fleet.model.desired import Object
 
 _SHOWN_BYTES, _SHOWN_LINES, _SHOWN_WIDTH = 10_000, 10, 200
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
@@ -62,6 +62,7 @@ class Answer:
     waiting: tuple[Waiting, ...] = ()
     files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
 
 def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
@@ -164,10 +165,13 @@ def _check(job: Job, answer: Answer) -> None:
             if desired.stack != stack.name:
                 raise MalformedError(f"stack {stack.name} answers for {desired.stack}")
             for one in desired.objects:
-                _check_manifest(one.manifest)
+                _check_object(one)
 
 
-def _check_manifest(manifest: dict[str, Any]) -> None:
+def _check_object(one: Object) -> None:
+    if one.hash:
+        raise MalformedError("a hash, which is not the stack's to say")
+    manifest = one.manifest
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         raise MalformedError("an object without metadata")

@@ -13,6 +13,7 @@ from fleet.model.desired import Desired, Object
 
 _HINT = "the result must follow from the files alone: no random numbers, no clock, no order of sets or listings"
 _LONGEST = 60
+_NOT_OPTIONS = frozenset({"manifest", "source", "hash", "_key"})
 
 
 def clusters(first: Sequence[ClusterData], second: Answer, problems: Sequence[Problem]) -> Iterator[Problem]:
@@ -90,7 +91,7 @@ def _in_cluster(first: Desired, second: Desired, source: Source) -> Problem:
 
 
 def _plain(one: Object) -> dict[str, Any]:
-    options = {name: getattr(one, name) for name in one.__slots__ if name not in ("manifest", "source")}
+    options = {name: getattr(one, name) for name in one.__slots__ if name not in _NOT_OPTIONS}
     return {**one.manifest, **{name: value for name, value in options.items() if value}, "line": one.source.line}
 
 

@@ -34,6 +34,8 @@ def _reader(kind: Any) -> Reader:
         return lambda data: data
     if is_dataclass(kind):
         return _dataclass(kind)  # type: ignore[arg-type]
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return _named_tuple(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
@@ -68,6 +70,17 @@ def _tuple(item: Reader) -> Reader:
     return read
 
 
+def _named_tuple(kind: Any) -> Reader:
+    readers = tuple(_reader(hint) for hint in typing.get_type_hints(kind).values())
+
+    def read(data: Any) -> Any:
+        if type(data) is not list or len(data) != len(readers):
+            raise MalformedError(f"something else in the place of {kind.__name__}")
+        return kind(*(item(one) for item, one in zip(readers, data, strict=True)))
+
+    return read
+
+
 def _dict(value: Reader) -> Reader:
     def read(data: Any) -> Any:
         if type(data) is not dict:
@@ -79,8 +92,9 @@ def _dict(value: Reader) -> Reader:
 
 def _dataclass(cls: type) -> Reader:
     hints = typing.get_type_hints(cls)
-    readers = {one.name: _reader(hints[one.name]) for one in fields(cls)}
-    required = {one.name for one in fields(cls) if one.default is MISSING and one.default_factory is MISSING}
+    given = [one for one in fields(cls) if one.init]
+    readers = {one.name: _reader(hints[one.name]) for one in given}
+    required = {one.name for one in given if one.default is MISSING and one.default_factory is MISSING}
 
     def read(data: Any) -> Any:
         if type(data) is not dict:

@@ -33,6 +33,7 @@ import fleet.apps
 from fleet.evaluate import explain, load
 from fleet.evaluate.guard import stand_guard
 from fleet.evaluate.job import WATCHDOG, Job, Task
+from fleet.model.desired import Key
 from fleet.repository.settings import Limits
 
 _BALLAST = 1 << 20
@@ -91,7 +92,7 @@ def work(request: bytes, descriptor: int) -> NoReturn:
         except BaseException as error:
             del ballast[:]  # there must be memory to say that there is none
             result = {"problems": [explain.explain(error, root, job.limits, answer.at)]}
-        result |= {"files": ledger.files(), "directories": ledger.directories()}
+        result |= {"files": ledger.files(), "directories": ledger.directories(), "foreign": ledger.foreign()}
         answer.give(_packed(result, job.limits, answer.at))
         with contextlib.suppress(Exception):
             sys.stdout.flush()
@@ -112,7 +113,7 @@ def _task(task: Task) -> Callable[[Job, Callable[[str, int], None]], dict[str, A
 
 def _packed(result: dict[str, Any], limits: Limits, at: tuple[str, int]) -> bytes:
     try:
-        data = orjson.dumps(result)
+        data = orjson.dumps(result, default=_plain)
     except (MemoryError, TypeError, RecursionError) as error:
         what = "is too large to be sent" if isinstance(error, MemoryError) else f"is not plain data: {error}"
         return orjson.dumps({"problems": [_about_result(what, at)]})
@@ -120,6 +121,13 @@ def _packed(result: dict[str, Any], limits: Limits, at: tuple[str, int]) -> byte
         return data
     what = f"has {len(data)} bytes as JSON, more than the {limits.result} allowed"
     return orjson.dumps({"problems": [_about_result(what, at)]})
+
+
+def _plain(value: object) -> list[str]:
+    """The one type of ours that JSON does not know: a tuple of its own kind."""
+    if isinstance(value, Key):
+        return list(value)
+    raise TypeError(f"Type is not JSON serializable: {type(value).__name__}")
 
 
 def _about_result(what: str, at: tuple[str, int]) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def _with_intents(plan: Plan) -> Inventory:
 
     A stack that is taken over is so from here on, however this ends: its former owner is refused.
     """
-    intents = [replace(step.entry, uid="") for step in plan.having(Verb.CREATE, Verb.ADOPT) if step.entry is not None]
+    intents = [step.entry._replace(uid="") for step in plan.having(Verb.CREATE, Verb.ADOPT) if step.entry is not None]
     if not intents and not plan.taken_from:
         return plan.inventory
     owned = replace(plan.inventory, repository=plan.owner)
@@ -111,9 +111,9 @@ def _entry_after(known: Entry | None, result: Result) -> Entry | None:
     if step.verb in (Verb.UNCHANGED, Verb.RECORD):
         return step.entry
     if result.uid and step.entry is not None:
-        return replace(step.entry, uid=result.uid)
+        return step.entry._replace(uid=result.uid, seen=result.version)
     if step.verb in (Verb.CREATE, Verb.ADOPT) and not result.certain and step.entry is not None:
-        return replace(step.entry, uid="")  # it may be there: the intent stays until somebody has looked
+        return step.entry._replace(uid="")  # it may be there: the intent stays until somebody has looked
     return None if step.verb is Verb.CREATE else known
 
 

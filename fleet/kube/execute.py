@@ -66,7 +66,7 @@ class Execution:
                 await self._until_served(resource, found)
             except FleetError as problem:  # it is there, and ours: only not of use yet
                 return Result(step, State.FAILED, uid=uid, error=_placed(problem, step))
-        return Result(step, State.DONE, uid=uid)
+        return Result(step, State.DONE, uid=uid, version=found["metadata"].get("resourceVersion", ""))
 
     async def _send(self, step: Step, resource: Resource, manifest: dict[str, Any]) -> Answer:
         """Send until it is not a 404 of a kind that is not served yet, on this or another server of the cluster."""

@@ -98,8 +98,8 @@ def _arranged(chunks: tuple[Chunk, ...], entries: tuple[Entry, ...]) -> list[tup
     numbers = iter(sorted(places) + list(itertools.islice(itertools.count(max(places) + 1), len(newcomers))))
     number = next(numbers)
     for entry in newcomers:
-        # An intent has no uid yet; it gets one in the same place, so room for it is taken now.
-        needed = len(ledger.line(entry)) + 2 + (0 if entry.uid else 36)
+        # An intent has no uid yet; it gets one in the same place, so room for it (and `seen`) is taken now.
+        needed = len(ledger.line(entry)) + 2 + (0 if entry.uid else 36 + 20)
         while size.setdefault(number, 0) + needed > ROOM:
             number = next(numbers)
         size[number] += needed

@@ -15,6 +15,7 @@ from fleet.model.desired import Key
 from fleet.plan.inventory import Entry
 
 COLUMNS = ("group", "version", "kind", "namespace", "name", "uid", "hash", "flags", "after")
+ADDED = ("seen",)  # by later versions: inventories from before do not have them
 SAFE = ":._-~@"  # what else a name may hold is quoted; almost none needs it
 
 
@@ -23,11 +24,12 @@ def line(entry: Entry) -> str:
     flags = ",".join(flag for flag, on in (("retain", entry.retain), ("protect", entry.protect)) if on)
     after = ",".join(_reference(other) for other in entry.after)
     name = key.name if key.name.isalnum() else quote(key.name, safe=SAFE)
-    return "\t".join((key.group, entry.version, key.kind, key.namespace, name, entry.uid, entry.hash, flags, after))
+    cells = (key.group, entry.version, key.kind, key.namespace, name, entry.uid, entry.hash, flags, after, entry.seen)
+    return "\t".join(cells)
 
 
 def write(lines: Iterable[str]) -> str:
-    return "\n".join(("\t".join(COLUMNS), *lines)) + "\n"
+    return "\n".join(("\t".join((*COLUMNS, *ADDED)), *lines)) + "\n"
 
 
 def read(text: str) -> list[Entry]:
@@ -36,19 +38,22 @@ def read(text: str) -> list[Entry]:
     columns = header.split("\t")
     if missing := set(COLUMNS) - set(columns):
         raise ResourceError(f"an inventory without the columns {', '.join(sorted(missing))} cannot be read")
-    wanted = operator.itemgetter(*(columns.index(name) for name in COLUMNS))
-    entries = []
+    wanted = operator.itemgetter(*(columns.index(name) for name in (*COLUMNS, *ADDED) if name in columns))
+    entries, keys = [], dict[str, tuple[Key, ...]]()
     for one in lines:
         cells = one.split("\t")
         if len(cells) != len(columns):
             raise ResourceError(f"a line of the inventory is damaged: {one!r}")
-        entries.append(_entry(wanted(cells)))
+        entries.append(_entry(wanted(cells), keys))
     return entries
 
 
-def _entry(cells: Sequence[str]) -> Entry:
-    """From the columns in their order. Thousands are read in every sync, so what is empty is not looked into."""
-    group, version, kind, namespace, name, uid, digest, flags, after = cells
+def _entry(cells: Sequence[str], known: dict[str, tuple[Key, ...]]) -> Entry:
+    """From the columns in their order. Thousands are read in every sync, so what is empty is not looked into.
+
+    `known` are references that were read before: many objects come after the same few.
+    """
+    group, version, kind, namespace, name, uid, digest, flags, after, *added = cells
     return Entry(
         Key(group, kind, namespace, unquote(name) if "%" in name else name),
         version,
@@ -56,7 +61,8 @@ def _entry(cells: Sequence[str]) -> Entry:
         digest,
         "retain" in flags,
         "protect" in flags,
-        tuple(map(_key, after.split(","))) if after else (),
+        (known.get(after) or known.setdefault(after, tuple(map(_key, after.split(","))))) if after else (),
+        *added,
     )
 
 

@@ -8,7 +8,6 @@ finished, a kind whose server does not answer, a right that is missing: all rais
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
@@ -52,18 +51,20 @@ def _grouped(
     discovery: Discovery, keys: list[Key], versions: Mapping[Key, str]
 ) -> tuple[dict[Resource, dict[str, list[Key]]], set[tuple[str, str]]]:
     """The keys by resource and namespace, and the kinds that the server does not list."""
+    kinds: dict[tuple[str, str, str | None], dict[str, list[Key]]] = {}
+    for key in keys:
+        spaces = kinds.setdefault((key.group, key.kind, versions.get(key)), {})
+        spaces.setdefault(key.namespace, []).append(key)
     groups: dict[Resource, dict[str, list[Key]]] = {}
     unserved: set[tuple[str, str]] = set()
-    for key in keys:
-        version = versions.get(key)
-        resource = (discovery.find(key.group, key.kind, version) if version else None) or discovery.find(
-            key.group, key.kind
-        )
+    for (group, kind, version), spaces in kinds.items():
+        resource = (discovery.find(group, kind, version) if version else None) or discovery.find(group, kind)
         if resource is None:
-            unserved.add((key.group, key.kind))
-        else:
-            space = key.namespace if resource.namespaced else ""
-            groups.setdefault(resource, defaultdict(list))[space].append(key)
+            unserved.add((group, kind))
+            continue
+        known = groups.setdefault(resource, {})
+        for space, members in spaces.items():
+            known.setdefault(space if resource.namespaced else "", []).extend(members)
     return groups, unserved
 
 
@@ -117,14 +118,15 @@ async def _list_once(client: Client, scope: Scope, keys: list[Key]) -> tuple[Liv
     resource = scope.resource
     missing = {(key.namespace, key.name) if resource.namespaced else ("", key.name): key for key in keys}
     live: Live = {}
-    strangers = 0
+    strangers, api_version = 0, resource.api_version
     async for page in pages(client, scope):
         for item in page["items"]:
             metadata = item["metadata"]
             key = missing.pop((metadata.get("namespace", ""), metadata["name"]), None)
             if key is not None:
                 # Items of a list do not say what they are.
-                live[key] = without_others_fields({"apiVersion": resource.api_version, "kind": resource.kind, **item})
+                item["apiVersion"], item["kind"] = api_version, resource.kind
+                live[key] = without_others_fields(item)
         if not missing:
             return live, []
         # How many are still to come is not said where labels choose: then what has come is taken for it.

@@ -120,7 +120,7 @@ async def delete(
 def without_others_fields(found: dict[str, Any]) -> dict[str, Any]:
     """The object with what we own in managedFields; of other managers only the names: their fields are most of it."""
     metadata = found.get("metadata", {})
-    if "managedFields" in metadata:
+    if any(entry.get("manager") != MANAGER for entry in metadata.get("managedFields") or ()):
         metadata["managedFields"] = [
             entry
             if entry.get("manager") == MANAGER

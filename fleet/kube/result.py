@@ -24,6 +24,7 @@ class Result:
     step: Step
     state: State
     uid: str = ""
+    version: str = ""  # the resourceVersion that the object has by it; "" where it is not certainly as it was applied
     error: FleetError | None = None
     reason: str = ""  # of a skip or a wait
     certain: bool = True  # False: no answer came, so it may have been done

@@ -6,14 +6,16 @@ Nothing here knows pydantic, Kubernetes clients or git; it can be printed, store
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.errors import Source
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
-    """The identity of an object in a cluster. The group has no version: those change under one identity."""
+class Key(NamedTuple):
+    """The identity of an object in a cluster. The group has no version: those change under one identity.
+
+    A tuple, because each object's is hashed and compared dozens of times in every sync.
+    """
 
     group: str  # "" for the core group
     kind: str
@@ -45,10 +47,16 @@ class Object:
     adopt: bool = False
     ignore_changes: tuple[str, ...] = ()  # field paths such as "spec.replicas"
     aliases: tuple[Key, ...] = ()  # former identities: found there, the object is renamed and not made anew
+    hash: str = field(default="", compare=False)  # of the manifest as it is applied, where it is known already
+    _key: Key | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def key(self) -> Key:
-        return Key.of(self.manifest)
+        key = self._key
+        if key is None:
+            key = Key.of(self.manifest)
+            object.__setattr__(self, "_key", key)
+        return key
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.model.desired import Desired, Key, Object
-from fleet.plan import unwanted, wanted
+from fleet.plan import untouched
 from fleet.plan.claim import Claim
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
@@ -40,16 +40,33 @@ def plan(
     steps = []
     for name, one in objects.items():
         key = former.get(name, name)
-        step = wanted.step_for(desired.stack, _moved(one, key, former), key, entries.get(key), live[key])
+        moved = _moved(one, key, former) if former else one
+        known, there = entries.get(key), live[key]
+        step = untouched.step_for(moved, key, known, there) or _looked_at(desired.stack, moved, key, known, there)
         if key != name and not step.reason:
-            step = replace(step, reason=f"is {name.name} in the stack and keeps its name in the cluster")
+            step = step._replace(reason=f"is {name.name} in the stack and keeps its name in the cluster")
         steps.append(step)
-    rest = [entries[key] for key in sorted(entries.keys() - {step.key for step in steps}, reverse=True)]
-    first = unwanted.in_turn(rest)
-    steps += [unwanted.step_for(desired.stack, one, live[one.key], first.get(one.key, ())) for one in rest]
+    rest = entries.keys() - {step.key for step in steps}
+    if rest:
+        steps += _taken_out(desired.stack, [entries[key] for key in sorted(rest, reverse=True)], live)
     if any(step.verb is Verb.CONFLICT for step in steps):
-        steps = [unwanted.held_back(step, entries) for step in steps]
+        from fleet.plan.unwanted import held_back  # noqa: PLC0415 - as below
+
+        steps = [held_back(step, entries) for step in steps]
     return Plan(desired.stack, desired.cluster, tuple(steps), before, revision, repository=claim.repository)
+
+
+def _looked_at(stack: str, one: Object, key: Key, known: Entry | None, live: dict[str, Any] | None) -> Step:
+    from fleet.plan import wanted  # noqa: PLC0415 - all that compares is loaded when there is something to compare
+
+    return wanted.step_for(stack, one, key, known, live)
+
+
+def _taken_out(stack: str, entries: list[Entry], live: Live) -> list[Step]:
+    from fleet.plan import unwanted  # noqa: PLC0415
+
+    first = unwanted.in_turn(entries)
+    return [unwanted.step_for(stack, one, live[one.key], first.get(one.key, ())) for one in entries]
 
 
 def leave(inventory: Inventory, claim: Claim = NOBODY) -> Plan:
@@ -76,10 +93,8 @@ def _former_keys(objects: Mapping[Key, Object], entries: Mapping[Key, Entry], li
 
 def _moved(one: Object, key: Key, former: Mapping[Key, Key]) -> Object:
     """The object as it is called in the cluster, and with dependencies as those are called there."""
-    if not former:
-        return one
     depends_on = tuple(former.get(other, other) for other in one.depends_on)
     metadata = {**one.manifest["metadata"], "name": key.name}
     if key.namespace:
         metadata["namespace"] = key.namespace
-    return replace(one, manifest={**one.manifest, "metadata": metadata}, depends_on=depends_on)
+    return replace(one, manifest={**one.manifest, "metadata": metadata}, depends_on=depends_on, hash="")

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fleet.model.desired import Key
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One object of a stack. An empty `uid` is an intent: about to be created, with no proof yet that it was by us."""
+class Entry(NamedTuple):
+    """One object of a stack. An empty `uid` is an intent: about to be created, with no proof yet that it was by us.
+
+    A tuple, because thousands are read in every sync. Two that differ in what was `seen` only are equal: what others do
+    to an object (its status) moves that all the time, and is no reason to write an inventory.
+    """
 
     key: Key
     version: str  # the API version it was last applied with ("v1", "v1alpha1"), for reading it without discovery
@@ -23,6 +27,16 @@ class Entry:
     retain: bool = False  # leave the object running when it is no longer wanted
     protect: bool = False  # refuse to delete it
     after: tuple[Key, ...] = ()  # it was created after these, so it is deleted before them
+    seen: str = ""  # the object's resourceVersion after it was applied: while it has that, nobody has touched it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Entry) and self[:-1] == other[:-1]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ FieldsV1 is kept as the tree it is: `f:name` a field, `k:{…}` an item of a lis
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import orjson
 
 MANAGER = "fleet"
 Fields = dict[str, Any]
@@ -39,13 +40,13 @@ def field_of(owned: Fields | None, key: str) -> Fields | None:
 
 def item_keys(token: str) -> dict[str, Any]:
     """`k:{"name":"db"}` → {"name": "db"}."""
-    keys: dict[str, Any] = json.loads(token[2:])
+    keys: dict[str, Any] = orjson.loads(token[2:])
     return keys
 
 
 def set_value(token: str) -> Any:
     """`v:"a"` → "a"."""
-    return json.loads(token[2:])
+    return orjson.loads(token[2:])
 
 
 def _merge(one: Fields, two: Fields) -> Fields:

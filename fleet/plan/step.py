@@ -6,9 +6,9 @@ applier looks at verbs and preconditions only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.errors import Source
 from fleet.model.desired import Key
@@ -30,11 +30,13 @@ class Verb(StrEnum):
     @property
     def writes(self) -> bool:
         """Whether it sends anything about the object itself to the cluster."""
-        return self in (Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.ADOPT)
+        return self in WRITING
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+WRITING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.ADOPT})
+
+
+class Change(NamedTuple):
     """One field that differs; None stands for a field that is not there. Values of secrets are redacted already."""
 
     path: str
@@ -42,11 +44,12 @@ class Change:
     after: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
+    """One object, one verb. A tuple: a sync makes one for every object, changed or not."""
+
     verb: Verb
     key: Key
-    manifest: dict[str, Any] | None = field(default=None, repr=False)  # to apply; None where nothing is applied
+    manifest: dict[str, Any] | None = None  # to apply; None where nothing is applied
     uid: str | None = None  # of the live object: the precondition of update, adopt and delete
     resource_version: str | None = None  # of the live object: the second precondition of delete
     changes: tuple[Change, ...] = ()
@@ -56,6 +59,9 @@ class Step:
     depends_on: tuple[Key, ...] = ()  # for deletes: keys to be deleted before this one
     entry: Entry | None = None  # what the inventory holds once this is done; the applier fills in the uid
     refused: bool = False  # a conflict with the repository's own rules (protect), not with another owner
+
+    def __repr__(self) -> str:
+        return f"Step({self.verb}, {self.key})"  # a manifest may hold a secret, and a repr ends up anywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +82,17 @@ class Plan:
     @property
     def target(self) -> Inventory:
         """The inventory once every step is done; uids of objects still to be created are empty."""
-        kept = {step.key for step in self.steps if step.verb is Verb.CONFLICT}
-        old = tuple(entry for entry in self.inventory.entries if entry.key in kept)
-        fresh = (step.entry for step in self.steps if step.entry and step.verb is not Verb.CONFLICT)
         empty = Inventory(self.stack, self.cluster, self.inventory.revision, repository=self.owner)
-        return empty.with_entries([*old, *fresh])
+        return empty.with_entries(self._entries(self.inventory.by_key()).values())
+
+    def _entries(self, before: dict[Key, Entry]) -> dict[Key, Entry]:
+        """What is recorded once every step is done: of what is in conflict, what was."""
+        conflicts = (before.get(step.key) for step in self.steps if step.verb is Verb.CONFLICT)
+        after = {entry.key: entry for entry in conflicts if entry}
+        for step in self.steps:
+            if step.entry and step.verb is not Verb.CONFLICT:
+                after[step.entry.key] = step.entry
+        return after
 
     @property
     def owner(self) -> str:
@@ -94,12 +106,14 @@ class Plan:
     @property
     def empty(self) -> bool:
         """Nothing to send to the cluster at all, the inventory included."""
-        same = (
-            self.inventory.cluster == self.cluster
-            and not self.taken_from
-            and self.target.entries == self.inventory.entries
-        )
-        return same and not any(step.verb.writes for step in self.steps)
+        if (
+            self.inventory.cluster != self.cluster
+            or self.taken_from
+            or any(step.verb in WRITING for step in self.steps)
+        ):
+            return False
+        before = self.inventory.by_key()
+        return self._entries(before) == before
 
     @property
     def conflicts(self) -> tuple[Step, ...]:

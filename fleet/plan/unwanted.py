@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from fleet.model.desired import Key
@@ -22,15 +21,15 @@ def step_for(stack: str, entry: Entry, live: dict[str, Any] | None, first: tuple
     step = Step(Verb.FORGET, entry.key, uid=metadata["uid"], resource_version=metadata.get("resourceVersion"))
     whose = ownership(stack, entry, live)
     if whose.whose is not Whose.OURS:
-        return replace(step, reason=f"belongs to {whose.owner or 'somebody else'} now; left alone")
+        return step._replace(reason=f"belongs to {whose.owner or 'somebody else'} now; left alone")
     if "deletionTimestamp" in metadata:
-        return replace(step, verb=Verb.UNCHANGED, entry=entry, reason="is being deleted")
+        return step._replace(verb=Verb.UNCHANGED, entry=entry, reason="is being deleted")
     if entry.retain:
-        return replace(step, reason=f"{'holds data' if holds_data(entry.key) else 'retain_on_delete'}; left running")
+        return step._replace(reason=f"{'holds data' if holds_data(entry.key) else 'retain_on_delete'}; left running")
     if entry.protect:
         reason = "is protected: set protect=False and sync before taking it out of the stack"
-        return replace(step, verb=Verb.CONFLICT, reason=reason, refused=True)
-    return replace(step, verb=Verb.DELETE, depends_on=first)
+        return step._replace(verb=Verb.CONFLICT, reason=reason, refused=True)
+    return step._replace(verb=Verb.DELETE, depends_on=first)
 
 
 def in_turn(entries: Iterable[Entry]) -> dict[Key, tuple[Key, ...]]:
@@ -49,4 +48,4 @@ def held_back(step: Step, entries: Mapping[Key, Entry]) -> Step:
     if step.verb is not Verb.DELETE:
         return step
     reason = "to be deleted, but not while the stack has a conflict"
-    return replace(step, verb=Verb.UNCHANGED, entry=entries[step.key], reason=reason)
+    return step._replace(verb=Verb.UNCHANGED, entry=entries[step.key], reason=reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.model.desired import Key, Object
@@ -54,7 +54,7 @@ class _Case:
             key=self.key,
             version=self.manifest["apiVersion"].rpartition("/")[2],
             uid=uid,
-            hash=manifest_hash(self.manifest),
+            hash=self.wanted.hash or manifest_hash(self.manifest),
             retain=self.wanted.retain_on_delete or is_retained(self.key, self.manifest),
             protect=self.wanted.protect,
             after=self.wanted.depends_on,
@@ -82,7 +82,7 @@ def _ours(case: _Case, live: dict[str, Any]) -> Step:
     manifest, changes = _compared(case, live, edited=known is not None and known.hash != entry.hash)
     if not changes:
         # An equal object needs no write for a file that only reads differently: the hash of what was applied stays.
-        recorded = replace(entry, hash=known.hash) if known and known.hash != entry.hash else entry
+        recorded = entry._replace(hash=known.hash, seen=known.seen) if known else entry
         if known is None or known == recorded:
             return case.step(Verb.UNCHANGED, live, entry=recorded)
         reason = record_reason(known, recorded)

@@ -34,7 +34,7 @@ def result(**changes: Any) -> dict[str, Any]:
         "source": {"file": "stacks/a.py", "line": 1},
         "clusters": ["eu-1"],
         "rollout": {"waves": [["eu-1"]], "soak": "0s", "timeout": "15m"},
-        "desired": [orjson.loads(orjson.dumps(desired))],
+        "desired": [orjson.loads(orjson.dumps(desired, default=list))],
         "needs": [],
     }
     return {"declared": [DECLARED], "stacks": [stack | changes]}

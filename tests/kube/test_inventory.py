@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -98,7 +97,7 @@ def test_a_large_inventory_is_several_objects_of_which_only_the_changed_are_writ
     assert len(first.chunks) > 3
     assert fresh(cluster) == first
     mark = cluster.audit.mark()
-    changed = stored_as(cluster, first, *entries[:-1], replace(entries[-1], hash="1" * 16))
+    changed = stored_as(cluster, first, *entries[:-1], entries[-1]._replace(hash="1" * 16))
     assert len(cluster.audit.writes(since=mark, agent=agent(cluster))) == 1
     fewer = stored_as(cluster, changed, *entries[:10])
     assert len(fewer.chunks) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from fleet.kube.apply import inventory_after
@@ -18,7 +17,7 @@ MANIFEST = config_map("a")
 
 
 def planned(known: dict[str, Any], manifest: dict[str, Any] = MANIFEST, **options: Any) -> Plan:
-    inventory = Inventory("orders", "eu-1", "abc", (replace(entry_of(MANIFEST), **known),))
+    inventory = Inventory("orders", "eu-1", "abc", (entry_of(MANIFEST)._replace(**known),))
     return plan(desired(wanted(manifest, **options)), inventory, {Key.of(MANIFEST): live_of(MANIFEST)})
 
 
