@@ -50,15 +50,17 @@ def preview(
     """
     import asyncio
 
-    from fleet.evaluate import evaluate
+    from fleet.cli.collector import collect_seldom
     from fleet.plan.claim import Claim
     from fleet.sync.choice import targets
+    from fleet.sync.evaluated import evaluated
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview
     from fleet.sync.source import commit, working_tree
 
-    with commit(revision) if revision else working_tree() as files:
-        evaluation = evaluate(files.repository, stacks=list(stacks) or None).check()
+    collect_seldom()
+    with commit(revision, known=True) if revision else working_tree() as files:
+        evaluation = evaluated(files, stacks)
     claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
     how = How(kubeconfig, deletions=files.repository.settings.budget.deletions, claim=claim)
     with shown(quiet=form != "text", lines=False) as progress:
@@ -90,7 +92,7 @@ def changes_of(run: Run) -> int:
 
 def problems(results: Sequence[Result]) -> list[FleetError]:
     """What is wrong, conflicts in the plans included."""
-    from fleet.sync.apply import problem_of
+    from fleet.sync.verdict import problem_of
 
     found = [one.problem or (problem_of(one.plan, None) if one.plan else None) for one in results]
     return [problem for problem in found if problem]

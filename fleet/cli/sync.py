@@ -52,26 +52,24 @@ def sync(
     alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows. A stack that
     another repository applied is refused.
     """
-    from fleet.evaluate import Pool
+    from fleet.cli.collector import collect_seldom
+    from fleet.sync.evaluated import evaluated
+    from fleet.sync.source import commit
+    from fleet.sync.status import check_destination
 
-    with Pool() as pool:
-        import asyncio  # these too while the pool warms up
+    collect_seldom()
+    with commit(revision, known=True) as files:
+        for line in files.remarks:
+            remark(line)
+        if status:
+            check_destination(files)
+        evaluation = evaluated(files, stacks)
 
-        from fleet.evaluate import evaluate
-        from fleet.plan.claim import Claim
-        from fleet.sync.ahead import load_ahead
-        from fleet.sync.choice import targets
-        from fleet.sync.progress import shown
-        from fleet.sync.source import commit
-        from fleet.sync.status import check_destination
+    import asyncio
 
-        with commit(revision) as files:
-            for line in files.remarks:
-                remark(line)
-            if status:
-                check_destination(files)
-            load_ahead()
-            evaluation = evaluate(files.repository, stacks=list(stacks) or None, pool=pool).check()
+    from fleet.plan.claim import Claim
+    from fleet.sync.choice import targets
+    from fleet.sync.progress import shown
     from fleet.sync.run import How, sync
 
     wanted = targets(evaluation, stacks, clusters)
@@ -103,7 +101,10 @@ def _published(
     from fleet.sync.status import no_more, publish
 
     try:
-        publish(files, results, [] if narrowed else no_more(files, wanted))
+        if narrowed:
+            publish(files, results)
+        else:
+            publish(files, results, gone=no_more(wanted))
     except FleetError as problem:
         problem.message = f"health was not written into git: {problem.message}"
         problem.hint = problem.hint or "--no-status leaves it out"

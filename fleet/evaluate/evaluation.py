@@ -57,6 +57,7 @@ class _Found:
     waiting: dict[str, Waiting] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     reads: dict[str, Reads] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
 
 
 class _Evaluator:
@@ -68,7 +69,7 @@ class _Evaluator:
         self._job = Job(Task.CLUSTERS, str(repository.root), (), limits, importable=(paths.stacks,))
 
     def evaluate(self, names: Sequence[str] | None) -> Evaluation:
-        clusters, problems = self._clusters()
+        clusters, problems, foreign = self._clusters()
         if problems or (names is not None and not names):  # without clusters every placement would be wrong too
             return Evaluation(clusters, (), self._shown(problems))
         found = self._stacks(clusters, names)
@@ -80,7 +81,7 @@ class _Evaluator:
         chosen = [one for one in found.done.values() if names is None or one.name in names]
         stacks = () if problems else _in_order(chosen)
         reads = tuple(found.reads[file] for file in sorted(found.reads))
-        return Evaluation(clusters, stacks, self._shown(problems), reads)
+        return Evaluation(clusters, stacks, self._shown(problems), reads, tuple(sorted(found.foreign.union(foreign))))
 
     def _shown(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """By place, each once: a mistake in a file that many import is still one."""
@@ -88,15 +89,16 @@ class _Evaluator:
         ordered_problems = sorted(distinct.values(), key=_place)
         return tuple(with_excerpt(problem, self._repository.root) for problem in ordered_problems)
 
-    def _clusters(self) -> tuple[tuple[ClusterData, ...], list[Problem]]:
+    def _clusters(self) -> tuple[tuple[ClusterData, ...], list[Problem], tuple[str, ...]]:
         files = self._repository.cluster_files()
         if not files:
-            return (), []
+            return (), [], ()
         ((job, first, second),) = self._run([replace(self._job, files=files)])
         got, problems = answer.read(job, first)
         if not problems and second is not None:
             problems = tuple(compare.clusters(got.clusters, *answer.read(job, second)))
-        return tuple(sorted(got.clusters, key=lambda one: one.name)), [*problems, *checks.clusters(got.clusters)]
+        clusters = tuple(sorted(got.clusters, key=lambda one: one.name))
+        return clusters, [*problems, *checks.clusters(got.clusters)], got.foreign
 
     def _stacks(self, clusters: tuple[ClusterData, ...], names: Sequence[str] | None) -> _Found:
         found = _Found()
@@ -123,6 +125,7 @@ class _Evaluator:
                 found.waiting.pop(name, None)
         found.waiting |= {one.stack: one for one in got.waiting}
         found.done |= {one.name: one for one in got.stacks}
+        found.foreign.update(got.foreign)
         before = found.reads.get(file, Reads(file, (), ()))
         files = tuple(sorted({*before.files, *got.files}))
         found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))

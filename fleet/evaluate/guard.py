@@ -3,13 +3,14 @@
 A stack describes; whatever it finds out by itself would make two evaluations differ. This is a help, not a wall: code
 that means harm gets around it, and for that there are the limits, the zygote's care for processes, and the sandbox.
 It also notes which files of the repository were read and which of its directories were listed, so that a stack none of
-whose files changed need not be evaluated again.
+whose files changed need not be evaluated again; and what else of the machine was looked at: then that is not so.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -61,12 +62,14 @@ class RefusedError(PermissionError):
 
 
 class Ledger:
-    """The files that were read and the directories that were listed, of the repository."""
+    """The files that were read and the directories that were listed, of the repository and elsewhere."""
 
     def __init__(self, root: Path) -> None:
         self._root = str(root) + os.sep
+        self._installed = _installed()
         self._files: set[str] = set()
         self._directories: set[str] = set()
+        self._foreign: set[str] = set()
 
     def note(self, event: str, path: object) -> None:
         if not isinstance(path, str | bytes | os.PathLike):
@@ -75,12 +78,25 @@ class Ledger:
         if (full + os.sep).startswith(self._root) and "site-packages" not in full:
             noted = self._files if event == "open" else self._directories
             noted.add(full[len(self._root) :].replace(os.sep, "/") or ".")
+        elif not full.startswith(self._installed):
+            self._foreign.add(full)
 
     def files(self) -> list[str]:
         return sorted(file for file in self._files if Path(self._root, file).is_file())
 
     def directories(self) -> list[str]:
         return sorted(self._directories)
+
+    def foreign(self) -> list[str]:
+        """What is neither of the repository nor of Python, its packages or fleet; a few of them say enough."""
+        return sorted(self._foreign)[:10]
+
+
+def _installed() -> tuple[str, ...]:
+    """Where that lies which changes only when something is installed, and the time zones."""
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths |= {os.fspath(Path(__file__).parents[1]), "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/dev"}
+    return tuple(path + os.sep for path in {*paths, *map(os.path.realpath, paths)})
 
 
 def stand_guard(root: Path) -> Ledger:

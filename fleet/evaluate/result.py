@@ -101,6 +101,7 @@ class Evaluation:
     stacks: tuple[StackResult, ...]  # those others read from first, then by name
     problems: tuple[Problem, ...] = ()
     reads: tuple[Reads, ...] = field(default=())
+    foreign: tuple[str, ...] = ()  # files outside that were looked at: with any, the same files may mean another thing
 
     def check(self) -> Evaluation:
         """Itself when there is no problem; otherwise the problems are raised."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fleet.errors import ConfigurationError
-from fleet.git import names, notes, page, status
+from fleet.git import names, notes, status
 from fleet.git.names import Address
 from fleet.git.notes import Outcome
 from fleet.git.objects import Snapshot
@@ -100,6 +100,8 @@ def _status_changes(
     changes = status.changed_files(files, reports, [*removed, *no_more], now)
     if not changes:
         return {}
+    from fleet.git import page  # noqa: PLC0415 - only when there is something to show
+
     after = {**files, **{name: content for name, content in changes.items() if content is not None}}
     for name in [name for name, content in changes.items() if content is None]:
         del after[name]

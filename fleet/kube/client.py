@@ -12,7 +12,6 @@ import datetime
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -142,6 +141,8 @@ class Client:
 
     def server_time(self) -> datetime.datetime:
         """The server's clock, to a second or so: Leases are judged by it, whatever the clocks of the machines say."""
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - for Leases only
+
         date, then = self._dated
         if date is None:
             return datetime.datetime.now(tz=datetime.UTC)

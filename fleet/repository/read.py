@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
@@ -88,6 +86,8 @@ SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
 
 def read_settings(text: str) -> Settings:
     """The settings in the text of a `fleet.toml`."""
+    import tomllib  # noqa: PLC0415 - not needed where settings are known already
+
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -126,6 +126,8 @@ def _section(text: str, section: str, values: dict[str, Any]) -> Any:
 
 
 def _unknown(text: str, path: tuple[str, ...], what: str, known: Mapping[str, Any]) -> NoReturn:
+    from difflib import get_close_matches  # noqa: PLC0415 - only on the way to an error
+
     close = get_close_matches(path[-1], known, n=1)
     hint = f"did you mean {close[0]}?" if close else f"{what}s are: {', '.join(known)}"
     _refuse(text, path, f"there is no such {what}", hint)
@@ -135,7 +137,7 @@ def _refuse(text: str, path: tuple[str, ...], message: str, hint: str) -> NoRetu
     raise ConfigurationError(message, hint=hint, source=Source(FILE, line_of(text, path)), field=".".join(path))
 
 
-def _not_toml(error: tomllib.TOMLDecodeError) -> ConfigurationError:
+def _not_toml(error: ValueError) -> ConfigurationError:
     message, _, place = str(error).partition(" (at ")
     line = re.search(r"line (\d+)", place)
     return ConfigurationError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 MIB = 1024 * 1024
 
@@ -76,3 +77,15 @@ class Settings:
     budget: Budget = field(default_factory=Budget)
     trust: Trust = field(default_factory=Trust)
     limits: Limits = field(default_factory=Limits)
+
+    @classmethod
+    def of(cls, data: dict[str, dict[str, Any]]) -> Settings:
+        """From what JSON makes of them."""
+        return cls(
+            Fleet(**data["fleet"]),
+            Paths(**data["paths"]),
+            Git(**data["git"]),
+            Budget(**data["budget"]),
+            Trust(Code(data["trust"]["code"])),
+            Limits(**data["limits"]),
+        )

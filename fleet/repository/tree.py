@@ -32,14 +32,7 @@ class Repository:
     @classmethod
     def find(cls, start: Path | None = None) -> Repository:
         """The repository around `start` (or the current directory): the nearest directory upwards with a fleet.toml."""
-        start = (start or Path.cwd()).resolve()
-        for directory in (start, *start.parents):
-            if (directory / FILE).is_file():
-                return cls.at(directory)
-        raise ConfigurationError(
-            f"there is no {FILE} in {start} or above it",
-            hint="run fleet inside a repository; `fleet init` makes one",
-        )
+        return cls.at(find_root(start))
 
     def stack_files(self) -> tuple[str, ...]:
         """The files that may hold stacks, relative to the root, sorted."""
@@ -60,6 +53,17 @@ class Repository:
             )
         found = (path for path in _python_files(top) if _is_below(path, self.root))
         return tuple(sorted(path.relative_to(self.root).as_posix() for path in found))
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The nearest directory upwards with a fleet.toml, from `start` or the current one."""
+    start = (start or Path.cwd()).resolve()
+    for directory in (start, *start.parents):
+        if (directory / FILE).is_file():
+            return directory
+    raise ConfigurationError(
+        f"there is no {FILE} in {start} or above it", hint="run fleet inside a repository; `fleet init` makes one"
+    )
 
 
 def _python_files(top: Path) -> Iterator[Path]:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from fleet.errors import ConflictError, FleetError, PolicyError
+from fleet.errors import ConflictError
 from fleet.kube.apply import apply
 from fleet.kube.client import Client
 from fleet.kube.inventory import StalePlanError, load
 from fleet.kube.lease import Lease
-from fleet.kube.result import Outcome, State
+from fleet.kube.result import Outcome
 from fleet.kube.result import Result as StepResult
 from fleet.plan import Claim, Plan, Verb, leave
 from fleet.plan.text import SIGNS
 from fleet.sync.look import Seen, look_again
+from fleet.sync.verdict import refuse_forbidden
 
 LEASE_SECONDS = 120.0  # how long to wait for another sync of the same stack
 MOST_ATTEMPTS = 3
@@ -66,17 +67,6 @@ async def _once(
     return made, await apply(client, made, stored, on_result=on_result, delete_seconds=delete_seconds)
 
 
-def refuse_forbidden(made: Plan) -> None:
-    """What the repository's own rules forbid stops the whole stack: the rest of the commit may rely on it."""
-    refused = [step for step in made.conflicts if step.refused]
-    if refused:
-        raise PolicyError(
-            f"{made.cluster}: {refused[0].key} {refused[0].reason}",
-            hint="nothing of the stack is changed there",
-            source=refused[0].source if refused[0].source.file else None,
-        )
-
-
 def _refuse_more(shown: Plan, made: Plan) -> None:
     more = {step.key for step in made.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
     if more:
@@ -84,22 +74,3 @@ def _refuse_more(shown: Plan, made: Plan) -> None:
             f"{made.cluster}: by now the sync of {made.stack} would also delete {min(more)}, which it did not show",
             hint="somebody else changed the stack meanwhile; look at `fleet preview` and sync again",
         )
-
-
-def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
-    """The error that a plan or its outcome is, if it is one."""
-    errors = [result.error for result in outcome.results if result.error] if outcome else []
-    if errors:
-        first = errors[0]
-        if len(errors) > 1:
-            first.message += f" (and {len(errors) - 1} more)"
-        return first
-    foreign = [step for step in made.conflicts if not step.refused]
-    if foreign:
-        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-        return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
-    return None
-
-
-def done_of(outcome: Outcome) -> Counter[Verb]:
-    return Counter(result.step.verb for result in outcome.having(State.DONE))

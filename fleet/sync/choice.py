@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from fleet.errors import NotFoundError
-from fleet.evaluate import ClusterData, Evaluation
+from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.model.desired import Desired
 
 
@@ -65,6 +64,8 @@ def check_cluster(known: Sequence[ClusterData], name: str) -> ClusterData:
     for cluster in known:
         if cluster.name == name:
             return cluster
+    from difflib import get_close_matches  # noqa: PLC0415 - only on the way to an error
+
     names = [cluster.name for cluster in known]
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}?" if close else f"clusters are: {', '.join(names) or 'none'}"

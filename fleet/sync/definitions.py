@@ -12,7 +12,6 @@ from typing import Any
 
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
 from fleet.kube.client import Client
-from fleet.kube.execute import Execution
 from fleet.model.desired import Key
 from fleet.plan import Plan, Step, Verb
 
@@ -51,6 +50,8 @@ def refusal(cluster: str, kinds: Mapping[Kind, Step]) -> FleetError | None:
 
 async def define(client: Client, kinds: Iterable[Kind]) -> None:
     """Install the definitions of our own kinds and wait until they are served."""
+    from fleet.kube.execute import Execution  # noqa: PLC0415 - what writes is loaded when there is something to write
+
     for kind in sorted({kind for _, _, kind in kinds}):
         manifest = _definition(kind)
         step = Step(Verb.CREATE, Key.of(manifest), manifest)

@@ -84,5 +84,6 @@ def _versions(desired: Iterable[Desired], inventories: Iterable[Inventory]) -> d
         for wanted in one.objects:
             version = wanted.manifest["apiVersion"].rpartition("/")[2]
             versions[wanted.key] = version
-            versions.update(dict.fromkeys(wanted.aliases, version))
+            for alias in wanted.aliases:
+                versions[alias] = version
     return versions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fleet.errors import FleetError, ResourceError
 from fleet.plan import Branch, Plan, Verb
@@ -19,8 +20,7 @@ PAST = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectHealth:
+class ObjectHealth(NamedTuple):
     kind: str
     namespace: str
     name: str

@@ -16,15 +16,14 @@ from fleet.errors import ConfigurationError, FleetError, PolicyError, ResourceEr
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
 from fleet.kube.client import Client
-from fleet.kube.result import State
 from fleet.plan import Claim
 from fleet.plan.budget import check_budget, taken_away
-from fleet.sync.apply import carry_out, done_of, problem_of, refuse_forbidden
 from fleet.sync.choice import Target
-from fleet.sync.definitions import define
+from fleet.sync.definitions import Kind, define
 from fleet.sync.look import Look, Seen, look
 from fleet.sync.outcome import Result
 from fleet.sync.progress import Progress
+from fleet.sync.verdict import done_of, problem_of, refuse_forbidden
 from fleet.sync.waiting import health_now, until_healthy
 
 AT_ONCE = 32  # clusters
@@ -180,11 +179,7 @@ async def _work(
             progress.update(one.stack, site.cluster, "failed", site.problem.message if site.problem else "")
         return site.results()
     client, tasks = site.client, dict[str, asyncio.Task[Result]]()
-    undefined: FleetError | None = None
-    try:
-        await define(client, {kind for seen in site.look.seen if not seen.problem for kind in seen.undefined})
-    except FleetError as problem:
-        undefined = problem
+    undefined = await _defined(client, {kind for one in site.look.seen if not one.problem for kind in one.undefined})
 
     async def work(seen: Seen, before: list[asyncio.Task[Result]]) -> Result:
         known = refused.get((seen.stack, site.cluster))
@@ -210,6 +205,14 @@ async def _work(
     return list(await asyncio.gather(*tasks.values()))
 
 
+async def _defined(client: Client, kinds: set[Kind]) -> FleetError | None:
+    try:
+        await define(client, kinds)
+    except FleetError as problem:
+        return problem
+    return None
+
+
 async def _one(client: Client, seen: Seen, how: How, progress: Progress, revision: str) -> Result:
     """One stack in one cluster, to the end."""
     result = _looked_at(seen, client.cluster)
@@ -220,6 +223,9 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
 
     try:
         if made is not None and not made.empty:
+            from fleet.kube.result import State  # noqa: PLC0415 - what writes is loaded when there is something to write
+            from fleet.sync.apply import carry_out  # noqa: PLC0415
+
             made, outcome = await carry_out(
                 client,
                 seen,

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.errors import ConfigurationError, FleetError
-from fleet.git.repository import Dirt
+from fleet.evaluate.result import Evaluation
+from fleet.git import names
+from fleet.git.repository import Commit, Dirt
 from fleet.git.repository import Repository as Git
-from fleet.repository import Repository
+from fleet.git.tree import Tree
+from fleet.repository import Repository, find_root
 from fleet.repository.identity import identity
+from fleet.repository.settings import Settings
+
+NO_FILES = Path(os.devnull) / "remembered"  # no directory, and none can be made there
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,9 @@ class Files:
     git: Git | None = None
     remarks: tuple[str, ...] = ()  # what a person should know of the choice
     identity: str = ""  # of the repository, see fleet.repository.identity
+    remotes: Mapping[str, str] = field(default_factory=dict)  # name → address
+    tree: str = ""  # the id that git has for all the files together; "" for the working tree
+    remembered: Evaluation | None = None  # then the files themselves are not there: nobody needs them
 
     @property
     def title(self) -> str:
@@ -36,30 +46,51 @@ def working_tree(start: Path | None = None) -> Iterator[Files]:
     """The files as they lie there, committed or not."""
     repository = Repository.find(start)
     git = _git_of(repository.root)
-    yield Files(repository, git=git, identity=_identity(repository, git, repository.root))
+    remotes = git.remotes() if git else {}
+    identity = _identity(repository.settings, git, repository.root, remotes)
+    yield Files(repository, git=git, identity=identity, remotes=remotes)
 
 
 @contextmanager
-def commit(revision: str = "HEAD", start: Path | None = None) -> Iterator[Files]:
-    """The files of a commit, settings included; the working tree only tells which repository is meant."""
-    here = Repository.find(start)
-    git = _git_of(here.root)
+def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = False) -> Iterator[Files]:
+    """The files of a commit, settings included; the working tree only tells which repository is meant.
+
+    With `known`, what was evaluated before is taken from memory, and then there are no files.
+    """
+    here = find_root(start)
+    git = _git_of(here)
     if git is None:
         raise ConfigurationError(
-            f"{here.root} is not in a git repository, and only commits are applied",
+            f"{here} is not in a git repository, and only commits are applied",
             hint="git init && git add . && git commit",
         )
     found = git.resolve(revision)
-    below = here.root.relative_to(git.root.resolve())
-    inside = () if below == Path() else (below.as_posix(),)
-    with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
-        git.tree(found.id).materialise(Path(directory) / "tree", *inside)
-        repository = Repository.at(Path(directory) / "tree" / below)
+    below = here.relative_to(git.root.resolve())
+    tree = found.tree if below == Path() else git.subtree(found, below.as_posix())
+    with _files(git, found, below, tree if known else "") as (repository, remembered):
         remarks: tuple[str, ...] = ()
         if revision == "HEAD":
-            about = (_uncommitted(git.dirt(), below.as_posix(), found.short), _elsewhere(git, repository))
+            dirt, usual = git.dirt(), repository.settings.git.branch
+            about = (_uncommitted(dirt, below.as_posix(), found.short), _elsewhere(dirt.branch, usual))
             remarks = tuple(filter(None, about))
-        yield Files(repository, found.id, found.subject, git, remarks, _identity(repository, git, here.root))
+        remotes = git.remotes()
+        identity = _identity(repository.settings, git, here, remotes)
+        yield Files(repository, found.id, found.subject, git, remarks, identity, remotes, tree, remembered)
+
+
+@contextmanager
+def _files(git: Git, found: Commit, below: Path, tree: str) -> Iterator[tuple[Repository, Evaluation | None]]:
+    """From memory, or in a directory for as long as the block lasts."""
+    from fleet.sync.remembered import recall  # noqa: PLC0415 - not for those who only look at the working tree
+
+    remembered = recall(tree) if tree else None
+    if remembered is not None:
+        yield Repository(NO_FILES, remembered.settings), remembered.evaluation
+        return
+    inside = () if below == Path() else (below.as_posix(),)
+    with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
+        Tree(git.git, found.tree, found.id).materialise(Path(directory) / "tree", *inside)
+        yield Repository.at(Path(directory) / "tree" / below), None
 
 
 def _git_of(root: Path) -> Git | None:
@@ -69,15 +100,15 @@ def _git_of(root: Path) -> Git | None:
         return None
 
 
-def _identity(repository: Repository, git: Git | None, directory: Path) -> str:
+def _identity(settings: Settings, git: Git | None, directory: Path, remotes: Mapping[str, str]) -> str:
     """By the settings that are read; `directory` is where they lie in the person's clone."""
-    name = repository.settings.fleet.name
+    name = settings.fleet.name
     if name or git is None:
         return name
     below = directory.relative_to(git.root.resolve()).as_posix()
     try:
-        address = git.remote(repository.settings.git.remote)
-    except FleetError:  # a remote that is never talked to: its address is of no use
+        address = names.address(remotes[settings.git.remote], by_person=True)
+    except (KeyError, FleetError):  # a remote that is never talked to: its address is of no use
         address = None
     if address is None:
         return identity("", first_commit=_first_commit(git), below=below)
@@ -89,16 +120,14 @@ def _identity(repository: Repository, git: Git | None, directory: Path) -> str:
 
 def _first_commit(git: Git) -> str:
     """ "" where it cannot be known: there is no commit yet, or the clone is shallow."""
-    asked = "find the first commit"
-    if git.git.run(asked, "rev-parse", "--is-shallow-repository").text == "true":
+    if git.shallow:
         return ""
-    found = git.git.run(asked, "rev-list", "--max-parents=0", "HEAD", accept=(0, 128))
+    found = git.git.run("find the first commit", "rev-list", "--max-parents=0", "HEAD", accept=(0, 128))
     return min(found.text.split(), default="") if found.status == 0 else ""
 
 
-def _elsewhere(git: Git, repository: Repository) -> str:
+def _elsewhere(here: str | None, usual: str) -> str:
     """CI checks out commits and not branches; a person on another branch should know."""
-    here, usual = git.branch(), repository.settings.git.branch
     return f"this is the branch {here}, and fleet.toml says that {usual} is synced" if here and here != usual else ""
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fleet.errors import ConflictError, FleetError
-from fleet.git.reporting import destination, read_status, report
+from fleet.git.reporting import Gone, Pair, chosen, report
 from fleet.git.status import App, Report
 from fleet.kube.failure import UnansweredError
 from fleet.sync.choice import Target
@@ -16,33 +16,39 @@ from fleet.sync.source import Files
 def check_destination(files: Files) -> None:
     """Raise when health could not be written into git, while nothing is changed yet."""
     if files.git is not None:
-        destination(files.git, files.repository.settings.git.remote)
+        chosen(files.remotes, files.repository.settings.git.remote)
 
 
-def publish(files: Files, results: Sequence[Result], gone: Sequence[tuple[str, str]] = ()) -> None:
-    """Write what changed. `gone` are (stack, cluster) pairs that are no more."""
+def publish(
+    files: Files, results: Sequence[Result], removed: Sequence[Pair] = (), gone: Gone = lambda known: ()
+) -> None:
+    """Write what changed. `removed` are pairs that are no more, `gone` says which of those that are known."""
     if files.git is None:
         return
     settings = files.repository.settings.git
     reports = [report_of(one, files.revision) for one in results if not one.leaving]
     left = [(one.stack, one.cluster) for one in results if one.leaving and not one.problem]
-    report(files.git, reports, removed=[*left, *gone], remote=settings.remote, branch=settings.status_branch)
+    remote = chosen(files.remotes, settings.remote)
+    removed = [*left, *removed]
+    report(files.git, reports, removed=removed, gone=gone, remote=remote, branch=settings.status_branch)
 
 
-def no_more(files: Files, targets: Sequence[Target]) -> list[tuple[str, str]]:
-    """Pairs that the status branch knows and git does not any more; only for a run over the whole repository."""
-    if files.git is None or not all(target.complete for target in targets):
-        return []
-    settings = files.repository.settings.git
-    known = read_status(files.git, remote=settings.remote, branch=settings.status_branch)
+def no_more(targets: Sequence[Target]) -> Gone:
+    """Which pairs of the status branch git does not know any more; for a run over the whole repository."""
+    if not all(target.complete for target in targets):
+        return lambda known: ()
     clusters = {target.cluster.name for target in targets}
     placed = {(one.stack, one.cluster) for target in targets for one in target.desired}
     stacks = {stack for target in targets for stack in target.stacks}
-    return [
-        (one.stack, one.cluster)
-        for one in known.records
-        if (one.stack, one.cluster) not in placed and (one.cluster not in clusters or one.stack not in stacks)
-    ]
+
+    def gone(known: Iterable[Pair]) -> list[Pair]:
+        return [
+            (stack, cluster)
+            for stack, cluster in known
+            if (stack, cluster) not in placed and (cluster not in clusters or stack not in stacks)
+        ]
+
+    return gone
 
 
 def report_of(result: Result, revision: str) -> Report:

@@ -10,7 +10,6 @@ from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.client import Client
 from fleet.kube.health import Health, State, judge
 from fleet.kube.live import Live, read_live
-from fleet.kube.wait import wait_for_health
 from fleet.model.desired import Desired, Key, Object
 from fleet.sync.outcome import ObjectHealth
 
@@ -53,6 +52,8 @@ async def until_healthy(
 
 
 async def _wait(client: Client, keys: list[Key], versions: Mapping[Key, str], seconds: float, tell: Tell) -> None:
+    from fleet.kube.wait import wait_for_health  # noqa: PLC0415 - brings aiohttp, which looking does not need
+
     seen: dict[Key, Health] = {}
 
     def on_change(key: Key, health: Health) -> None:

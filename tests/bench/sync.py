@@ -5,9 +5,10 @@ evaluates and renders the stack, looks at what is there, plans, takes the Lease,
 applies, records what it did, looks at everything's health and writes it into git. The bare loop (`bare.py`, no code
 of fleet's) reads rendered objects from a file and applies them. Client and server share the machine's cores.
 
-CPU is that of the command and of its children, not of the server. An unchanged sync by the command starts Python,
-loads the client and evaluates the stack like any other; in a process that goes on, as a service does, a commit that is
-known is not evaluated again, and what is left is to look and to compare (`again.py`).
+CPU is that of the command and of its children, not of the server. What a commit means is remembered on the machine: a
+first sync finds nothing remembered here, an unchanged one does. As a whole command it still starts Python, loads
+modules, asks git and writes nothing into it; in a process that goes on, as a service does, what is left is to look and
+to compare (`again.py`).
 
 Two workloads: `apps` (an Etcd, a ConfigMap, a ServiceAccount and a Role each) and `plain` (four ConfigMaps each: the
 cheapest for a server and so the hardest comparison). After each side everything is removed, and the sides take turns.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,7 +66,8 @@ class Bench:
         self.first: list[Took] = []
         self.bare: list[Took] = []
         self.concurrency = 0
-        self.environment = {"KUBECONFIG": str(lab.kubeconfig)}
+        self.memory = repository.parent / f"{kind}-cache"
+        self.environment = {"KUBECONFIG": str(lab.kubeconfig), "FLEET_CACHE_DIR": str(self.memory)}
 
     def figures(self) -> Iterator[Figure]:
         self.concurrency = self.best_concurrency()  # which warms the server up, too
@@ -100,6 +103,7 @@ class Bench:
         yield Figure(f"{self.kind}: sync of one change, CPU", tuple(one.cpu for one in self.changed), "s")
 
     def measure_fleet(self) -> float:
+        shutil.rmtree(self.memory, ignore_errors=True)
         self.first.append(self.sync())
         self.unchanged.append(self.sync())
         self.again.append(self.look_again())

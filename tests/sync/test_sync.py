@@ -6,6 +6,9 @@ import subprocess
 import sys
 import time
 
+import pytest
+
+from fleet.evaluate import pool
 from fleet.testing.git import git
 from tests.sync.fleet_repository import FleetRepository, config_map
 
@@ -33,6 +36,21 @@ def test_a_sync_applies_to_every_cluster_and_the_next_writes_nothing(repository:
     assert f"{repository.stack} {us.name}: Synced, Healthy" in git(
         repository.root, "notes", "--ref=fleet", "show", revision
     )
+
+
+def test_a_second_sync_of_a_commit_evaluates_nothing(
+    repository: FleetRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.wants(config_map("settings", {"a": "1"}))
+    repository.commit()
+    assert repository.sync().code == 0
+    monkeypatch.setattr(pool, "Pool", None)  # which is what starts processes with user code
+    again = repository.sync("--expect-no-changes")
+    assert again.code == 0, again.err
+    repository.wants(config_map("settings", {"a": "2"}))
+    repository.commit()
+    with pytest.raises(TypeError):
+        repository.sync()
 
 
 def test_a_preview_writes_nothing_and_reads_what_is_not_committed(repository: FleetRepository) -> None:
@@ -88,6 +106,31 @@ def test_drift_is_seen_and_repaired(repository: FleetRepository) -> None:
     assert results == {eu.name: {"update": 1}, us.name: {"create": 1}}
     assert repository.data(eu, "settings") == {"a": "1"}
     assert repository.data(us, "other") == {"a": "1"}
+
+
+def test_what_others_change_is_seen_also_where_the_inventory_knows_the_last_version(
+    repository: FleetRepository,
+) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("settings", {"a": "1", "b": "2"}), config_map("other", {"a": "1"}))
+    repository.commit()
+    assert repository.sync().code == 0
+    eu.kubectl("-n", repository.namespace, "patch", "configmap", "settings", "-p", '{"data": {"b": null, "c": "3"}}')
+    us.kubectl("-n", repository.namespace, "label", "configmap", "settings", "theirs=yes")
+    us.kubectl("-n", repository.namespace, "label", "configmap", "other", "fleet.dev/stack-")
+    mark = us.audit.mark()
+    done = repository.sync("-o", "json")
+    assert done.code == 0, done.err
+    assert {one["cluster"]: one["done"] for one in done.json()["results"]} == {
+        eu.name: {"update": 1},
+        us.name: {"update": 1},
+    }
+    assert repository.data(eu, "settings") == {"a": "1", "b": "2", "c": "3"}, "ours is back, theirs stays"
+    written = {one.uri.partition("?")[0].rpartition("/")[2] for one in us.audit.writes(since=mark, agent=OURS)}
+    assert "other" in written and "settings" not in written
+    labels = repository.get(us, "configmap", "other")
+    assert labels is not None and labels["metadata"]["labels"]["fleet.dev/stack"] == repository.stack
+    assert repository.sync("--expect-no-changes").code == 0
 
 
 def test_an_object_of_somebody_else_is_a_conflict_and_stays_untouched(repository: FleetRepository) -> None:

@@ -1,0 +1,181 @@
+"""What a tree of files means, remembered: a commit that was evaluated once is not evaluated again on this machine.
+
+What a stack wants follows from its files alone (`fleet check` proves it by evaluating twice), so the tree's id is the
+key, together with everything else that has a say: this Python, fleet's code, the packages that are installed. An
+evaluation that looked at other files of the machine is not kept, nor one with a Secret in it: its values have no
+business in a cache. The directory is the user's alone, each file carries its own hash, and whatever is not as it should
+be counts as not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+
+from fleet.errors import Source
+from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.model.desired import Desired, Key, Object
+from fleet.plan.normal import manifest_hash, normalise
+from fleet.plan.redact import is_secret
+from fleet.repository.settings import Settings
+from fleet.sync.surroundings import surroundings
+
+MOST_FILES = 64
+MOST_BYTES = 256 * 1024 * 1024  # of all together, and so of one
+_FLAGS = ("app", "protect", "retain_on_delete", "adopt")
+
+
+class Remembered(NamedTuple):
+    settings: Settings
+    evaluation: Evaluation
+
+
+def recall(tree: str) -> Remembered | None:
+    """The settings and the evaluation of a tree, by its id."""
+    key = _key(tree)
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        path = _directory() / key
+        content = _read(path)
+        digest, _, body = content.partition(b"\n")
+        if digest.decode() != hashlib.sha256(body).hexdigest():
+            return None
+        data = orjson.loads(body)
+        if data["key"] != key:
+            return None
+        found = Remembered(Settings.of(data["settings"]), _evaluation(data))
+        os.utime(path)  # what is used stays
+        return found
+    return None
+
+
+def remember(tree: str, settings: Settings, evaluation: Evaluation) -> None:
+    """Keep it if it may be kept; a cache that cannot be written is none."""
+    if evaluation.problems or evaluation.foreign or any(map(_is_secret, _objects(evaluation))):
+        return
+    key = _key(tree)
+    body = orjson.dumps({"key": key, "settings": settings, **_data(evaluation)}, default=list)
+    if len(body) > MOST_BYTES:
+        return
+    with contextlib.suppress(OSError):
+        directory = _directory()
+        draft = directory / f".{key}.{os.urandom(6).hex()}"
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+            draft.replace(directory / key)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+        _forget_oldest(directory)
+
+
+def _directory() -> Path:
+    """Ours alone; OSError where it cannot be."""
+    home = os.environ.get("FLEET_CACHE_DIR")
+    if home:
+        top = Path(home)
+    elif sys.platform == "darwin":
+        top = Path.home() / "Library" / "Caches" / "fleet"
+    else:
+        top = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fleet"
+    directory = top / "evaluations"
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = directory.lstat()
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{directory} is not ours alone")
+    return directory
+
+
+def _read(path: Path) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        found = os.fstat(handle)
+        if found.st_uid != os.geteuid() or found.st_size > MOST_BYTES + 100:
+            raise PermissionError(f"{path} is not ours")
+        return file.read()
+
+
+def _forget_oldest(directory: Path) -> None:
+    known = sorted(((one.stat(), one) for one in directory.iterdir()), key=lambda each: -each[0].st_mtime)
+    total = 0
+    for number, (about, path) in enumerate(known):
+        total += about.st_size
+        if number >= MOST_FILES or total > MOST_BYTES:
+            path.unlink(missing_ok=True)
+
+
+def _key(tree: str) -> str:
+    return hashlib.sha256(f"{tree} {surroundings()}".encode()).hexdigest()
+
+
+def _objects(evaluation: Evaluation) -> Iterator[Object]:
+    return (one for stack in evaluation.stacks for desired in stack.desired for one in desired.objects)
+
+
+def _is_secret(one: Object) -> bool:
+    return is_secret(one.key)
+
+
+def _data(evaluation: Evaluation) -> dict[str, Any]:
+    stacks = [
+        {
+            "name": stack.name,
+            "source": stack.source,
+            "rollout": stack.rollout,
+            "needs": stack.needs,
+            "desired": [
+                [one.cluster, one.source, one.exports, [_object_data(each) for each in one.objects]]
+                for one in stack.desired
+            ],
+        }
+        for stack in evaluation.stacks
+    ]
+    return {"clusters": evaluation.clusters, "stacks": stacks}
+
+
+def _object_data(one: Object) -> list[Any]:
+    options: dict[str, Any] = {name: value for name in _FLAGS if (value := getattr(one, name))}
+    for name in ("depends_on", "aliases", "ignore_changes"):
+        if value := getattr(one, name):
+            options[name] = value
+    return [one.manifest, one.source.file, one.source.line, manifest_hash(normalise(one.manifest)), options]
+
+
+def _evaluation(data: dict[str, Any]) -> Evaluation:
+    clusters = tuple(ClusterData(**{**one, "source": Source(**one["source"])}) for one in data["clusters"])
+    return Evaluation(clusters, tuple(map(_stack, data["stacks"])))
+
+
+def _stack(data: dict[str, Any]) -> StackResult:
+    rollout = data["rollout"]
+    desired = tuple(
+        Desired(data["name"], cluster, tuple(map(_object, objects)), exports, Source(**source))
+        for cluster, source, exports, objects in data["desired"]
+    )
+    return StackResult(
+        name=data["name"],
+        source=Source(**data["source"]),
+        clusters=tuple(one.cluster for one in desired),
+        rollout=RolloutData(tuple(map(tuple, rollout["waves"])), rollout["soak"], rollout["timeout"]),
+        desired=desired,
+        needs=tuple(data["needs"]),
+    )
+
+
+def _object(data: list[Any]) -> Object:
+    manifest, file, line, digest, options = data
+    if options:
+        for name in ("depends_on", "aliases"):
+            if name in options:
+                options[name] = tuple(Key(*key) for key in options[name])
+        if "ignore_changes" in options:
+            options["ignore_changes"] = tuple(options["ignore_changes"])
+    return Object(manifest, Source(file, line), hash=digest, **options)

@@ -1,0 +1,42 @@
+"""What a plan and its outcome amount to: an error or none. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from fleet.errors import ConflictError, FleetError, PolicyError
+from fleet.plan.step import Plan, Verb
+
+if TYPE_CHECKING:
+    from fleet.kube.result import Outcome
+
+
+def refuse_forbidden(made: Plan) -> None:
+    """What the repository's own rules forbid stops the whole stack: the rest of the commit may rely on it."""
+    refused = [step for step in made.conflicts if step.refused]
+    if refused:
+        raise PolicyError(
+            f"{made.cluster}: {refused[0].key} {refused[0].reason}",
+            hint="nothing of the stack is changed there",
+            source=refused[0].source if refused[0].source.file else None,
+        )
+
+
+def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
+    """The error that a plan or its outcome is, if it is one."""
+    errors = [result.error for result in outcome.results if result.error] if outcome else []
+    if errors:
+        first = errors[0]
+        if len(errors) > 1:
+            first.message += f" (and {len(errors) - 1} more)"
+        return first
+    foreign = [step for step in made.conflicts if not step.refused]
+    if foreign:
+        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+        return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
+    return None
+
+
+def done_of(outcome: Outcome) -> Counter[Verb]:
+    return Counter(result.step.verb for result in outcome.results if result.state == "done")

@@ -1,0 +1,219 @@
+"""What was evaluated once: recalled whole and only for what it was, or not at all."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.errors import NotFoundError, Source
+from fleet.evaluate import pool
+from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.model.desired import Desired, Key, Object
+from fleet.plan.normal import manifest_hash
+from fleet.repository.settings import Budget, Code, Settings, Trust
+from fleet.sync import remembered, surroundings
+from fleet.sync.evaluated import evaluated
+from fleet.sync.remembered import recall, remember
+from fleet.sync.source import commit
+from fleet.testing.git import git
+
+TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+SETTINGS = Settings(budget=Budget(3), trust=Trust(Code.OWN))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("FLEET_CACHE_DIR", raising=False)
+    return tmp_path / "cache" / "fleet" / "evaluations"
+
+
+def manifest(kind: str = "ConfigMap", name: str = "a") -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "n"}, "data": {"é": "\u2028"}}
+
+
+def evaluation(*objects: Object) -> Evaluation:
+    source = Source("stacks/a.py", 7)
+    desired = Desired("a", "eu-1", objects, {"port": 80, "names": ["x"]}, source)
+    stack = StackResult("a", source, ("eu-1",), RolloutData((("eu-1",),), "0s", "10m"), (desired,), ("b",))
+    cluster = ClusterData("eu-1", {"env": "prod"}, None, None, False, Source("clusters/a.py", 1))
+    return Evaluation((cluster,), (stack,))
+
+
+PLAIN = evaluation(
+    Object(manifest(), Source("stacks/a.py", 9)),
+    Object(
+        manifest(name="b"),
+        Source("stacks/a.py", 10),
+        app="Etcd",
+        depends_on=(Key("", "ConfigMap", "n", "a"),),
+        protect=True,
+        retain_on_delete=True,
+        adopt=True,
+        ignore_changes=("spec.replicas",),
+        aliases=(Key("", "ConfigMap", "n", "old"),),
+    ),
+)
+
+
+def file_of(cache: Path) -> Path:
+    (path,) = cache.iterdir()
+    return path
+
+
+def test_what_is_recalled_is_what_was_remembered_with_the_hashes_of_manifests() -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    found = recall(TREE)
+    assert found is not None
+    assert (found.settings, found.evaluation) == (SETTINGS, PLAIN)
+    objects = found.evaluation.stacks[0].desired[0].objects
+    assert [one.hash for one in objects] == [manifest_hash(one.manifest) for one in objects]
+    assert all(type(key) is Key for key in (objects[1].key, *objects[1].depends_on, *objects[1].aliases))
+
+
+def test_another_tree_is_not_known() -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    assert recall(TREE.replace("4", "5")) is None
+
+
+def test_another_version_of_fleet_evaluates_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    monkeypatch.setattr(surroundings, "__version__", "99.0")
+    assert recall(TREE) is None
+
+
+@pytest.mark.parametrize("what", ["_code", "_packages"])
+def test_other_code_or_packages_evaluate_for_themselves(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    before = list(getattr(surroundings, what)())
+    assert len(before) > 5
+    monkeypatch.setattr(surroundings, what, lambda: [*before[:-1], "changed"])
+    assert recall(TREE) is None
+
+
+@pytest.mark.parametrize("position", [0, 70, -1])
+def test_a_damaged_file_is_none(cache: Path, position: int) -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    content = bytearray(file_of(cache).read_bytes())
+    content[position] ^= 1
+    file_of(cache).write_bytes(content)
+    assert recall(TREE) is None
+    remember(TREE, SETTINGS, PLAIN)
+    assert recall(TREE) is not None, "it is made anew"
+
+
+@pytest.mark.parametrize("length", [0, 10, 65, 200])
+def test_a_file_that_was_cut_short_is_none(cache: Path, length: int) -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    file_of(cache).write_bytes(file_of(cache).read_bytes()[:length])
+    assert recall(TREE) is None
+
+
+def test_the_memory_of_one_tree_in_the_place_of_another_is_none(cache: Path) -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    file_of(cache).rename(cache / remembered._key("other"))
+    assert recall("other") is None
+
+
+def test_values_of_secrets_are_not_written(cache: Path) -> None:
+    remember(TREE, SETTINGS, evaluation(Object(manifest("Secret"), Source("a.py"))))
+    assert not cache.exists() or not list(cache.iterdir())
+
+
+def test_an_evaluation_that_looked_elsewhere_is_not_kept() -> None:
+    remember(TREE, SETTINGS, replace(PLAIN, foreign=("/etc/hostname",)))
+    assert recall(TREE) is None
+
+
+def test_it_is_for_its_owner_alone(cache: Path) -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    assert (cache.stat().st_mode & 0o777, file_of(cache).stat().st_mode & 0o777) == (0o700, 0o600)
+    cache.chmod(0o770)
+    assert recall(TREE) is None, "others could have written it"
+
+
+def test_a_link_is_not_followed(cache: Path, tmp_path: Path) -> None:
+    remember(TREE, SETTINGS, PLAIN)
+    path = file_of(cache)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    assert recall(TREE) is None
+
+
+def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    remember(TREE, SETTINGS, PLAIN)
+    assert recall(TREE) is None
+
+
+def test_the_oldest_go_first_and_what_is_used_stays(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "MOST_FILES", 3)
+    for number in range(3):
+        remember(str(number), SETTINGS, PLAIN)
+        os.utime(cache / remembered._key(str(number)), (number, number))
+    assert recall("0") is not None
+    remember("3", SETTINGS, PLAIN)
+    assert [bool(recall(str(number))) for number in range(4)] == [True, False, True, True]
+    monkeypatch.setattr(remembered, "MOST_BYTES", 2 * file_size(cache))
+    remember("4", SETTINGS, PLAIN)
+    assert len(list(cache.iterdir())) == 2
+
+
+def file_size(cache: Path) -> int:
+    return max(path.stat().st_size for path in cache.iterdir())
+
+
+def committed(root: Path, stack: str = "pass") -> Path:
+    head = 'import fleet\n@fleet.stack(clusters="eu-1")\ndef a(cluster: fleet.Cluster) -> None:\n'
+    for name, text in {
+        "fleet.toml": "",
+        "clusters/all.py": 'import fleet\nfleet.Cluster("eu-1")\n',
+        "stacks/a.py": f"{head}    {stack}\n",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "first")
+    return root
+
+
+def test_a_tree_that_is_known_is_not_evaluated_whatever_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = committed(tmp_path / "r")
+    with commit(start=root, known=True) as files:
+        first = evaluated(files, ())
+        assert files.remembered is None and (files.repository.root / "stacks").is_dir()
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "same files")
+    monkeypatch.setattr(pool, "Pool", None)  # no process is started
+    with commit(start=root, known=True) as files:
+        second = evaluated(files, ())
+        assert not files.repository.root.exists(), "and no file is written"
+        assert evaluated(files, ["a"]).stacks == first.stacks
+        with pytest.raises(NotFoundError, match="no stack 'b'"):
+            evaluated(files, ["b"])
+    assert (second.clusters, second.stacks) == (first.clusters, first.stacks)
+
+
+@pytest.mark.parametrize(
+    ("stack", "kept"),
+    [
+        ("pass", True),
+        ("import zoneinfo, json, yaml; zoneinfo.ZoneInfo('Europe/Paris')", True),
+        ("open('fleet.toml').read()", True),
+        ("open('/etc/passwd').read()", False),
+        ("import os; os.listdir('/etc')", False),
+    ],
+)
+def test_only_what_follows_from_the_files_is_remembered(tmp_path: Path, stack: str, kept: bool) -> None:
+    root = committed(tmp_path / "r", stack)
+    with commit(start=root, known=True) as files:
+        evaluated(files, ())
+    with commit(start=root, known=True) as files:
+        assert (files.remembered is not None) == kept
