@@ -19,6 +19,7 @@ import orjson
 from fleet.kube import backoff
 from fleet.kube.client import Client, StreamRefusedError
 from fleet.kube.discovery import Resource
+from fleet.kube.lines import lines
 from fleet.kube.objects import ListExpiredError, Scope, pages, without_others_fields
 
 SILENCE = 150.0
@@ -81,8 +82,8 @@ async def _watch(
     """Events with the version to go on from; None for a bookmark."""
     seconds = random.randint(240, 300)  # noqa: S311 - so that not all watches end at once
     path = scope.path(watch="1", allowWatchBookmarks="true", resourceVersion=version, timeoutSeconds=str(seconds))
-    async with client.stream(path, silence=silence) as lines:
-        async for line in lines:
+    async with client.stream(path, silence=silence) as body:
+        async for line in lines(body):
             event = orjson.loads(line)
             kind, found = event["type"], event["object"]
             if kind == "ERROR":

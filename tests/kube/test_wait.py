@@ -163,3 +163,17 @@ def test_a_watch_without_the_right_raises_and_does_not_try_for_ever(cluster: Clu
 
     with pytest.raises(AccessError, match="no right to list nodes"):
         asyncio.run(run())
+
+
+def test_an_object_longer_than_any_buffer_is_told_too(cluster: Cluster) -> None:
+    manifest = config_map(cluster, "long", text="x" * 900_000)
+
+    async def run(client: Client) -> int:
+        async for event in changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
+            if isinstance(event, Listed):
+                await asyncio.to_thread(cluster.apply, manifest)
+            elif event.object["metadata"]["name"] == "long":
+                return len(event.object["data"]["text"])
+        raise AssertionError("unreachable")
+
+    assert connected(cluster, lambda client: asyncio.wait_for(run(client), 30)) == 900_000
