@@ -17,7 +17,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -30,6 +30,17 @@ from fleet.kube.credentials import Credentials
 
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _OF_ONE_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "authorization", "te"})
+
+
+Counts = Callable[[str, str], bool]  # of method and path
+
+
+def _any(method: str, path: str) -> bool:
+    return True
+
+
+def _writes(method: str, path: str) -> bool:
+    return method in WRITES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +59,10 @@ class Request:
 
 @dataclass(slots=True)
 class _Trap:
-    """Kill `process` at the `at`-th request (or write), before it is passed on or once it is done."""
+    """Kill `process` at the `at`-th request that counts, before it is passed on or once it is done."""
 
     at: int
-    writes: bool
+    counts: Counts
     before: bool
     process: subprocess.Popen[Any] | None = None
     seen: int = 0
@@ -102,17 +113,20 @@ class Proxy:
         *,
         kill_at: int | None = None,
         writes: bool = False,
+        counts: Counts | None = None,
         before: bool = False,
         timeout: float = 120.0,
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end or its death, with `requests` counted anew.
 
-        It is killed by SIGKILL at request `kill_at` (from 1; of the writes only, with `writes`), `before` that is
-        passed on or else as soon as the server has answered it and before the command can know.
+        It is killed by SIGKILL at request `kill_at` (from 1; of the writes only, with `writes`, or of those that
+        `counts` says yes to, given method and path), `before` that is passed on or else as soon as the server has
+        answered it and before the command can know.
         """
         self.requests.clear()
-        trap = _Trap(kill_at, writes, before) if kill_at else None
+        counts = counts or (_writes if writes else _any)
+        trap = _Trap(kill_at, counts, before) if kill_at else None
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
         )
@@ -218,7 +232,7 @@ class Proxy:
     def _falls_into_trap(self, request: web.BaseRequest) -> _Trap | None:
         with self._armed:
             trap = self._trap
-        if trap is None or trap.sprung or (trap.writes and request.method not in WRITES):
+        if trap is None or trap.sprung or not trap.counts(request.method, request.raw_path):
             return None
         trap.seen += 1
         if trap.seen < trap.at:

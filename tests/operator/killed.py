@@ -1,0 +1,154 @@
+"""The operator as it is, in a process that ends by SIGKILL at its k-th move: a test's own way to start it.
+
+A move is a write that the API server carried out, or a command that etcd carried out: both in one count, since what
+comes between two of them is where an operator can die. Status and events are no moves: nothing is decided by them, and
+how many there are depends on the clock. Moves are written down as they happen, in words, after the process's number.
+
+With `again`, each life ends at its k-th move and the next begins at once, until the process is told to stop: with
+k = 1, an operator that never takes two steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any, Literal
+
+import click
+from fleet_operator.engines.etcd.protocol import Endpoint, Etcd
+from fleet_operator.run import NAME, operator
+
+from fleet.kube.runtime import GuardedClient
+from fleet.testing.proxy import WRITES
+
+When = Literal["unanswered", "answered"]
+_WHERE = re.compile(r"/(?:namespaces/[^/]+/)?(?P<plural>[a-z]+)/(?P<name>[^/?]+)(?P<sub>/[a-z]+)?(?:\?|$)")
+_COMMANDS = frozenset(
+    {
+        "cluster/member/add",
+        "cluster/member/remove",
+        "cluster/member/promote",
+        "maintenance/transfer-leadership",
+        "maintenance/downgrade",
+    }
+)
+
+
+def move(method: str, path: str) -> str | None:
+    """A write in words; None for what is no move."""
+    found = _WHERE.search(path)
+    if method not in WRITES or "dryRun=" in path or found is None or found["sub"] or found["plural"] == "events":
+        return None
+    return f"{method} {found['plural']} {found['name']}"
+
+
+class Life:
+    """Counts moves, and ends with the k-th."""
+
+    def __init__(self, at: int, when: When, moves: Path) -> None:
+        self._at, self._when, self._moves, self._made = at, when, moves, 0
+
+    def carried_out(self, what: str) -> None:
+        """It was, and this process is the only one to know."""
+        with self._moves.open("a") as told:
+            told.write(f"{os.getpid()} {what}\n")
+        self._made += 1
+        if self._made == self._at:
+            if self._when == "answered":
+                asyncio.get_running_loop().call_soon(self._end)  # whoever asked has the answer first
+            else:
+                self._end()
+
+    @staticmethod
+    def _end() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class CountedClient(GuardedClient):
+    def __init__(self, life: Life, **options: Any) -> None:
+        super().__init__(**options)
+        self._life = life
+
+    async def _once(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        what = move(method, path)
+        answer = await super()._once(method, path, data, headers)
+        if what and answer[0] < 300:
+            self._life.carried_out(what)
+        return answer
+
+
+def count_commands(life: Life) -> None:
+    """etcd's commands, too: from here on, in this process."""
+    call = Etcd._call
+
+    async def counted(
+        self: Etcd, endpoint: Endpoint, path: str, body: Mapping[str, Any], seconds: float | None = None
+    ) -> dict[str, Any]:
+        if path not in _COMMANDS:
+            return await call(self, endpoint, path, body, seconds)
+        answer = await call(self, endpoint, path, body, seconds)
+        life.carried_out(f"etcd {path.rpartition('/')[2]}")
+        return answer
+
+    Etcd._call = counted  # type: ignore[method-assign]
+
+
+def live(life: Life, kubeconfig: Path, context: str, namespace: str, images: Mapping[str, str]) -> None:
+    """As `Operator.main`, with a client that counts."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    count_commands(life)
+
+    async def program() -> None:
+        made = operator(images, namespace=namespace)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, made.stop)
+        async with CountedClient(life, kubeconfig=kubeconfig, context=context, agent=NAME) as client:
+            await made.run(client)
+
+    asyncio.run(program())
+
+
+@click.command()
+@click.option("--kubeconfig", type=click.Path(path_type=Path), required=True)
+@click.option("--context", required=True)
+@click.option("--namespace", required=True)
+@click.option("--image", required=True)
+@click.option("--moves", type=click.Path(path_type=Path), required=True, help="Where moves are written down.")
+@click.option("--at", default=0, help="The move at which it ends; 0: never.")
+@click.option("--when", type=click.Choice(["unanswered", "answered"]), default="unanswered")
+@click.option("--again", is_flag=True, help="Begin anew each time.")
+def main(
+    kubeconfig: Path, context: str, namespace: str, image: str, moves: Path, at: int, when: When, again: bool
+) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s")
+    fork = multiprocessing.get_context("fork")  # what is slow to import is there already
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        child.terminate()
+        child.join(20)
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    while True:
+        life = Life(at, when, moves)
+        child = fork.Process(target=live, args=(life, kubeconfig, context, namespace, {"etcd": image}))
+        child.start()
+        child.join()
+        if child.exitcode != -signal.SIGKILL:
+            sys.exit(child.exitcode or 0)
+        if not again:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

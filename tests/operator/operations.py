@@ -1,0 +1,313 @@
+"""The five operations on an etcd that a test interrupts, one after the other on one app, and what each of them did.
+
+What it did is read where it cannot be missed: creations and deletions in the API server's audit log, changes of the
+list of members in the log of a member that lives through them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreachable
+
+from fleet.errors import FleetError
+from fleet.testing import Cluster
+from fleet.testing.audit import Request
+from tests.operator.e2e import ETCD_IMAGE, REPOSITORY, App, Operator, definitions, release
+
+TINY = {"storage": "128Mi", "resources": {"cpu": "20m", "memory": "128Mi"}}
+NAME = "db"
+PATIENCE = 300.0  # seconds for one operation, whatever else the machine does
+_CHANGED = re.compile(r'"msg":"(added|removed) member".*?"(?:added-peer-id|removed-remote-peer-id)":"([0-9a-f]+)"')
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`begin` says what is wanted, `done` whether it is so (and the app ready); `did` is all that the operator may do.
+
+    Creations and deletions are the operator's own, with their kind and name; pods and claims of members are made by
+    the StatefulSet's controller. `joined` and `left` count changes of etcd's list of members.
+    """
+
+    name: str
+    begin: Callable[[App], Any]
+    members: int
+    version: str
+    created: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    joined: int = 0
+    left: int = 0
+    done: Callable[[App, Any], bool] = lambda app, before: True
+
+
+def _create(app: App) -> None:
+    app.want(**TINY, version="3.4", members=3)
+
+
+def _lose(app: App) -> str:
+    """A member's volume, and the pod that used it. The id that it had."""
+    pod = f"{NAME}-2"
+    identity: str = next(one["id"] for one in app.status["members"] if one["name"] == pod)
+    app.cluster.kubectl("delete", "pvc", f"data-{pod}", "--wait=false")
+    app.delete_pod(pod)
+    return identity
+
+
+def _is_another(app: App, lost: str) -> bool:
+    return all(one.get("id") not in (lost, None) for one in app.status["members"])
+
+
+def _wanted(**spec: Any) -> Callable[[App], None]:
+    return lambda app: app.change(**spec)
+
+
+OPERATIONS = (
+    Operation(
+        "create",
+        _create,
+        members=3,
+        version="3.4",
+        created=(
+            f"configmaps {NAME}-members",
+            f"poddisruptionbudgets {NAME}",
+            *(f"secrets {NAME}-{what}" for what in ("ca", "connection", "peer", "server")),
+            f"services {NAME}",
+            f"services {NAME}-peers",
+            f"statefulsets {NAME}",
+        ),
+    ),
+    Operation("3 to 5", _wanted(members=5), members=5, version="3.4", joined=2),
+    Operation(
+        "5 to 3",
+        _wanted(members=3),
+        members=3,
+        version="3.4",
+        deleted=(f"persistentvolumeclaims data-{NAME}-3", f"persistentvolumeclaims data-{NAME}-4"),
+        left=2,
+    ),
+    Operation("upgrade", _wanted(version="3.5"), members=3, version="3.5"),
+    Operation(
+        "replace",
+        _lose,
+        members=3,
+        version="3.5",
+        deleted=(f"persistentvolumeclaims data-{NAME}-2", f"pods {NAME}-2"),
+        joined=1,
+        left=1,
+        done=_is_another,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Did:
+    """What an operation did, and where it ended."""
+
+    created: tuple[str, ...]
+    deleted: tuple[str, ...]
+    joined: int
+    left: int
+    members: tuple[str, ...]
+    pods: tuple[str, ...]
+    claims: tuple[str, ...]
+    version: str
+
+
+def expected(operation: Operation) -> Did:
+    pods = tuple(f"{NAME}-{number}" for number in range(operation.members))
+    return Did(
+        created=operation.created,
+        deleted=operation.deleted,
+        joined=operation.joined,
+        left=operation.left,
+        members=pods,
+        pods=pods,
+        claims=tuple(f"data-{pod}" for pod in pods),
+        version=operation.version,
+    )
+
+
+@dataclass
+class Story:
+    """One app through all operations; `written` are the keys that it must have in the end."""
+
+    cluster: Cluster
+    directory: Path
+    written: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.log = self.directory / "operator.log"
+        self.log.touch()
+        self.moves = self.directory / "moves"
+        self.moves.touch()
+        self.app = App(self.cluster, Operator(self.cluster, self.log), NAME)
+
+    # Processes
+
+    @contextmanager
+    def running(self, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A process that is ended with the block if it has not ended by itself."""
+        with self.log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(40)
+
+    def product(self, kubeconfig: Path | None = None) -> list[str]:
+        """The command line of the operator as it is shipped."""
+        return [
+            *("fleet_operator", "run", "--no-lease", f"--kubeconfig={kubeconfig or self.cluster.kubeconfig}"),
+            *(f"--context={self.cluster.context}", f"--namespace={self.cluster.namespace}"),
+            f"--image=etcd={ETCD_IMAGE}",
+        ]
+
+    def mortal(self, *options: str) -> list[str]:
+        """The same that ends at a move."""
+        return [
+            *("tests.operator.killed", f"--kubeconfig={self.cluster.kubeconfig}", f"--context={self.cluster.context}"),
+            *(f"--namespace={self.cluster.namespace}", f"--image={ETCD_IMAGE}", f"--moves={self.moves}", *options),
+        ]
+
+    def made(self) -> list[tuple[str, str]]:
+        """The moves of mortals so far: in which life, and what."""
+        lines = (line.partition(" ") for line in self.moves.read_text().splitlines())
+        return [(life, what) for life, _, what in lines]
+
+    # An operation from its beginning to its end
+
+    def go_through(self, operation: Operation, run: Callable[[Callable[[], bool]], None]) -> Did:
+        """`run` has operators do it, and is told by the function that it is given when it is done."""
+        mark, changes = self.cluster.audit.mark(), self._changes()
+        before = operation.begin(self.app)
+
+        def done() -> bool:
+            return operation.done(self.app, before) and self.app.is_ready()
+
+        try:
+            run(done)
+            did = self._did(operation, mark, changes)
+            self._check_data()
+        except (AssertionError, FleetError, OSError) as problem:
+            raise AssertionError(f"{operation.name}: {problem}\n{self.app.story()}") from problem
+        return did
+
+    def wait(self, done: Callable[[], bool], process: subprocess.Popen[bytes] | None = None) -> bool:
+        """Until it is done (True) or the process has ended (False)."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            if process is not None and process.poll() is not None:
+                return False
+            with suppress(FleetError, KeyError):
+                if done():
+                    return True
+            time.sleep(0.1)
+        raise AssertionError(f"not done within {PATIENCE:g} s")
+
+    def to_its_end(self, done: Callable[[], bool], *command: str) -> None:
+        with self.running(*command) as process:
+            assert self.wait(done, process), f"the operator ended by itself with {process.poll()}"
+
+    def _did(self, operation: Operation, mark: int, before: int) -> Did:
+        made = [one for one in self.cluster.audit.writes(mark, agent="fleet-operator") if self._is_own(one)]
+        names = {one["metadata"]["name"] for one in self.cluster.get("pvc")["items"]}
+        changes = self._changes_since(before) if operation.joined or operation.left else []
+        status = self.app.status
+        assert all(one["ready"] and one["role"] != "learner" for one in status["members"]), status["members"]
+        return Did(
+            created=tuple(sorted(f"{one.resource} {one.name}" for one in made if one.code == 201)),
+            deleted=tuple(sorted(f"{one.resource} {one.name}" for one in made if one.verb == "delete")),
+            joined=sum(kind == "added" for kind, _ in changes),
+            left=sum(kind == "removed" for kind, _ in changes),
+            members=tuple(one["name"] for one in status["members"]),
+            pods=tuple(sorted(self.app.pods())),
+            claims=tuple(sorted(names)),
+            version=".".join(status["version"].split(".")[:2]),
+        )
+
+    def _is_own(self, request: Request) -> bool:
+        return request.namespace == self.cluster.namespace and request.code < 300 and request.resource != "events"
+
+    def _changes(self) -> int:
+        return len(self._changes_since(0))
+
+    def _changes_since(self, number: int) -> list[tuple[str, str]]:
+        """Changes of the list of members that the first member has carried out, each with an id."""
+        try:
+            log = self.cluster.kubectl("logs", f"{NAME}-0")
+        except FleetError:  # there is no such pod yet
+            return []
+        return _CHANGED.findall(log)[number:]
+
+    # Its data
+
+    def write(self) -> None:
+        key, value = f"key-{len(self.written)}", secrets.token_hex(8)
+
+        async def put() -> None:
+            async with Etcd(self.app.tls(), seconds=10) as etcd:
+                await etcd.put(self._endpoints()[0], key, value)
+
+        asyncio.run(put())
+        self.written[key] = value
+
+    def _check_data(self) -> None:
+        """Every member has all that was written before, and takes one more."""
+
+        async def read() -> None:
+            async with Etcd(self.app.tls(), seconds=10) as etcd:
+                for endpoint in self._endpoints():
+                    found = {key: await etcd.get(endpoint, key) for key in self.written}
+                    assert found == {key: value.encode() for key, value in self.written.items()}, f"at {endpoint}"
+
+        for attempt in range(3):
+            try:
+                asyncio.run(read())
+                self.write()
+                break
+            except (Unreachable, Refused):  # on a machine this busy an election may come between
+                if attempt == 2:
+                    raise
+                time.sleep(2)
+
+    def _endpoints(self) -> list[Endpoint]:
+        return [Endpoint(place.address, 2379, place.name) for place in self.app.places()]
+
+    def close(self) -> None:
+        release(self.cluster)
+
+
+def stage(cluster: Cluster) -> None:
+    """What every story needs in its cluster."""
+    cluster.images("etcd")
+    cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
+    cluster.wait("the kind is served", lambda: "items" in cluster.get("etcds"))
+
+
+def beside(cluster: Cluster, name: str) -> Cluster:
+    """The same cluster with another namespace."""
+    found = Cluster(cluster.lab, cluster.name, f"{name}-{secrets.token_hex(3)}")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": found.namespace}}
+    cluster.kubectl("create", "-f", "-", input=orjson.dumps(namespace).decode())
+    return found
+
+
+def leave(cluster: Cluster) -> None:
+    cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false", "--ignore-not-found")
