@@ -13,7 +13,8 @@ import psutil
 
 from tests.bench.figure import HEADER, Figure
 
-BENCHMARKS = ("cli", "evaluate", "sync", "lab")
+BENCHMARKS = ("cli", "evaluate", "sync", "operator", "lab")
+MODULES = {"operator": "operators.bench"}  # those whose module is not named as they are
 DOCS = Path(__file__).parents[2] / "docs" / "performance"
 
 
@@ -25,7 +26,7 @@ def main() -> None:
     for unknown in set(options.names) - set(BENCHMARKS):
         parser.error(f"there is no benchmark {unknown!r}; there are: {', '.join(BENCHMARKS)}")
     for name in options.names or BENCHMARKS:
-        module = importlib.import_module(f"tests.bench.{name}")
+        module = importlib.import_module(f"tests.bench.{MODULES.get(name, name)}")
         print(f"measuring {name} …", file=sys.stderr)
         text = report(name, (module.__doc__ or "").strip(), list(module.figures()))
         print(text)

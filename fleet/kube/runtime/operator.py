@@ -19,6 +19,7 @@ from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.follow import SILENCE, Follower
 from fleet.kube.runtime.following import Following
+from fleet.kube.runtime.frugal import keep_buffers_small
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.instruments import Instruments
 from fleet.kube.runtime.leader import Election, Lease
@@ -97,6 +98,7 @@ class Operator:
             async with GuardedClient(**options) as client:
                 await self.run(client)
 
+        keep_buffers_small()
         asyncio.run(program())
 
     async def _work(self, client: GuardedClient, recorder: Recorder) -> None:

@@ -59,7 +59,8 @@ async def remove(client: Client, namespace: str) -> None:
         held = [one["metadata"]["name"] for one in page["items"] if one["metadata"].get("finalizers")]
         await asyncio.gather(*(_release(client, namespace, name) for name in held))
     for resource in (THINGS, CONFIG_MAPS):
-        await client.request("DELETE", resource.collection(namespace))
+        while (await client.request("GET", f"{resource.collection(namespace)}?limit=1")).body["items"]:
+            await client.request("DELETE", resource.collection(namespace), expect=(504,))  # in time, or again
 
 
 async def _release(client: Client, namespace: str, name: str) -> None:
