@@ -1,0 +1,298 @@
+"""An app on real nodes as an end-to-end test sees it: what is wanted of it, what the operator says, what runs.
+
+The operator is a process of this machine, so that it can be ended and started like one. What is asked often goes
+straight to the API server; what a person would do goes through kubectl.
+"""
+
+from __future__ import annotations
+
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+
+from fleet.errors import FleetError
+from fleet.lab.api import Api
+from fleet.render import crd
+from fleet.testing import Cluster
+from fleet.version import __version__
+from tests.operator.writer import Place, Writer, lost
+
+OPERATOR_IMAGE = f"localhost/fleet-lab/fleet-operator:{__version__}"
+ETCD_IMAGE = "localhost/fleet-lab/etcd:{series}"
+REPOSITORY = Path(__file__).parents[2]
+SMALL = {"storage": "256Mi", "resources": {"cpu": "200m", "memory": "256Mi"}}  # so that many fit on two nodes
+
+Object = dict[str, Any]
+
+
+def api_of(cluster: Cluster) -> Api:
+    """A connection of one's own: it is for one thread."""
+    return cluster.lab.api(cluster.lab.spec.cluster(cluster.name))
+
+
+class Operator:
+    """Looks after the apps of the test's namespace."""
+
+    def __init__(self, cluster: Cluster, log: Path) -> None:
+        self.cluster = cluster
+        self.log = log
+        log.touch()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [
+            *(sys.executable, "-m", "fleet_operator", "run", "--no-lease"),
+            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--context={self.cluster.context}",
+            f"--namespace={self.cluster.namespace}",
+            f"--operator-image={OPERATOR_IMAGE}",
+            f"--image=etcd={ETCD_IMAGE}",
+        ]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY)
+
+    def kill(self) -> None:
+        """Without a word."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(30)
+            self._process = None
+
+
+@dataclass(frozen=True)
+class App:
+    """One Etcd."""
+
+    cluster: Cluster
+    operator: Operator
+    name: str = "registry"
+    began: float = field(default_factory=time.monotonic)
+
+    @cached_property
+    def api(self) -> Api:
+        return api_of(self.cluster)
+
+    # What is wanted
+
+    def want(self, **spec: Any) -> None:
+        """Say all of it, as git would."""
+        self.cluster.apply(
+            {
+                "apiVersion": "fleet.dev/v1alpha1",
+                "kind": "Etcd",
+                "metadata": {"name": self.name, "namespace": self.cluster.namespace},
+                "spec": {**SMALL, **spec},
+            }
+        )
+
+    def change(self, **spec: Any) -> None:
+        """Say something else about some of it; None takes it back."""
+        self.cluster.kubectl("patch", "etcd", self.name, "--type=merge", "-p", orjson.dumps({"spec": spec}).decode())
+
+    # What the operator says
+
+    def found(self) -> Object:
+        return self.api.get(f"/apis/fleet.dev/v1alpha1/namespaces/{self.cluster.namespace}/etcds/{self.name}")
+
+    @property
+    def status(self) -> Object:
+        found: Object = self.found().get("status", {})
+        return found
+
+    def condition(self, kind: str) -> Object:
+        """As of the newest generation, or nothing."""
+        found = self.found()
+        for one in found.get("status", {}).get("conditions", ()):
+            if one["type"] == kind and one.get("observedGeneration") == found["metadata"]["generation"]:
+                condition: Object = one
+                return condition
+        return {}
+
+    def is_ready(self) -> bool:
+        return self.condition("Ready").get("status") == "True"
+
+    def wait_ready(self, seconds: float = 120.0) -> None:
+        self.wait("it is ready", self.is_ready, seconds)
+
+    def wait(self, what: str, condition: Callable[[], bool], seconds: float = 90.0) -> None:
+        """With what the operator said last, if it does not happen."""
+        end, problem = time.monotonic() + seconds, ""
+        while True:
+            try:
+                if condition():
+                    return
+                problem = ""
+            except (FleetError, KeyError, IndexError) as error:
+                problem = f": {error}"
+            if time.monotonic() > end:
+                break
+            time.sleep(0.1)
+        raise AssertionError(f"{what}: not within {seconds:g} s{problem}\n{self.story()}")
+
+    def story(self) -> str:
+        """For whoever reads a failure."""
+        parts = []
+        with suppress(FleetError):
+            status = self.status
+            parts.append(f"{status.get('health')}: {status.get('message')}")
+            parts += [f"  {one['type']}={one['status']} {one['reason']}" for one in status.get("conditions", ())]
+            parts += [f"  {reason}: {note}" for reason, note in self.events()[-12:]]
+            parts.append(self.cluster.kubectl("get", "pods,pvc", "-o", "wide"))
+        parts.append("\n".join(self.operator.log.read_text().splitlines()[-15:]))
+        return "\n".join(parts)
+
+    def events(self) -> list[tuple[str, str]]:
+        """Reasons and notes, in the order in which they came."""
+        found = self.api.get(f"/apis/events.k8s.io/v1/namespaces/{self.cluster.namespace}/events")["items"]
+        own = [one for one in found if one["regarding"]["kind"] == "Etcd" and one["regarding"]["name"] == self.name]
+        own.sort(key=lambda one: str(one.get("eventTime") or one.get("deprecatedFirstTimestamp")))
+        return [(one["reason"], one.get("note", "")) for one in own]
+
+    def reasons(self) -> list[str]:
+        return [reason for reason, _ in self.events()]
+
+    # What runs
+
+    def pods(self, api: Api | None = None) -> dict[str, Object]:
+        """The members' own, by name."""
+        selector = f"app.kubernetes.io/instance={self.name},fleet.dev/kind=Etcd"
+        path = f"/api/v1/namespaces/{self.cluster.namespace}/pods?labelSelector={selector}"
+        found = (api or self.api).get(path)["items"]
+        return {one["metadata"]["name"]: one for one in found if self._is_member(one["metadata"]["name"])}
+
+    def _is_member(self, pod: str) -> bool:
+        return pod.removeprefix(f"{self.name}-").isdigit()
+
+    def uids(self) -> dict[str, str]:
+        return {name: pod["metadata"]["uid"] for name, pod in self.pods().items()}
+
+    def restarts(self) -> dict[str, tuple[str, int]]:
+        """What changes when a member is restarted in any way."""
+        return {
+            name: (pod["metadata"]["uid"], sum(one["restartCount"] for one in pod["status"]["containerStatuses"]))
+            for name, pod in self.pods().items()
+        }
+
+    def places(self, api: Api | None = None) -> list[Place]:
+        """Members that run, as a client could know them."""
+        running = {
+            name: pod["status"]["podIP"]
+            for name, pod in sorted(self.pods(api).items())
+            if pod["status"].get("phase") == "Running" and pod["status"].get("podIP")
+        }
+        return [Place(address, f"{name}.{self.name}-peers.{self.namespace}.svc") for name, address in running.items()]
+
+    @property
+    def namespace(self) -> str:
+        return self.cluster.namespace
+
+    def leader(self) -> str:
+        found: str = self.status["leader"]
+        return found
+
+    def process(self, pod: str) -> psutil.Process:
+        """The etcd in a pod: nodes share this machine's kernel."""
+        status = self.pods()[pod]["status"]["containerStatuses"][0]
+        container = status["containerID"].rpartition("/")[2]
+        for process in psutil.process_iter(["name"]):
+            with suppress(OSError, psutil.Error):
+                if process.name() == "etcd" and container in Path(f"/proc/{process.pid}/cgroup").read_text():
+                    return process
+        raise AssertionError(f"{pod} has no process of container {container}")
+
+    def claims(self) -> dict[str, str]:
+        """Of the members, with their UIDs."""
+        found = self.api.get(f"/api/v1/namespaces/{self.namespace}/persistentvolumeclaims")["items"]
+        names = {one["metadata"]["name"]: one["metadata"]["uid"] for one in found}
+        return {name: uid for name, uid in names.items() if self._is_member(name.removeprefix("data-"))}
+
+    def volume(self, pod: str) -> Path:
+        """The directory of a member's volume."""
+        claim = self.cluster.get("pvc", f"data-{pod}")
+        volume = self.cluster.get("pv", claim["spec"]["volumeName"])
+        return Path(volume["spec"]["local"]["path"])
+
+    def lose_pod(self, pod: str) -> Callable[[], None]:
+        """A function that ends a member at once, with no chance to hand over, and takes its pod away."""
+        process = self.process(pod)
+
+        def lose() -> None:
+            process.kill()
+            self.delete_pod(pod)
+
+        return lose
+
+    def delete_pod(self, pod: str) -> None:
+        self.cluster.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+
+    # Its clients
+
+    def tls(self) -> ssl.SSLContext:
+        """Of the connection Secret."""
+        secret = self.api.get(f"/api/v1/namespaces/{self.namespace}/secrets/{self.name}-connection")
+        data = {name: b64decode(value) for name, value in secret["data"].items()}
+        context = ssl.create_default_context(cadata=data["ca.crt"].decode())
+        with tempfile.NamedTemporaryFile() as both:
+            both.write(data["tls.crt"] + data["tls.key"])
+            both.flush()
+            context.load_cert_chain(both.name)
+        return context
+
+    def certificate(self, pod: str) -> bytes:
+        """That a member shows to clients."""
+        address = self.pods()[pod]["status"]["podIP"]
+        return ssl.get_server_certificate((address, 2379), timeout=5).encode()
+
+    def writer(self, **options: Any) -> Writer:
+        api = api_of(self.cluster)
+        return Writer(lambda: self.places(api), self.tls(), **options)
+
+    def has_all(self, numbers: frozenset[int]) -> None:
+        """Every acknowledged write is in the app."""
+        missing = lost(numbers, self.places()[0], self.tls())
+        assert not missing, f"{len(missing)} of {len(numbers)} acknowledged writes are lost: {missing[:10]} …"
+
+    def every_member_has_all(self, numbers: frozenset[int]) -> None:
+        """By its own memory, once it had a moment to catch up."""
+        for place in self.places():
+            self.wait(f"{place.name} has all", partial(self._has_all, numbers, place), 10)
+
+    def _has_all(self, numbers: frozenset[int], place: Place) -> bool:
+        return not lost(numbers, place, self.tls(), own=True)
+
+    def took(self) -> str:
+        return f"{time.monotonic() - self.began:.0f} s"
+
+
+def release(cluster: Cluster) -> None:
+    """Let go of all apps of the namespace, so that it can be removed without an operator."""
+    with suppress(FleetError):
+        for one in cluster.get("etcds")["items"]:
+            nothing = orjson.dumps({"metadata": {"finalizers": None}}).decode()
+            cluster.kubectl("patch", "etcd", one["metadata"]["name"], "--type=merge", "-p", nothing)
+        cluster.kubectl("delete", "etcds,statefulsets", "--all", "--wait=false")
+        cluster.kubectl("delete", "pods", "--all", "--grace-period=0", "--force", "--wait=false")
+
+
+def definitions() -> str:
+    """Of the custom resources, as `fleet crds` prints them."""
+    return orjson.dumps({"apiVersion": "v1", "kind": "List", "items": list(crd.definitions().values())}).decode()

@@ -1,0 +1,147 @@
+"""The life of an etcd on real nodes, with a writer that counts what it was promised all the while."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+from tests.operator.e2e import App, Object
+from tests.operator.writer import Writer
+
+
+def test_no_acknowledged_write_is_lost_through_the_life_of_an_etcd(app: App) -> None:
+    """Resize, upgrade, loss of a pod, of a volume and of a data directory, new configuration: one after the other."""
+    app.want(version="3.4", members=3)
+    app.wait_ready()
+    with app.writer() as writer:
+        _resize(app, writer, 5)
+        _resize(app, writer, 3)
+        _upgrade(app, writer)
+        _lose_the_leader(app, writer)
+        _lose_a_volume(app, writer)
+        _spoil_a_data_directory(app, writer)
+        _configure(app, writer)
+        numbers = writer.stop()
+    app.has_all(numbers)
+    app.every_member_has_all(numbers)
+    writer.was_writing()
+    assert len(writer.faults) == 7
+    if os.getloadavg()[0] < 4 * (os.cpu_count() or 1):  # else others use the machine, and it says nothing about us
+        assert writer.rate() >= 200, f"{writer.rate()} writes a second are too few to show anything"
+    print(f"{len(numbers)} acknowledged writes, {writer.rate():.0f}/s, {writer.unanswered} without an answer")
+
+
+def _after(app: App, writer: Writer, what: str, since: float) -> None:
+    """Writes go on, and nothing is lost."""
+    writer.goes_on()
+    app.has_all(writer.acknowledged)
+    took, outage = time.monotonic() - since, writer.outage(since)
+    print(f"{what}: {took:.1f} s, longest time without an acknowledgement {outage:.2f} s")
+
+
+def _resize(app: App, writer: Writer, members: int) -> None:
+    before = app.uids()
+    fault = writer.strike(f"resize to {members}", lambda: app.change(members=members))
+    app.wait_ready()
+    assert [one["name"] for one in app.status["members"]] == [f"registry-{number}" for number in range(members)]
+    after = app.uids()
+    assert len(after) == members
+    assert all(after[pod] == before[pod] for pod in after if pod in before), "a resize restarts nobody"
+    _after(app, writer, fault.what, fault.at)
+
+
+def _upgrade(app: App, writer: Writer) -> None:
+    known, leader = len(app.events()), app.leader()
+    before = app.uids()
+    fault = writer.strike("upgrade", lambda: app.change(version="3.5"))
+    app.wait_ready()
+    assert {one["version"].rpartition(".")[0] for one in app.status["members"]} == {"3.5"}
+    assert set(app.uids().values()).isdisjoint(before.values())
+    _one_at_a_time(app.pods())
+    _leader_last(app.events()[known:], leader)
+    _after(app, writer, fault.what, fault.at)
+
+
+def _one_at_a_time(pods: dict[str, Object]) -> None:
+    """Nobody was restarted before the one that was restarted before was ready again."""
+    order = sorted(pods.values(), key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+    for earlier, later in pairwise(order):
+        ready = next(one for one in earlier["status"]["conditions"] if one["type"] == "Ready")
+        assert ready["lastTransitionTime"] <= later["metadata"]["creationTimestamp"]
+
+
+def _leader_last(events: list[tuple[str, str]], leader: str) -> None:
+    """From what the operator said: who was restarted did not lead, and the last one had led until right before."""
+    restarted = []
+    told = [(reason, note) for reason, note in events if reason in ("LeaderMoved", "Restarting")]
+    for reason, note in told:
+        pod = note.split()[0]
+        if reason == "LeaderMoved":
+            leader = pod
+            continue
+        assert pod != leader, f"{pod} was restarted while it led: {told}"
+        restarted.append(pod)
+    assert sorted(restarted) == ["registry-0", "registry-1", "registry-2"], told
+    handed_over = re.findall(r"takes over before (\S+) restarts", told[-2][1])
+    assert handed_over == restarted[-1:], f"the leader was not the last one: {told}"
+
+
+def _lose_the_leader(app: App, writer: Writer) -> None:
+    leader = app.leader()
+    before = app.uids()[leader]
+    fault = writer.strike("loss of the leader's pod", app.lose_pod(leader))
+    app.wait("its pod is another", lambda: app.uids().get(leader, before) != before)
+    app.wait("another leads", lambda: app.status["leader"] != leader)
+    app.wait_ready()
+    _after(app, writer, fault.what, fault.at)
+
+
+def _lose_a_volume(app: App, writer: Writer) -> None:
+    def lose() -> None:
+        app.cluster.kubectl("delete", "pvc", f"data-{pod}", "--wait=false")
+        app.delete_pod(pod)
+
+    pod = next(name for name in sorted(app.uids()) if name != app.leader())
+    _is_replaced(app, writer, pod, "loss of a volume", lose)
+
+
+def _spoil_a_data_directory(app: App, writer: Writer) -> None:
+    def spoil() -> None:
+        for file in sorted(Path(app.volume(pod), "data", "member", "wal").glob("*.wal")):
+            content = bytearray(file.read_bytes())
+            content[64 : 64 + 4096] = b"\xa5" * 4096
+            file.write_bytes(content)
+        app.delete_pod(pod)
+
+    pod = next(name for name in sorted(app.uids(), reverse=True) if name != app.leader())
+    _is_replaced(app, writer, pod, "a spoiled data directory", spoil)
+
+
+def _is_replaced(app: App, writer: Writer, pod: str, what: str, action: Callable[[], None]) -> None:
+    """By a new member of the same name, with a new volume; the others are not touched."""
+    members = {one["name"]: one["id"] for one in app.status["members"]}
+    claim, others = app.cluster.get("pvc", f"data-{pod}")["metadata"]["uid"], app.restarts()
+    fault = writer.strike(what, action)
+    app.wait(
+        f"{pod} is another member",
+        lambda: {one["name"]: one["id"] for one in app.status["members"]}[pod] not in ("", members[pod]),
+        120,
+    )
+    app.wait_ready()
+    assert app.cluster.get("pvc", f"data-{pod}")["metadata"]["uid"] != claim
+    after = app.restarts()
+    assert all(after[name] == others[name] for name in others if name != pod)
+    _after(app, writer, fault.what, fault.at)
+
+
+def _configure(app: App, writer: Writer) -> None:
+    before = app.uids()
+    fault = writer.strike("new configuration", lambda: app.change(config={"snapshotCount": 5000}))
+    app.wait_ready()
+    assert set(app.uids().values()).isdisjoint(before.values())
+    _one_at_a_time(app.pods())
+    _after(app, writer, fault.what, fault.at)

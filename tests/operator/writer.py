@@ -1,0 +1,269 @@
+"""A client of an etcd that never stops writing, and remembers what it was promised.
+
+Each write has a number of its own. One that etcd answered with yes was acknowledged, and must be there for ever after;
+one without an answer may be there or not. The writer speaks to members over their gateway with the app's own
+connection Secret, and follows their addresses. It runs beside the test, which breaks things meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import ssl
+import threading
+import time
+from base64 import b64decode, b64encode
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+PREFIX = b"written/"
+PAGE = 5_000
+FRESH = 0.1  # seconds: within them before a fault, there was an acknowledgement
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a member is, and the name that its certificate must have."""
+
+    address: str
+    name: str
+
+
+Find = Callable[[], Sequence[Place]]  # who may be asked now; it may take its time, or fail
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that was done to the app while the writer wrote."""
+
+    what: str
+    at: float
+
+
+class Writer:
+    """`with Writer(find, tls) as writer:` writes until the end of the block, or until `stop`."""
+
+    def __init__(self, find: Find, tls: ssl.SSLContext, *, rate: float = 300.0, workers: int = 40) -> None:
+        self._find = find
+        self._tls = tls
+        self._gap = workers / rate  # seconds between two writes of one worker
+        self._workers = workers
+        self._places: Sequence[Place] = ()
+        self._number = 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._write()), daemon=True)
+        self._acknowledged: dict[int, float] = {}  # in the order of their answers
+        self.unanswered = 0
+        self.faults: list[Fault] = []
+        self.last_problem = ""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self.goes_on(10)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> frozenset[int]:
+        """The numbers of all writes that were acknowledged."""
+        self._stopped.set()
+        self._thread.join(30)
+        return self.acknowledged
+
+    @property
+    def acknowledged(self) -> frozenset[int]:
+        return frozenset(self._acknowledged.copy())
+
+    def times(self) -> list[float]:
+        """Of all acknowledgements, by the clock of `time.monotonic`."""
+        return list(self._acknowledged.copy().values())
+
+    def goes_on(self, count: int = 50, seconds: float = 60.0) -> None:
+        """Wait until so many more writes were acknowledged."""
+        wanted, end = len(self._acknowledged) + count, time.monotonic() + seconds
+        while len(self._acknowledged) < wanted:
+            if time.monotonic() > end:
+                raise AssertionError(f"writes do not go on: {self.last_problem or 'no answer'}")
+            time.sleep(0.02)
+
+    def strike(self, what: str, action: Callable[[], object]) -> Fault:
+        """Do something bad while writes are being acknowledged: the last one a moment ago."""
+        end = time.monotonic() + 60
+        while not (times := self.times()) or time.monotonic() - times[-1] > FRESH / 4:
+            if time.monotonic() > end:
+                raise AssertionError(f"no writes are acknowledged that {what} could disturb: {self.last_problem}")
+            time.sleep(0.001)
+        fault = Fault(what, time.monotonic())
+        self.faults.append(fault)
+        action()
+        return fault
+
+    def was_writing(self) -> None:
+        """Before each fault there was an acknowledgement, or the fault has shown nothing."""
+        times = self.times()
+        for fault in self.faults:
+            before = bisect_right(times, fault.at)
+            assert before and fault.at - times[before - 1] <= FRESH, f"nothing was written right before {fault.what}"
+
+    def rate(self) -> float:
+        """Acknowledgements in a second: the median over all seconds, those without any included."""
+        times = self.times()
+        counts = [0] * max(1, int(times[-1] - times[0]))
+        for one in times:
+            with suppress(IndexError):  # the last second is not a whole one
+                counts[int(one - times[0])] += 1
+        return median(counts)
+
+    def outage(self, since: float, until: float | None = None) -> float:
+        """The longest time without an acknowledgement, from right before `since`."""
+        times = self.times()
+        first = max(0, bisect_left(times, since) - 1)
+        last = bisect_right(times, until) + 1 if until is not None else len(times)
+        found = times[first:last]
+        return max((later - earlier for earlier, later in pairwise(found)), default=0.0)
+
+    async def _write(self) -> None:
+        following = asyncio.create_task(self._follow())
+        await asyncio.gather(*(self._work(index) for index in range(self._workers)))
+        following.cancel()
+
+    async def _follow(self) -> None:
+        """Addresses change with every restart."""
+        while True:
+            try:
+                self._places = tuple(await asyncio.to_thread(self._find)) or self._places
+            except Exception as problem:  # whatever it is: the old addresses are as good as any
+                self.last_problem = f"{type(problem).__name__}: {problem}"
+            await asyncio.sleep(0.3)
+
+    async def _work(self, turn: int) -> None:
+        """One connection, one write at a time; after each failure it asks the next member."""
+        connection: Connection | None = None
+        while not self._stopped.is_set():
+            begun = time.monotonic()
+            if not self._places:
+                await asyncio.sleep(0.05)
+                continue
+            place = self._places[turn % len(self._places)]
+            if connection is not None and connection.place != place:
+                connection.close()
+                connection = None
+            try:
+                # Without a leader etcd holds a write for seconds; a client that waits so long sees its end too late.
+                async with asyncio.timeout(random.uniform(0.4, 0.8)):
+                    connection = connection or await Connection.open(place, self._tls)
+                    self._number += 1
+                    number = self._number
+                    await connection.ask("kv/put", {"key": _encoded(_key(number)), "value": _encoded(_value(number))})
+                self._acknowledged[number] = time.monotonic()
+            except PROBLEMS as problem:
+                self.last_problem = f"{place.name}: {type(problem).__name__}: {problem}"
+                self.unanswered += 1
+                turn += 1
+                if connection is not None:
+                    connection.close()
+                    connection = None
+                await asyncio.sleep(random.uniform(0.0, 0.02))
+            await asyncio.sleep(max(0.0, begun + self._gap - time.monotonic()))
+        if connection is not None:
+            connection.close()
+
+
+class RefusedError(Exception):
+    """etcd answered, and not with yes."""
+
+
+PROBLEMS = (RefusedError, TimeoutError, OSError, EOFError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """HTTP as far as etcd's gateway needs it, one question at a time: a library's client takes twice the time of one
+    of the two cores that everything shares."""
+
+    place: Place
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @classmethod
+    async def open(cls, place: Place, tls: ssl.SSLContext) -> Connection:
+        streams = await asyncio.open_connection(
+            place.address, 2379, ssl=tls, server_hostname=place.name, limit=64 << 20
+        )
+        return cls(place, *streams)
+
+    async def ask(self, path: str, question: dict[str, Any]) -> dict[str, Any]:
+        body = orjson.dumps(question)
+        head = f"POST /v3/{path} HTTP/1.1\r\nHost: {self.place.name}\r\nContent-Length: {len(body)}\r\n\r\n"
+        self.writer.write(head.encode() + body)
+        status, headers = _head(await self.reader.readuntil(b"\r\n\r\n"))
+        content = b""
+        if "content-length" in headers:
+            content = await self.reader.readexactly(int(headers["content-length"]))
+        else:
+            while size := int(await self.reader.readuntil(b"\r\n"), 16):
+                content += (await self.reader.readexactly(size + 2))[:-2]
+            await self.reader.readexactly(2)
+        answer: dict[str, Any] = orjson.loads(content)
+        if status != 200:
+            raise RefusedError(answer.get("message") or answer.get("error") or f"HTTP {status}")
+        return answer
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+
+def _head(content: bytes) -> tuple[int, dict[str, str]]:
+    first, *lines = content.decode().rstrip().split("\r\n")
+    pairs = (line.partition(":") for line in lines)
+    return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in pairs}
+
+
+def lost(numbers: frozenset[int], place: Place, tls: ssl.SSLContext, *, own: bool = False) -> list[int]:
+    """Which of these writes a member does not have. `own`: by its own memory, without asking the others."""
+    found = asyncio.run(_read_all(place, tls, own=own))
+    return sorted(number for number in numbers if found.get(_key(number)) != _value(number))
+
+
+async def _read_all(place: Place, tls: ssl.SSLContext, *, own: bool) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    begin, end = PREFIX, PREFIX[:-1] + bytes([PREFIX[-1] + 1])
+    async with asyncio.timeout(60):
+        connection = await Connection.open(place, tls)
+        while True:
+            asked = {"key": _encoded(begin), "range_end": _encoded(end), "limit": PAGE, "serializable": own}
+            answer = await connection.ask("kv/range", asked)
+            page = answer.get("kvs", ())
+            found.update({b64decode(one["key"]): b64decode(one.get("value", "")) for one in page})
+            if not answer.get("more"):
+                break
+            begin = b64decode(page[-1]["key"]) + b"\0"
+        connection.close()
+    return found
+
+
+def _key(number: int) -> bytes:
+    return PREFIX + f"{number:09d}".encode()
+
+
+def _value(number: int) -> bytes:
+    return f"the value of {number}".encode()
+
+
+def _encoded(content: bytes) -> str:
+    return b64encode(content).decode()
