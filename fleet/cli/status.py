@@ -109,6 +109,8 @@ def _data(seen: Observation) -> dict[str, Any]:
                         "name": each.name,
                         "health": each.state,
                         "version": each.version,
+                        "members": each.members,
+                        "available": each.available,
                         "message": each.message,
                     }
                     for each in one.objects
@@ -121,7 +123,10 @@ def _data(seen: Observation) -> dict[str, Any]:
 
 
 def _versions(objects: Sequence[Any]) -> str:
-    return ", ".join(dict.fromkeys(f"{one.kind} {one.version}" for one in objects if one.version)) or "–"
+    told = (
+        f"{one.kind} {one.version}" + (f" ({one.members})" if one.members else "") for one in objects if one.version
+    )
+    return ", ".join(dict.fromkeys(told)) or "–"
 
 
 def _of_git(files: Files, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:

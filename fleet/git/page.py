@@ -71,8 +71,10 @@ def _row(record: Record) -> str:
 
 
 def _versions(record: Record) -> str:
-    """Every kind of app once with each version that runs: "Etcd 3.6.5, Postgres 17.2"."""
-    found = dict.fromkeys(f"{app.kind} {app.version}" for app in record.apps if app.version)
+    """Every kind of app once with each version that runs, and its members: "Etcd 3.6.5 (3/3), Postgres 17.2"."""
+    found = dict.fromkeys(
+        f"{app.kind} {app.version}" + (f" ({app.members})" if app.members else "") for app in record.apps if app.version
+    )
     return ", ".join(_plain(version) for version in found) or "–"
 
 

@@ -14,6 +14,8 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
     apps       list, by kind, namespace and name, of
         kind, namespace, name
         version    the version that runs, "" when it is not known
+        members    those that serve, of those that there should be, as in "3/3"; "" when it is not known
+        available  "yes" when clients are served (an etcd has its quorum), "no" when not, "" when it is not known
         health, since, message    as above, of this app
 
 There is no field that a manifest, a Secret or an environment could end up in, and no time of the last look: a file
@@ -53,6 +55,8 @@ class App:
     namespace: str
     name: str
     version: str = ""
+    members: str = ""
+    available: str = ""
     health: str = "Unknown"
     since: str = ""
     message: str = ""
@@ -229,6 +233,8 @@ def is_told(content: bytes, report: Report) -> bool:
                 "namespace": app.namespace,
                 "name": app.name,
                 "version": clean(app.version, 60),
+                "members": _members(app.members),
+                "available": _available(app.available),
                 "health": app.health,
                 "since": since[app.kind, app.namespace, app.name],
                 "message": clean(app.message),
@@ -269,6 +275,8 @@ def _follow_app(previous: App | None, app: App, at: str) -> App:
         namespace=_checked(_WORD, app.namespace, "namespace") if app.namespace else "",
         name=_checked(_NAME, app.name, "name"),
         version=clean(app.version, 60),
+        members=_members(app.members),
+        available=_available(app.available),
         health=health,
         since=previous.since if previous and previous.health == health else at,
         message=clean(app.message),
@@ -276,8 +284,17 @@ def _follow_app(previous: App | None, app: App, at: str) -> App:
 
 
 def _decode_app(data: dict[str, Any]) -> App:
-    app = App(**{key: data[key] for key in ("kind", "namespace", "name", "version", "health", "message")})
+    said = ("kind", "namespace", "name", "version", "members", "available", "health", "message")
+    app = App(**{key: data[key] for key in said if key in data})  # records of earlier releases lack some
     return replace(_follow_app(None, app, ""), since=_checked(_TIME, data["since"], "since"))
+
+
+def _members(text: str) -> str:
+    return text if re.fullmatch(r"\d{1,6}/\d{1,6}", text) else ""
+
+
+def _available(word: str) -> str:
+    return word if word in ("yes", "no") else ""
 
 
 def _health(word: str) -> str:

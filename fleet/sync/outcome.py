@@ -28,6 +28,8 @@ class ObjectHealth(NamedTuple):
     message: str = ""
     version: str = ""
     is_app: bool = False
+    members: str = ""  # of an app: those that serve, of those that there should be
+    available: str = ""  # of an app: "yes" or "no", "" when it is not known
 
     @property
     def title(self) -> str:

@@ -61,7 +61,16 @@ def report_of(result: Result, revision: str) -> Report:
         health=result.health,
         message=error.message if error else _first_message(result),
         apps=tuple(
-            App(one.kind, one.namespace, one.name, version=one.version, health=one.state, message=one.message)
+            App(
+                one.kind,
+                one.namespace,
+                one.name,
+                version=one.version,
+                members=one.members,
+                available=one.available,
+                health=one.state,
+                message=one.message,
+            )
             for one in result.objects
             if one.is_app
         ),

@@ -90,7 +90,16 @@ def _key_there(one: Object, live: Mapping[Key, Any]) -> Key:
 def judged(key: Key, live: dict[str, Any] | None, *, is_app: bool) -> ObjectHealth:
     health = judge(live)
     version = str((live.get("status") or {}).get("version") or "") if live and is_app else ""
-    return ObjectHealth(key.kind, key.namespace, key.name, health.state.value, health.message, version, is_app)
+    members, available = _engine(live) if is_app and live else ("", "")
+    found = (key.kind, key.namespace, key.name, health.state.value, health.message, version, is_app)
+    return ObjectHealth(*found, members, available)
+
+
+def _engine(live: dict[str, Any]) -> tuple[str, str]:
+    """What the operator says about an app: its members, and whether clients are served."""
+    status = live.get("status") or {}
+    told = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
+    return str(status.get("ready", "")), {"True": "yes", "False": "no"}.get(str(told.get("Available")), "")
 
 
 def worst(objects: Iterable[ObjectHealth]) -> str:

@@ -11,9 +11,9 @@ AT = "2025-03-01T12:00:00Z"
 WELL = Record(
     "orders", "eu-1", "Synced", "Healthy", AT, "a" * 40, "a" * 40,
     apps=(
-        App("Etcd", "orders", "config", "3.6.5", "Healthy", AT),
-        App("Etcd", "orders", "other", "3.6.5", "Healthy", AT),
-        App("Redis", "orders", "cache", "8.0", "Healthy", AT),
+        App("Etcd", "orders", "config", "3.6.5", "3/3", "yes", "Healthy", AT),
+        App("Etcd", "orders", "other", "3.6.5", "3/3", "yes", "Healthy", AT),
+        App("Redis", "orders", "cache", "8.0", health="Healthy", since=AT),
     ),
 )  # fmt: skip
 
@@ -26,14 +26,14 @@ def test_the_table_has_a_row_per_stack_and_cluster() -> None:
     text = rendered(WELL, replace(WELL, cluster="us-1", health="Progressing"))
     assert "🟢 1 healthy · 🔵 1 progressing" in text
     assert "| Stack | Cluster | Health | Version | Revision | Since |" in text
-    row = ["[orders](clusters/eu-1/orders.json)", "eu-1", "🟢 Healthy", "Etcd 3.6.5, Redis 8.0", "`aaaaaaaa`"]
+    row = ["[orders](clusters/eu-1/orders.json)", "eu-1", "🟢 Healthy", "Etcd 3.6.5 (3/3), Redis 8.0", "`aaaaaaaa`"]
     assert f"| {' | '.join(row)} | 2025-03-01 12:00 UTC |" in text.splitlines()
 
 
 def test_what_is_wrong_stands_below_with_its_reason() -> None:
     sick = replace(
         WELL, sync="Unreachable", health="Unknown", wanted="b" * 40, message="no route to host",
-        apps=(App("Etcd", "orders", "config", "", "Degraded", AT, "2 of 3 members"),),
+        apps=(App("Etcd", "orders", "config", health="Degraded", since=AT, message="2 of 3 members"),),
     )  # fmt: skip
     text = rendered(sick)
     assert "| ⚫ Unknown · ⚠️ Unreachable | – | `aaaaaaaa` → `bbbbbbbb` |" in text

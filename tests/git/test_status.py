@@ -50,7 +50,7 @@ def test_the_file_has_the_documented_fields_in_the_documented_order() -> None:
         "message",
         "apps",
     ]
-    assert list(data["apps"][0]) == ["kind", "namespace", "name", "version", "health", "since", "message"]
+    assert list(data["apps"][0]) == ["kind", "namespace", "name", "version", "members", "available", "health", "since", "message"]
     assert data["schema"] == "fleet.dev/status/v1"
     assert status.__doc__
     assert all(name in status.__doc__ for name in [*data, *data["apps"][0]])
@@ -155,3 +155,20 @@ def test_there_is_no_field_that_a_manifest_could_end_up_in() -> None:
 def written(files: dict[str, bytes], *reports: Report) -> dict[str, bytes]:
     changes = status.changed_files(files, reports, [], NOON)
     return {**files, **{name: content for name, content in changes.items() if content is not None}}
+
+
+def test_an_engine_s_members_and_quorum_are_kept_and_nonsense_is_not() -> None:
+    app = replace(ETCD, members="2/3", available="yes")
+    told = status.follow(None, replace(REPORT, apps=(app,)), NOON).apps[0]
+    assert (told.members, told.available) == ("2/3", "yes")
+    odd = replace(ETCD, members="<script>", available="perhaps")
+    told = status.follow(None, replace(REPORT, apps=(odd,)), NOON).apps[0]
+    assert (told.members, told.available) == ("", "")
+
+
+def test_a_record_of_an_earlier_release_is_read() -> None:
+    record = status.follow(None, REPORT, NOON)
+    data = json.loads(status.encode(record))
+    for app in data["apps"]:
+        del app["members"], app["available"]
+    assert status.decode(json.dumps(data).encode(), record.path).apps[0].members == ""
