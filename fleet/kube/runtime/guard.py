@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp.abc import AbstractStreamWriter
@@ -71,7 +72,9 @@ class GuardedClient(Client):
         self, method: str, path: str, data: bytes | None, headers: dict[str, str]
     ) -> tuple[int, Mapping[str, str], bytes]:
         self.guard.check(method, path)
-        body: Any = data if data is None or method in READS else _GuardedBody(data, self.guard, method, path)
+        body: Any = (
+            data if data is None or method in READS else GuardedBody(data, partial(self.guard.check, method, path))
+        )
         try:
             answer = await super()._once(method, path, body, headers)
         except Exception:
@@ -82,15 +85,16 @@ class GuardedClient(Client):
         return answer
 
 
-class _GuardedBody(BytesPayload):
-    def __init__(self, data: bytes, guard: Guard, method: str, path: str) -> None:
+class GuardedBody(BytesPayload):
+    """The body of a request by aiohttp; `check` is asked when it goes out, and what it raises breaks the connection."""
+
+    def __init__(self, data: bytes, check: Callable[[], None]) -> None:
         super().__init__(data)
-        self._asked = guard, method, path
+        self._check = check
 
     async def write(self, writer: AbstractStreamWriter) -> None:
         await self.write_with_length(writer, None)
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        guard, method, path = self._asked
-        guard.check(method, path)
+        self._check()
         await super().write_with_length(writer, content_length)

@@ -7,6 +7,7 @@ what it finds; `decide` is a pure function of that; `act` carries out one reques
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +19,7 @@ from fleet_operator.core.world import World
 
 A = TypeVar("A", bound=App)
 S = TypeVar("S")
+Allowed = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Engine(Protocol[A, S]):
 
     def decide(self, seen: S) -> Decision: ...
 
-    async def act(self, seen: S, act: Act) -> None: ...
+    async def act(self, seen: S, act: Act, allowed: Allowed) -> None:
+        """`allowed` raises when another process may lead by now: to be asked with every request that goes out."""
 
     def report(self, seen: S, last_backup: LastBackup | None) -> Report:
         """`last_backup` is the one in the status: pods that made backups go, and backups stay."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fleet.errors import ConflictError, ResourceError
@@ -28,7 +29,7 @@ async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: 
             case Revert(stateful_set=found):
                 await _revert(request, found)
             case Act():
-                await engine.act(seen, step)
+                await engine.act(seen, step, partial(request.client.guard.check, step.what, str(request.name)))
         if step.reason:
             request.event(step.reason, step.note, warning=step.reason in WARNINGS)
 

@@ -19,7 +19,7 @@ from fleet_operator.backup import store
 from fleet_operator.backup.outcome import backed_up, newest
 from fleet_operator.backup.schedule import cron_job
 from fleet_operator.core.certificates import client_context
-from fleet_operator.core.engine import Report
+from fleet_operator.core.engine import Allowed, Report
 from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd.act import act
@@ -74,10 +74,10 @@ class EtcdEngine:
         held = authorities(seen.app, seen.world) if seen.app.tls.enabled else None
         return decide(seen, self._images, held.trust if held else "")
 
-    async def act(self, seen: Seen, step: Act) -> None:
+    async def act(self, seen: Seen, step: Act, allowed: Allowed) -> None:
         etcd = await self._connected(seen.app, seen.world)
         if etcd is not None:
-            await act(etcd, seen, step)
+            await act(etcd.guarded(allowed), seen, step)
 
     def report(self, seen: Seen, last_backup: LastBackup | None) -> Report:
         members = tuple(_member(seen, pod) for pod in sorted(_all(seen), key=names.ordinal))

@@ -13,11 +13,12 @@ Numbers are strings in the gateway's JSON (ids have 64 bits), and fields that ar
 from __future__ import annotations
 
 import asyncio
+import copy
 import errno
 import re
 import ssl
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -27,6 +28,7 @@ import orjson
 from yarl import URL
 
 from fleet.errors import ResourceError
+from fleet.kube.runtime.guard import GuardedBody
 
 MOST_BYTES = 16 << 20  # of an answer; a list of members has a few hundred
 IDLE_SECONDS = 60.0  # for which a connection is kept for the next probe
@@ -200,6 +202,14 @@ class Etcd:
         self._tls = tls
         self._seconds = seconds
         self._session: aiohttp.ClientSession | None = None
+        self._allowed: Callable[[], None] = _always
+
+    def guarded(self, allowed: Callable[[], None]) -> Etcd:
+        """The same connections; each request asks `allowed` first and again when its body goes out, and is not sent
+        if that raises. A process that was frozen meanwhile would send what it has no right to any more."""
+        other = copy.copy(self)
+        other._allowed = allowed
+        return other
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(ssl=self._tls or False, limit=0, keepalive_timeout=IDLE_SECONDS)
@@ -339,12 +349,13 @@ class Etcd:
         scheme = "https" if self._tls is not None else "http"
         url = URL.build(scheme=scheme, host=endpoint.address, port=endpoint.port, path=f"/v3/{path}")
         limit = self._seconds if seconds is None else seconds
+        self._allowed()
         try:
             async with (
                 asyncio.timeout(limit),
                 self._session.post(
                     url,
-                    data=orjson.dumps(body),
+                    data=GuardedBody(orjson.dumps(body), self._allowed),
                     headers={"Content-Type": "application/json"},
                     server_hostname=endpoint.name if self._tls is not None else None,
                     allow_redirects=False,
@@ -353,10 +364,16 @@ class Etcd:
             ):
                 content = await _limited(response)
         except TimeoutError as error:
+            self._allowed()  # what it held back was not sent, and that is another matter than no answer
             raise Unreachable(endpoint, f"no answer in {limit:g} s") from error
         except (aiohttp.ClientError, OSError, ssl.SSLError, ValueError) as error:
+            self._allowed()
             raise Unreachable(endpoint, _in_words(error)) from error
         return _answer(endpoint, response.status, content)
+
+
+def _always() -> None:
+    """Nobody else is there."""
 
 
 async def _limited(response: aiohttp.ClientResponse) -> bytes:
