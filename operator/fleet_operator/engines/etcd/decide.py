@@ -45,6 +45,7 @@ def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
         lambda: filed(seen),
         lambda: one_cluster(seen),
         lambda: recovery(seen),
+        lambda: staffed(seen),
         lambda: failed_roll(seen, images, trust),
         lambda: without_majority(seen),
         lambda: no_strangers(seen),
@@ -93,6 +94,18 @@ def one_cluster(seen: Seen) -> Decision | None:
         f"{', '.join(others)} belong to another etcd cluster than {identity}, which this app is; nothing is changed. "
         "Delete the volume of the member that is wrong, or restore into a new app",
     )
+
+
+def staffed(seen: Seen) -> Decision | None:
+    """Members that stay have pods, also when somebody made the StatefulSet smaller behind etcd's back."""
+    places = ledger_of(seen).places
+    known = seen.voters if seen.members is not None else [pod for pod in places if places[pod].phase == "settled"]
+    count = 1 + max((names.ordinal(pod) for pod in known if names.ordinal(pod) < seen.app.members), default=-1)
+    if count <= seen.replicas:
+        return None
+    note = f"the StatefulSet had {seen.replicas} pods for {count} members"
+    manifest = changed(set_of(seen), replicas=count, partition=count)
+    return step(State.DEGRADED, "Restaffing", note, Apply(manifest, "Restaffing", note))
 
 
 def no_strangers(seen: Seen) -> Decision | None:
