@@ -1,0 +1,321 @@
+"""`fleet operator`: the part of fleet that runs inside clusters: put it there, look at it, take it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from fleet.cli.flags import Seconds
+from fleet.cli.operator_words import (
+    installed_data,
+    installed_text,
+    removed_data,
+    removed_text,
+    state_data,
+    state_text,
+)
+from fleet.cli.output import emit, output_option
+from fleet.cli.places import Place, at_each, place_options, places
+
+if TYPE_CHECKING:
+    from fleet.cli.lab_images import LabImages
+    from fleet.install.apply import Done
+    from fleet.install.install import Installed
+    from fleet.install.manifests import Settings
+    from fleet.install.remove import Removed
+    from fleet.install.state import State
+    from fleet.kube.client import Client
+
+wait_option = click.option("--wait/--no-wait", default=True, help="Wait until it runs. [default: wait]")
+timeout_option = click.option(
+    "--timeout", type=Seconds(), default="3m", show_default=True, help="How long to wait, as 90s, 5m or 1h."
+)
+take_over_option = click.option(
+    "--take-over", is_flag=True, help="Also objects that something else made, kubectl for instance."
+)
+
+
+@click.group()
+def operator() -> None:
+    """The part of fleet that runs inside clusters: install, status, allow, uninstall, run.
+
+    In a repository it is about all its clusters, or those of --cluster; elsewhere about the kubeconfig's current
+    context, or that of --context.
+    """
+
+
+@operator.command()
+@place_options
+@click.option("--image", metavar="IMAGE", help="The operator's image. [default: in a lab, the one that is built here]")
+@click.option(
+    "--engine-image",
+    "engine_images",
+    multiple=True,
+    metavar="ENGINE=IMAGE",
+    help="The image of an engine, with {version} or {series} in it; ENGINE= is the official one. May be repeated.",
+)
+@click.option(
+    "--replicas", type=click.IntRange(1, 5), help="One leads, the others stand by. [default: as installed, or 1]"
+)
+@take_over_option
+@click.option("--dry-run", is_flag=True, help="Change nothing; print the objects.")
+@wait_option
+@timeout_option
+@output_option
+def install(
+    *,
+    clusters: Sequence[str],
+    context: str | None,
+    kubeconfig: Path | None,
+    image: str | None,
+    engine_images: Sequence[str],
+    replicas: int | None,
+    take_over: bool,
+    dry_run: bool,
+    wait: bool,
+    timeout: float,
+    form: str,
+) -> int:
+    """Install the operator, or bring it up to this release.
+
+    It gets rights on apps everywhere, and on what they are made of only in namespaces with a RoleBinding: syncs bring
+    it with their apps, `fleet operator allow` makes it for others. Engine images and replicas stay as they are unless
+    they are given. Apps do not notice.
+
+    \b
+    fleet operator install --image registry.example.com/fleet-operator:1.0 --replicas 2
+    fleet operator install --image … --dry-run -o yaml | kubectl apply --server-side -f -
+    """
+    engines = _engines(engine_images)
+    if dry_run and image:
+        return _print(image, engines, replicas, form)
+    chosen = places(clusters, context, kubeconfig)
+    images = {place: _images(place, image, build=not dry_run) for place in chosen}
+    if dry_run:
+        first = images[chosen[0]]
+        return _print(first.operator, {**first.engines, **engines}, replicas, form)
+
+    import asyncio
+
+    from fleet.cli.preview import finish
+    from fleet.sync.progress import shown
+
+    with shown(quiet=form != "text") as progress:
+
+        async def one(place: Place, client: Client) -> Installed:
+            from fleet.install.install import install, settings_now
+
+            def tell(phase: str, detail: str) -> None:
+                progress.update("operator", place.name, phase, detail)
+
+            settings = _settings(images[place], await settings_now(client), engines, replicas)
+            made = await install(client, settings, take_over=take_over, wait=wait, seconds=timeout, tell=tell)
+            progress.update("operator", place.name, "done")
+            return made
+
+        results, problems = asyncio.run(at_each(chosen, one))
+    if results or form != "text":
+        emit({name: installed_data(made) for name, made in results.items()}, form, lambda: installed_text(results))
+    return finish(problems)
+
+
+def _engines(pairs: Sequence[str]) -> dict[str, str]:
+    from fleet.apps.registry import drivers
+    from fleet.errors import ConfigurationError
+    from fleet.model.invalid import suggestion
+
+    known = {one.meta.name.lower() for one in drivers()}
+    found = {}
+    for pair in pairs:
+        engine, separator, image = pair.partition("=")
+        if not separator:
+            raise ConfigurationError(f"{pair!r} is not ENGINE=IMAGE", field="--engine-image")
+        if engine not in known:
+            raise ConfigurationError(
+                f"there is no engine {engine!r}", hint=suggestion(engine, known), field="--engine-image"
+            )
+        found[engine] = image
+    return found
+
+
+def _images(place: Place, image: str | None, *, build: bool) -> LabImages:
+    """The operator's image and those of engines: what was said, or the lab's."""
+    from fleet.cli.lab_images import LabImages, lab_at, names, provide
+    from fleet.errors import ConfigurationError
+    from fleet.kube.kubeconfig import read
+
+    if image:
+        return LabImages(image, {}, "")
+    found = lab_at(str(read(place.kubeconfig, place.context).cluster.values.get("server", "")))
+    if found is None:
+        raise ConfigurationError(
+            f"{place.name}: which image shall run? It is no lab of this machine, and there is no public image",
+            hint="--image REGISTRY/fleet-operator:VERSION; operator/deploy/Dockerfile builds one",
+            field="--image",
+        )
+    return provide(found[0]) if build else names()
+
+
+def _settings(images: LabImages, before: Settings | None, engines: Mapping[str, str], replicas: int | None) -> Settings:
+    """What was said now, else before, else what fits the place."""
+    from fleet.install.manifests import Settings
+
+    kept = before.engine_images if before else {}
+    merged = {**images.engines, **kept, **engines}
+    return Settings(
+        image=images.operator,
+        engine_images={engine: name for engine, name in merged.items() if name},
+        replicas=replicas or (before.replicas if before else 1),
+        built=images.built,
+    )
+
+
+def _print(image: str, engines: Mapping[str, str], replicas: int | None, form: str) -> int:
+    from fleet.install.manifests import Settings, manifests
+
+    found = manifests(Settings(image, {name: one for name, one in engines.items() if one}, replicas or 1))
+    if form == "json":
+        import orjson
+
+        data = {"apiVersion": "v1", "kind": "List", "items": found}
+        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+    elif form == "yaml":
+        import yaml
+
+        click.echo(yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True, width=116), nl=False)
+    else:
+        from fleet.model.desired import Key
+
+        click.echo("\n".join(str(Key.of(one)) for one in found))
+    return 0
+
+
+@operator.command()
+@place_options
+@take_over_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@timeout_option
+@output_option
+def uninstall(
+    *,
+    clusters: Sequence[str],
+    context: str | None,
+    kubeconfig: Path | None,
+    take_over: bool,
+    yes: bool,
+    timeout: float,
+    form: str,
+) -> int:
+    """Take the operator out. Apps run on, and their definitions and custom resources stay.
+
+    Nobody looks after the apps from then on: a member that is lost is not replaced. `fleet operator install` takes over
+    where it was left.
+    """
+    import asyncio
+    import sys
+
+    from fleet.cli.preview import finish
+    from fleet.errors import ConfigurationError
+    from fleet.sync.progress import shown
+
+    chosen = places(clusters, context, kubeconfig)
+    if not yes:
+        names = ", ".join(place.name for place in chosen)
+        if not sys.stdin.isatty():
+            raise ConfigurationError(f"this would remove the operator from {names}", hint="say so with --yes")
+        click.confirm(f"Remove the operator from {names}? Apps run on.", abort=True, err=True)
+    with shown(quiet=form != "text") as progress:
+
+        async def one(place: Place, client: Client) -> Removed:
+            from fleet.install.remove import remove
+
+            def tell(phase: str, detail: str) -> None:
+                progress.update("operator", place.name, phase, detail)
+
+            removed = await remove(client, take_over=take_over, seconds=timeout, tell=tell)
+            progress.update("operator", place.name, "done")
+            return removed
+
+        results, problems = asyncio.run(at_each(chosen, one))
+    if results or form != "text":
+        emit({name: removed_data(one) for name, one in results.items()}, form, lambda: removed_text(results))
+    return finish(problems)
+
+
+@operator.command()
+@click.argument("namespaces", metavar="NAMESPACE...", nargs=-1, required=True)
+@place_options
+@take_over_option
+def allow(
+    *,
+    namespaces: Sequence[str],
+    clusters: Sequence[str],
+    context: str | None,
+    kubeconfig: Path | None,
+    take_over: bool,
+) -> int:
+    """Let the operator work in namespaces whose apps come from no stack: stacks bring their RoleBinding themselves.
+
+    `kubectl delete rolebinding fleet-operator -n NAMESPACE` takes it back.
+    """
+    import asyncio
+
+    from fleet.cli.preview import finish
+
+    async def one(place: Place, client: Client) -> None:
+        from fleet.install.allow import allow
+
+        def tell(done: Done) -> None:
+            click.echo(f"✓ {place.name}: {done.key} {done.what}")
+
+        await allow(client, namespaces, take_over=take_over, tell=tell)
+
+    _, problems = asyncio.run(at_each(places(clusters, context, kubeconfig), one))
+    return finish(problems)
+
+
+@operator.command()
+@place_options
+@output_option
+def status(*, clusters: Sequence[str], context: str | None, kubeconfig: Path | None, form: str) -> int:
+    """Show what is installed, who leads, and how the apps are that it looks after.
+
+    Exit code 4 when a cluster cannot be asked.
+    """
+    import asyncio
+
+    from fleet.cli.preview import finish
+
+    async def one(place: Place, client: Client) -> State:
+        from fleet.install.state import state
+
+        return await state(client)
+
+    results, problems = asyncio.run(at_each(places(clusters, context, kubeconfig), one))
+    if results or form != "text":
+        emit({name: state_data(one) for name, one in results.items()}, form, lambda: state_text(results))
+    return finish(problems)
+
+
+@operator.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(arguments: tuple[str, ...]) -> NoReturn:
+    """Run the operator here and now, against a cluster of the kubeconfig, for those who work on it.
+
+    \b
+    fleet operator run --context dev --image 'etcd=localhost/fleet-lab/etcd:{series}'
+    fleet operator run --help
+    """
+    import os
+    import sys
+    from importlib.util import find_spec
+
+    from fleet.errors import NotFoundError
+
+    if find_spec("fleet_operator") is None:
+        raise NotFoundError("the operator is not part of this installation", hint="pip install fleet-gitops")
+    # Another program, not an import: nothing in fleet depends on the operator.
+    os.execv(sys.executable, [sys.executable, "-m", "fleet_operator", "run", *arguments])  # noqa: S606

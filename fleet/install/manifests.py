@@ -1,0 +1,153 @@
+"""The objects of an installed operator, in the order in which they are applied. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.install import rights
+from fleet.render.crd import definitions
+from fleet.render.rights import OPERATOR, SYSTEM
+from fleet.version import __version__
+
+Manifest = dict[str, Any]
+MANAGER = "fleet-install"  # the field manager, and app.kubernetes.io/managed-by
+VERSION = "fleet.dev/version"  # the annotation of a definition: the release that it is of
+BUILT = "fleet.dev/built"  # of the pods: which content an image has, where its name stays the same
+LABELS = {
+    "app.kubernetes.io/name": OPERATOR,
+    "app.kubernetes.io/part-of": "fleet",
+    "app.kubernetes.io/managed-by": MANAGER,
+}
+SELECTOR = {"app.kubernetes.io/name": OPERATOR}
+USER = 65532
+PORT = 8080
+ENGINE = "--image="  # the operator's flag for the image of an engine
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a person decides."""
+
+    image: str
+    engine_images: Mapping[str, str] = field(default_factory=dict)  # engine → image with {version} or {series} in it
+    replicas: int = 1
+    built: str = ""
+
+
+def manifests(settings: Settings) -> list[Manifest]:
+    everywhere, in_namespaces, at_home = rights.everywhere(), rights.in_namespaces(), rights.at_home()
+    found = [
+        *(_of_this_release(one) for one in definitions().values()),
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": OPERATOR, "namespace": SYSTEM}},
+        everywhere,
+        rights.bound(everywhere),
+        in_namespaces,
+        at_home,
+        rights.bound(at_home),
+        *([budget()] if settings.replicas > 1 else []),
+        deployment(settings),
+    ]
+    return [_labelled(one) for one in found]
+
+
+def budget() -> Manifest:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": OPERATOR, "namespace": SYSTEM},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": SELECTOR}},
+    }
+
+
+def deployment(settings: Settings) -> Manifest:
+    labels = {**SELECTOR, "app.kubernetes.io/part-of": "fleet"}
+    metadata: Manifest = {"labels": labels}
+    if settings.built:
+        metadata["annotations"] = {BUILT: settings.built}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": OPERATOR, "namespace": SYSTEM, "labels": {"app.kubernetes.io/version": __version__}},
+        "spec": {
+            "replicas": settings.replicas,
+            "revisionHistoryLimit": 3,
+            "selector": {"matchLabels": SELECTOR},
+            "template": {"metadata": metadata, "spec": _pod(settings)},
+        },
+    }
+
+
+def _pod(settings: Settings) -> Manifest:
+    return {
+        "serviceAccountName": OPERATOR,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 30,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": SELECTOR},
+            }
+        ],
+        "containers": [
+            {
+                "name": "operator",
+                "image": settings.image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["python3", "-m", "fleet_operator", "run"],
+                "args": [
+                    f"--metrics=:{PORT}",
+                    *(f"{ENGINE}{engine}={image}" for engine, image in sorted(settings.engine_images.items())),
+                ],
+                "env": [{"name": "FLEET_OPERATOR_IMAGE", "value": settings.image}],  # pods of backups run it too
+                "ports": [{"name": "metrics", "containerPort": PORT}],
+                "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=6),
+                "readinessProbe": _probe("/readyz", periodSeconds=2),
+                "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+            }
+        ],
+    }
+
+
+def _probe(path: str, **times: int) -> Manifest:
+    return {"httpGet": {"path": path, "port": "metrics"}, "timeoutSeconds": 5, **times}
+
+
+def settings_of(deployment: Manifest) -> Settings:
+    """What an installed operator was told, so that the next installation need not be told again."""
+    spec = deployment["spec"]
+    container = spec["template"]["spec"]["containers"][0]
+    pairs = (one.removeprefix(ENGINE).partition("=") for one in container.get("args", ()) if one.startswith(ENGINE))
+    return Settings(
+        image=container["image"],
+        engine_images={engine: image for engine, _, image in pairs},
+        replicas=int(spec.get("replicas", 1)),
+    )
+
+
+def _of_this_release(definition: Manifest) -> Manifest:
+    metadata = {**definition["metadata"], "annotations": {VERSION: __version__}}
+    return {**definition, "metadata": metadata}
+
+
+def _labelled(manifest: Manifest) -> Manifest:
+    if manifest["kind"] == "CustomResourceDefinition":  # a sync and `fleet crds` make the same, with the same labels
+        return manifest
+    own = manifest["metadata"]
+    return {**manifest, "metadata": {**own, "labels": {**LABELS, **own.get("labels", {})}}}

@@ -1,0 +1,27 @@
+"""The apps of a cluster: custom resources of every kind that this release knows and the cluster serves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fleet.apps.registry import drivers
+from fleet.kube.client import Client
+from fleet.kube.discovery import Resource, defined_by
+from fleet.kube.objects import Scope, pages
+from fleet.render.crd import definition
+
+
+async def apps(
+    client: Client, *, namespace: str = "", labels: str = "", name: str = ""
+) -> AsyncIterator[tuple[Resource, dict[str, Any]]]:
+    """Of all namespaces, or one; by their labels, or their name. A kind that is not defined there has none."""
+    discovery = await client.discovery()
+    for driver in drivers():
+        for resource in defined_by(definition(driver)):
+            if discovery.find(resource.group, resource.kind, resource.version) is None:
+                continue
+            scope = Scope(resource, namespace, labels=labels, fields=f"metadata.name={name}" if name else "")
+            async for page in pages(client, scope):
+                for found in page["items"]:
+                    yield resource, found
