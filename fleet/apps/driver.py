@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Generic, Literal, TypeVar
 
+from fleet.apps.client import Client
 from fleet.model.app import App
 from fleet.model.rule import forbidden
 from fleet.model.types.quantity import amount, is_quantity
@@ -134,6 +135,10 @@ class Driver(Generic[A]):
     def members(self, spec: A) -> int:
         """How many pods with data a spec asks for."""
         return int(getattr(spec, "members"))  # noqa: B009
+
+    def client(self, spec: A) -> Client:
+        """The engine's own client, for `fleet connect`."""
+        raise NotImplementedError
 
     def changed(self, before: A, after: A) -> Iterator[str]:
         """The fields of the spec that differ, by path."""

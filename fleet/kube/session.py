@@ -1,9 +1,9 @@
-"""Writes and watches, by aiohttp. It is slow to load, so this module is imported with the first of them."""
+"""Writes, watches and websockets, by aiohttp. It is slow to load, so this module is imported with the first of them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 import aiohttp
 from yarl import URL
@@ -53,6 +53,19 @@ class Session:
         ) as response:
             yield response
 
+    @contextlib.asynccontextmanager
+    async def websocket(
+        self, path: str, headers: Mapping[str, str], protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        with _broken():
+            socket = await self._session.ws_connect(
+                self._url(path), headers=headers, protocols=protocols, max_msg_size=0, heartbeat=20.0, **self._arguments
+            )
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
     def _url(self, path: str) -> URL:
         return URL(self._server + path, encoded=True)
 
@@ -61,6 +74,8 @@ class Session:
 def _broken() -> Iterator[None]:
     try:
         yield
+    except aiohttp.WSServerHandshakeError:
+        raise  # an answer, and not a break
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError, aiohttp.InvalidURL) as problem:
         raise BrokenError(problem, sent=False, trusted=False) from problem
     except aiohttp.ClientConnectorError as problem:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from fleet.apps.client import Client
 from fleet.apps.driver import Capabilities, Driver, EngineMeta, Impact, Path
+from fleet.apps.etcd.client import client
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES, path
 
@@ -44,6 +46,9 @@ class EtcdDriver(Driver[Etcd]):
 
     def path(self, current: str, target: str) -> Path:
         return path(current, target)
+
+    def client(self, spec: Etcd) -> Client:
+        return client(spec)
 
 
 DRIVER = EtcdDriver()
