@@ -64,6 +64,7 @@ class Asked:
         return "/".join(part for part in (self.namespace, self.name) if part)
 
 
+GRANTS = "is attempting to grant RBAC permissions not currently held"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -104,6 +105,12 @@ def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
         return AccessError(
             f"{place}: no right to {what}: {message}",
             hint=f"check with: kubectl auth can-i {what.verb} {what.resource}{scope}{place.flag}",
+        )
+    if status == 403 and GRANTS in message:
+        return AccessError(
+            f"{place}: no right to {what}: it gives rights that you do not have yourself",
+            hint="whoever administers the cluster can let you: with the verb bind on the role that it names, "
+            "as in `kubectl create clusterrole NAME --verb=bind --resource=clusterroles --resource-name=ROLE`",
         )
     if status == 404:
         return NotFoundError(f"{place}: {what}: {message}")

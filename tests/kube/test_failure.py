@@ -38,6 +38,19 @@ def test_a_quota_or_an_admission_rule_is_no_matter_of_rights() -> None:
     assert "exceeded quota" in error.message
 
 
+def test_a_binding_that_gives_more_than_its_maker_has_is_a_matter_of_rights() -> None:
+    message = (
+        'rolebindings.rbac.authorization.k8s.io "fleet-operator-shop" is forbidden: user "ci" (groups=["dev"]) is '
+        "attempting to grant RBAC permissions not currently held:\n"
+        '{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}'
+    )
+    what = asked("PATCH", "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings/fleet-operator-shop")
+    error = of_answer(PLACE, what, 403, {"kind": "Status", "message": message})
+    assert isinstance(error, AccessError)
+    assert "rolebindings.rbac.authorization.k8s.io shop/fleet-operator-shop: it gives rights that you" in error.message
+    assert "--verb=bind" in (error.hint or "")
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [(401, AccessError), (404, NotFoundError), (409, ConflictError), (422, ResourceError), (504, UnansweredError)],
