@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet.errors import AccessError, ConfigurationError, FleetError, ResourceError
+from fleet.errors import AccessError, FleetError, ResourceError
 
 if TYPE_CHECKING:
     from fleet.evaluate import ClusterData
@@ -76,16 +76,8 @@ async def version(cluster: ClusterData, kubeconfig: Path | None) -> str:
 async def _connected(cluster: ClusterData, kubeconfig: Path | None) -> AsyncIterator[Client]:
     from fleet.kube.client import Client
 
-    client = Client.of(kubeconfig, cluster.kubeconfig_context, cluster=cluster.name)
-    try:
-        await client.__aenter__()
-    except ConfigurationError as error:
-        # The repository is right: it is this machine that has no credentials for the cluster.
-        raise AccessError(error.message, hint=error.hint) from error
-    try:
+    async with Client.of(kubeconfig, cluster.kubeconfig_context, cluster=cluster.name) as client:
         yield client
-    finally:
-        await client.__aexit__(None, None, None)
 
 
 def is_old(text: str) -> bool:

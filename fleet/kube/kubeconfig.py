@@ -1,6 +1,7 @@
 """The kubeconfig as kubectl reads it: which files, merged how, and what a context in them says.
 
-Only files are read here; nothing is connected to and no plugin is run.
+Only files are read here; nothing is connected to and no plugin is run. A kubeconfig or context that is not there is a
+matter of access (the repository is right, this machine has no credentials); a file that is none is a wrong file.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fleet.errors import ConfigurationError
+from fleet.errors import AccessError, ConfigurationError
 
 LISTS = ("clusters", "users", "contexts")
 
@@ -61,7 +62,7 @@ def read(path: Path | None = None, context: str | None = None) -> Access:
     where = os.pathsep.join(map(str, paths))
     there = [each for each in paths if each.exists()]
     if not there:
-        raise ConfigurationError(
+        raise AccessError(
             f"there is no kubeconfig at {where}", hint="name one with --kubeconfig or the variable KUBECONFIG"
         )
     documents = [(document(each), each.absolute().parent) for each in there]
@@ -78,8 +79,8 @@ def read(path: Path | None = None, context: str | None = None) -> Access:
         raise unusable(where, context, problem) from problem
 
 
-def unusable(where: str, context: str | None, problem: object) -> ConfigurationError:
-    return ConfigurationError(
+def unusable(where: str, context: str | None, problem: object) -> AccessError:
+    return AccessError(
         f"the kubeconfig {where} cannot be used{f' with context {context}' if context else ''}: {problem}",
         hint="`kubectl config get-contexts` lists the contexts that there are",
     )

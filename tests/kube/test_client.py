@@ -16,7 +16,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from fleet.errors import AccessError, ConfigurationError, NotFoundError, ResourceError
+from fleet.errors import AccessError, NotFoundError, ResourceError
 from fleet.kube.backoff import Patience
 from fleet.kube.client import USER_AGENT, Answer, Client
 from fleet.kube.live import read_live
@@ -177,14 +177,14 @@ def test_an_exec_plugin_that_fails_is_an_access_error_with_its_words(tmp_path: P
     assert raised.value.hint == "buy one"
 
 
-def test_a_kubeconfig_or_context_that_is_not_there_is_a_configuration_error(tmp_path: Path) -> None:
+def test_a_kubeconfig_or_context_that_is_not_there_is_a_matter_of_access(tmp_path: Path) -> None:
     async def run(path: Path, context: str) -> None:
         async with Client.of(path, context):
             pass
 
-    with pytest.raises(ConfigurationError, match="there is no kubeconfig at"):
+    with pytest.raises(AccessError, match="there is no kubeconfig at"):
         asyncio.run(run(tmp_path / "none", "a"))
-    with pytest.raises(ConfigurationError, match="nowhere"):
+    with pytest.raises(AccessError, match="nowhere"):
         asyncio.run(run(kubeconfig(tmp_path / "config", "https://127.0.0.1:1"), "nowhere"))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.errors import ConfigurationError
+from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.kube.credentials import Credentials, Plain
 from fleet.testing import Cluster
 
@@ -97,14 +97,16 @@ def test_of_several_files_the_first_has_the_word_and_each_has_its_own_directory(
 def test_what_is_wrong_with_a_kubeconfig_is_said(tmp_path: Path, content: str, words: str) -> None:
     path = tmp_path / "config"
     path.write_text(content)
-    with pytest.raises(ConfigurationError, match=words) as raised:
+    with pytest.raises(FleetError, match=words) as raised:
         load(path)
     assert str(path) in raised.value.message
+    is_a_kubeconfig = "is not a kubeconfig" not in words and "cannot be read" not in words
+    assert isinstance(raised.value, AccessError if is_a_kubeconfig else ConfigurationError)
 
 
 def test_a_certificate_that_is_none_is_named(tmp_path: Path) -> None:
     broken = {"client-certificate-data": base64.b64encode(b"no").decode(), "client-key-data": "!"}
-    with pytest.raises(ConfigurationError, match="cannot be used with context ctx"):
+    with pytest.raises(AccessError, match="cannot be used with context ctx"):
         load(write(tmp_path / "config", server="https://127.0.0.1:1", user=broken))
 
 
