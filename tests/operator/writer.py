@@ -51,7 +51,7 @@ class Fault:
 class Writer:
     """`with Writer(find, tls) as writer:` writes until the end of the block, or until `stop`."""
 
-    def __init__(self, find: Find, tls: ssl.SSLContext, *, rate: float = 300.0, workers: int = 40) -> None:
+    def __init__(self, find: Find, tls: ssl.SSLContext, *, rate: float = 300.0, workers: int = 24) -> None:
         self._find = find
         self._tls = tls
         self._gap = workers / rate  # seconds between two writes of one worker

@@ -1,0 +1,106 @@
+"""What an etcd gets over on real nodes, and what it must not get over without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from fleet.lab import Lab, process
+from tests.operator.e2e import App
+from tests.operator.writer import Connection, RefusedError
+
+
+def test_an_etcd_whose_quota_is_full_lets_writes_in_again_by_itself(app: App) -> None:
+    app.want(version="3.5", members=3, config={"quota": "16Mi"})
+    app.wait_ready()
+    before = app.restarts()
+    refusal = asyncio.run(_fill(app))
+    assert "space exceeded" in refusal
+    with app.writer(rate=50) as writer:
+        writer.goes_on(20)
+        app.wait("it says why", lambda: "NoSpace" in app.reasons())
+        app.wait_ready()
+        writer.goes_on(20)
+        numbers = writer.stop()
+    app.has_all(numbers)
+    assert app.restarts() == before
+    assert not any(one["alarms"] for one in app.status["members"] if "alarms" in one)
+
+
+async def _fill(app: App) -> str:
+    """Write over one key until etcd has had enough; what it says then."""
+    connection = await Connection.open(app.places()[0], app.tls())
+    question = {"key": "a2V5", "value": "A" * 1_000_000}
+    try:
+        for _ in range(100):
+            await connection.ask("kv/put", question)
+    except RefusedError as refused:
+        return str(refused)
+    finally:
+        connection.close()
+    return ""
+
+
+@pytest.mark.full
+def test_a_lost_majority_is_reported_and_healed_only_with_a_word_in_git(app: App) -> None:
+    app.want(version="3.5", members=3)
+    app.wait_ready()
+    with app.writer() as writer:
+        writer.goes_on(500)
+        numbers = writer.stop()
+    app.every_member_has_all(numbers)
+    for pod in ("registry-1", "registry-2"):
+        app.cluster.kubectl("delete", "pvc", f"data-{pod}", "--wait=false")
+        app.delete_pod(pod)
+    app.wait("it says so", lambda: app.condition("Blocked").get("reason") == "QuorumLost", 150)
+    assert app.status["health"] == "Failed"
+    assert app.condition("Available")["status"] == "False"
+    assert "force_quorum=True" in app.condition("Blocked")["message"]
+    _nothing_is_touched(app, 15)
+    app.change(forceQuorum=True)
+    app.wait_ready(240)
+    assert [one["name"] for one in app.status["members"]] == [f"registry-{number}" for number in range(3)]
+    assert "ForcedQuorum" in app.reasons()
+    app.every_member_has_all(numbers)
+
+
+def _nothing_is_touched(app: App, seconds: float) -> None:
+    """By the operator: what crashes may go on crashing."""
+    mark, pods, claims = app.cluster.audit.mark(), app.uids(), app.claims()
+    time.sleep(seconds)
+    assert (app.uids(), app.claims()) == (pods, claims)
+    written = [one for one in app.cluster.audit.writes(since=mark, agent="fleet-operator") if "/status" not in one.uri]
+    assert [one for one in written if app.namespace in one.uri and "/events" not in one.uri] == []
+
+
+@pytest.mark.full
+def test_a_member_comes_back_on_another_node_when_its_node_is_lost(app: App) -> None:
+    app.want(version="3.5", members=3)
+    app.wait_ready()
+    nodes = {name: pod["spec"]["nodeName"] for name, pod in app.pods().items()}
+    lonely = next(node for node in nodes.values() if list(nodes.values()).count(node) == 1)
+    pod = next(name for name, node in nodes.items() if node == lonely)
+    lab, others = app.cluster.lab, {name: uid for name, uid in app.uids().items() if name != pod}
+
+    def lose() -> None:
+        process.running(lab.directory)[f"{app.cluster.name}/{lonely}"].kill()
+
+    try:
+        with app.writer() as writer:
+            fault = writer.strike("loss of a node", lose)
+            app.cluster.kubectl("delete", "node", lonely)
+            writer.goes_on()
+            app.wait("it is replaced", lambda: "MemberReplaced" in app.reasons(), 150)
+            app.wait_ready(150)
+            numbers = writer.stop()
+        print(f"{fault.what}: writes stopped for {writer.outage(fault.at):.2f} s")
+        writer.was_writing()
+        app.every_member_has_all(numbers)
+        after = app.pods()
+        assert len(after) == 3
+        assert lonely not in {found["spec"]["nodeName"] for found in after.values()}
+        assert {name: found["metadata"]["uid"] for name, found in after.items() if name != pod} == others
+    finally:
+        Lab.up(lab.spec.name, [app.cluster.name])  # the node comes back for whoever is next
