@@ -50,7 +50,17 @@ def test_the_file_has_the_documented_fields_in_the_documented_order() -> None:
         "message",
         "apps",
     ]
-    assert list(data["apps"][0]) == ["kind", "namespace", "name", "version", "members", "available", "health", "since", "message"]
+    assert list(data["apps"][0]) == [
+        "kind",
+        "namespace",
+        "name",
+        "version",
+        "members",
+        "available",
+        "health",
+        "since",
+        "message",
+    ]
     assert data["schema"] == "fleet.dev/status/v1"
     assert status.__doc__
     assert all(name in status.__doc__ for name in [*data, *data["apps"][0]])
