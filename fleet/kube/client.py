@@ -229,13 +229,13 @@ class Client:
         """A connection both ways, for commands in pods. Not counted by the gate."""
         import aiohttp  # noqa: PLC0415 - slow to load, see session
 
-        headers = await self._authorized({})
+        headers = await self._authorized({"Accept": "*/*"})  # what comes is no JSON, and to ask for it is refused
         async with contextlib.AsyncExitStack() as stack:
             try:
                 socket = await stack.enter_async_context(self._aiohttp().websocket(path, headers, protocols))
             except aiohttp.WSServerHandshakeError as refused:
                 # It has no body. Asked again as a plain request, the server says why; it begins nothing for one.
-                answer = await self.request("GET", path, expect=(refused.status,))
+                answer = await self.request("GET", path, accept="*/*", expect=(refused.status,))
                 what = failure.asked("GET", path)
                 raise failure.of_answer(self.place, what, refused.status, answer.body) from refused
             except OSError as problem:
