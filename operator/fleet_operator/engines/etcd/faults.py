@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fleet_operator.core.world import complaints, is_crashing, is_leaving, last_words, why_not_started
+from fleet_operator.core.world import complaints, container, is_crashing, is_leaving, last_words, why_not_started
 from fleet_operator.engines.etcd.seen import Seen
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -17,6 +17,9 @@ _UNUSABLE = re.compile(
     r"freepages: |page expected to be",
     re.IGNORECASE,
 )
+# These need no second try: the first is what the file of a member that must have data makes etcd say without any (see
+# `fleet.apps.etcd.ledger`), the second is what the others say to one that they have taken out.
+_CERTAIN = re.compile(r"couldn't find local name|has been permanently removed", re.IGNORECASE)
 
 
 def spoiled(seen: Seen, pod: str) -> str | None:
@@ -30,8 +33,10 @@ def spoiled(seen: Seen, pod: str) -> str | None:
     found = seen.world.pod(pod)
     if found is None or is_leaving(found) or pod in seen.statuses:
         return None
-    if is_crashing(found) and _UNUSABLE.search(complaint := complaints(last_words(found))):
-        return f"it does not start: {complaint}"
+    if "running" not in container(found).get("state", {}):
+        complaint = complaints(last_words(found))
+        if _CERTAIN.search(complaint) or (is_crashing(found) and _UNUSABLE.search(complaint)):
+            return f"it does not start: {complaint}"
     if claim is not None and found["spec"].get("nodeName") is None and seen.world.nodes is not None:
         node = claim["metadata"].get("annotations", {}).get(SELECTED_NODE)
         if node and node not in seen.world.nodes:
