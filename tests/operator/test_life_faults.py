@@ -75,7 +75,6 @@ def _nothing_is_touched(app: App, seconds: float) -> None:
     assert [one for one in written if app.namespace in one.uri and "/events" not in one.uri] == []
 
 
-@pytest.mark.full
 def test_a_member_comes_back_on_another_node_when_its_node_is_lost(app: App) -> None:
     app.want(version="3.5", members=3)
     app.wait_ready()
