@@ -31,7 +31,7 @@ What the runtime sees to, one idea per module:
 - `predicate`, `mapping`: which changes matter, and to whom
 - `queue`: each key once, never two passes of one key at a time, urgent ones first, failures back off
 - `controller`, `outcome`: a pass, its time limit, and what follows from each end it can have
-- `writer`, `guard`, `leader`: writes only while this process leads; own writes are seen at once
+- `writer`, `guard`, `leader`, `wire`: writes only while this process leads; own writes are seen at once
 - `events`, `metrics`, `instruments`: one line per happening; the metrics that dashboards know
 - `operator`: all of it in a process, with an orderly end
 """

@@ -2,7 +2,7 @@
 
 A process that was frozen and wakes up still believes that it leads. So each write asks the clock, not a flag: the
 guard is open until a time that only a renewed Lease puts off, and that lies well before another process may take
-over. It is asked before each try of a request and once more when the body goes out, since between the two a
+over. It is asked before each try of a request and once more as the bytes go out (see `wire`), since between the two a
 connection may have had to be made.
 """
 
@@ -19,6 +19,7 @@ from aiohttp.payload import BytesPayload
 
 from fleet.kube.client import Client
 from fleet.kube.runtime.metrics import Counter
+from fleet.kube.runtime.wire import Sender
 
 READS = frozenset({"GET", "HEAD"})
 
@@ -67,22 +68,44 @@ class GuardedClient(Client):
         super().__init__(**options)
         self.guard = Guard()
         self.sent = Counter("rest_client_requests_total", "Requests by method and status code.", ("code", "method"))
+        self._sender: Sender | None = None
+
+    def _open(self) -> None:
+        super()._open()
+        credentials = self._opened
+        if credentials.proxy is None:
+            headers = {name: value for name, value in self._headers.items() if name != "Accept-Encoding"}
+            self._sender = Sender(credentials.server, credentials.tls, credentials.server_name, headers)
+
+    def _shut(self) -> None:
+        super()._shut()
+        if self._sender is not None:
+            self._sender.close()
+        self._sender = None
 
     async def _once(
         self, method: str, path: str, data: bytes | None, headers: dict[str, str]
     ) -> tuple[int, Mapping[str, str], bytes]:
         self.guard.check(method, path)
-        body: Any = (
-            data if data is None or method in READS else GuardedBody(data, partial(self.guard.check, method, path))
-        )
         try:
-            answer = await super()._once(method, path, body, headers)
+            answer = await (super()._once if method in READS else self._write)(method, path, data, headers)
         except Exception:
             self.guard.check(method, path)  # a body that the guard held back broke the connection: say why
             self.sent.add("<error>", method)
             raise
         self.sent.add(str(answer[0]), method)
         return answer
+
+    async def _write(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        data, check = data or b"", partial(self.guard.check, method, path)
+        if self._sender is None:  # through a proxy
+            body: Any = GuardedBody(data, check)
+            return await super()._once(method, path, body, headers)
+        headers = await self._authorized(headers)
+        status, received, content, _ = await self._sender.send(method, path, data, headers, check)
+        return status, received, content
 
 
 class GuardedBody(BytesPayload):
