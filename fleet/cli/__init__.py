@@ -22,6 +22,7 @@ COMMANDS = {
     "status": ("fleet.cli.status:status", "Health, version and revision of every stack in every cluster."),
     "destroy": ("fleet.cli.destroy:destroy", "Take stacks out of the clusters."),
     "connect": ("fleet.cli.connect:connect", "Open an app's own client, or say how programs connect."),
+    "backup": ("fleet.cli.backup:backup", "Make a backup of an app now, or list those that are known."),
     "operator": ("fleet.cli.operator:operator", "The part of fleet inside clusters: install, status, uninstall."),
     "crds": ("fleet.cli.crds:crds", "Print, write or check the custom resource definitions."),
     "cluster": ("fleet.cli.cluster:cluster", "Clusters of this repository: add, list, check, remove."),
