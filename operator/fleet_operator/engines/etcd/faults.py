@@ -20,6 +20,7 @@ _UNUSABLE = re.compile(
 # These need no second try: the first is what the file of a member that must have data makes etcd say without any (see
 # `fleet.apps.etcd.ledger`), the second is what the others say to one that they have taken out.
 _CERTAIN = re.compile(r"couldn't find local name|has been permanently removed", re.IGNORECASE)
+_OPENING = re.compile(r"^go\.etcd\.io/bbolt\.Open\(", re.MULTILINE)  # of a panic so long that its words were cut off
 
 
 def spoiled(seen: Seen, pod: str) -> str | None:
@@ -34,7 +35,8 @@ def spoiled(seen: Seen, pod: str) -> str | None:
     if found is None or is_leaving(found) or pod in seen.statuses:
         return None
     if "running" not in container(found).get("state", {}):
-        complaint = complaints(last_words(found))
+        words = last_words(found)
+        complaint = complaints(words) or ("panic: unexpected fault in its database" if _OPENING.search(words) else "")
         if _CERTAIN.search(complaint) or (is_crashing(found) and _UNUSABLE.search(complaint)):
             return f"it does not start: {complaint}"
     if claim is not None and found["spec"].get("nodeName") is None and seen.world.nodes is not None:
