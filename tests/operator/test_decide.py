@@ -145,8 +145,16 @@ def test_a_crash_without_evidence_is_never_a_reason_to_replace(words: str) -> No
     assert (drawing.decision().state, drawing.steps()) == (State.DEGRADED, [])
 
 
-def test_words_of_one_crash_are_not_enough() -> None:
-    assert Drawing().crash("db-2", NO_DATA, restarts=1).steps() == []
+def test_words_of_one_crash_are_enough_only_if_they_leave_no_doubt() -> None:
+    assert Drawing().crash("db-2", TORN, restarts=1).steps() == []
+    assert Drawing().crash("db-2", NO_DATA, restarts=1).steps() == [f"remove {member_id(2):x}"]
+
+
+def test_a_learner_that_started_with_the_file_of_before_is_not_taken_out_for_it() -> None:
+    """Its kubelet had the old one: it says what a member without data says, and it has not joined yet."""
+    drawing = Drawing().crash("db-2", NO_DATA, restarts=1).learner(2).claim("db-2", uid="new")
+    drawing.place("db-2", Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
+    assert drawing.steps() == []
 
 
 def test_a_member_that_runs_again_is_not_replaced_for_what_it_said_before() -> None:

@@ -135,6 +135,7 @@ def killed_at(cluster: Cluster, directory: Path, k: int, when: str) -> list[str]
         for operation in OPERATIONS:
             did = told.go_through(operation, partial(run, operation))
             assert did == expected(operation), f"{operation.name}, killed at {k}"
+    print(f"{when}, {k}: {', '.join(killed) or 'nobody was killed'}", flush=True)  # a long run tells how far it came
     return killed
 
 
