@@ -123,6 +123,11 @@ def _surroundings_deleted(app: App) -> None:
     app.cluster.kubectl("delete", "services,poddisruptionbudgets", "--all")
 
 
+def _around(app: App) -> list[str]:
+    names = app.cluster.kubectl("get", "services,poddisruptionbudgets", "-o", "name").split()
+    return sorted(name.rpartition("/")[2] for name in names)
+
+
 @pytest.mark.parametrize(
     "harm",
     [
@@ -144,6 +149,7 @@ def test_an_operator_that_finds_etcd_down_brings_it_back(app: App, harm: Callabl
     harm(app)
     app.operator.start()
     app.wait("all members are there", lambda: len(app.pods()) == 3)
+    app.wait("what stands around them, too", lambda: _around(app) == ["registry", "registry", "registry-peers"])
     app.wait("they serve", lambda: app.status["ready"] == "3/3" and app.is_ready())
     with app.writer(rate=50) as writer:
         writer.goes_on()
