@@ -7,7 +7,7 @@ without an acknowledgement from right before that until the app is ready again. 
 to 0.8 s is given up and another member is asked, so an outage is seen up to that much longer than it was. etcd's own
 part of it is the election: its timeout is 1 s, and up to twice that by chance.
 
-`kubectl delete pod --force` is kinder than it sounds: the kubelet gives the process two seconds to end, in which etcd
+`kubectl delete pod --force` is kinder than it sounds: the kubelet gives the process a moment to end, in which etcd
 hands its leadership over. It is measured for comparison.
 
 At the end every acknowledged write is looked for in every member. What this cannot show: all members, the test and
