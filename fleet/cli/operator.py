@@ -257,9 +257,9 @@ def allow(
     kubeconfig: Path | None,
     take_over: bool,
 ) -> int:
-    """Let the operator work in namespaces whose apps come from no stack: stacks bring their RoleBinding themselves.
+    """Let the operator work in namespaces whose apps come from no stack.
 
-    `kubectl delete rolebinding fleet-operator -n NAMESPACE` takes it back.
+    It makes the RoleBinding that stacks bring with their apps. `kubectl delete rolebinding fleet-operator -n NAMESPACE` takes it back.
     """
     import asyncio
 
