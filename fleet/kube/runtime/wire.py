@@ -1,5 +1,6 @@
 """Writes, over connections of their own: half the CPU time of a general client, and certainty about what was sent.
 
+Small requests of other kinds (probes of an engine) may go over it too; none is sent twice by itself.
 The guard is asked with nothing between it and the socket, so that a process that was frozen at any point before does
 not send. A request that got no answer says whether it may have reached the server (`BrokenError.sent`).
 """

@@ -1,5 +1,7 @@
 """The benchmark's work with fleet.kube.runtime. See go/main.go: this is the same, line by line.
 
+Probes go over the runtime's own connections (`wire`), as its writes do.
+
 python -m tests.bench.operators.ours KUBECONFIG CONTEXT NAMESPACE ENGINE INTERVAL
 """
 
@@ -8,32 +10,25 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import aiohttp
 import orjson
 
 import fleet.kube.runtime as kube
+from fleet.kube.runtime.wire import Sender
 
 THINGS = kube.Resource("bench.fleet.dev", "v1", "Thing", "things", namespaced=True)
 CONFIG_MAPS = kube.Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
-class Prober:
-    def __init__(self, engine: str) -> None:
-        self._engine = engine
-        self._session: aiohttp.ClientSession | None = None
-
-    async def healthy(self, name: kube.Name, members: int) -> int:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(self._engine, cookie_jar=aiohttp.DummyCookieJar())
-        found = 0
-        for member in range(members):
-            async with self._session.get(f"/{name.namespace}/{name.name}/{member}") as answer:
-                found += bool(orjson.loads(await answer.read())["healthy"])
-        return found
+async def count_healthy(engine: Sender, name: kube.Name, members: int) -> int:
+    found = 0
+    for member in range(members):
+        answer = await engine.send("GET", f"/{name.namespace}/{name.name}/{member}", b"", {}, lambda: None)
+        found += bool(orjson.loads(answer.body)["healthy"])
+    return found
 
 
 def main(kubeconfig: str, context: str, namespace: str, engine: str, interval: str) -> None:
-    prober = Prober(engine)
+    probes = Sender(engine, None, None, {})
     again = kube.Result(requeue_after=float(interval))
 
     async def reconcile(request: kube.Request) -> kube.Result | None:
@@ -44,7 +39,7 @@ def main(kubeconfig: str, context: str, namespace: str, engine: str, interval: s
         await request.write.apply(CONFIG_MAPS, kube.child_of(thing, data={"text": spec["text"]}))
         healthy = spec["members"]
         if "status" in thing:
-            healthy = await prober.healthy(request.name, spec["members"])
+            healthy = await count_healthy(probes, request.name, spec["members"])
         await request.write.status(THINGS, thing, {"text": spec["text"], "healthy": healthy})
         return again
 
