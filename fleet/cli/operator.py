@@ -259,7 +259,8 @@ def allow(
 ) -> int:
     """Let the operator work in namespaces whose apps come from no stack.
 
-    It makes the RoleBinding that stacks bring with their apps. `kubectl delete rolebinding fleet-operator -n NAMESPACE` takes it back.
+    It makes the RoleBinding that stacks bring with their apps; `kubectl delete rolebinding fleet-operator -n
+    NAMESPACE` takes it back.
     """
     import asyncio
 
