@@ -194,9 +194,44 @@ def test_the_only_member_is_never_removed() -> None:
     assert (drawing.decision().reason, drawing.steps()) == ("CannotReplace", [])
 
 
-def test_a_member_off_the_list_is_announced_as_a_learner() -> None:
+def test_a_member_off_the_list_loses_its_volume_and_pod_before_it_is_announced_again() -> None:
+    """And until then its file says that it must have data: what is restarted on the old volume becomes nobody."""
     drawing = Drawing().crash("db-2", NO_DATA).off_the_list("db-2")
+    written = applied(drawing.decision(), "ConfigMap")
+    left = read(written["metadata"]["annotations"][LEDGER]).places["db-2"]
+    assert left == Place("settled", f"{member_id(2):x}", spoiled="claim-db-2")
+    assert "nowhere.invalid" in yaml.safe_load(file(written["data"], app(), "db-2"))["initial-cluster"]
+    drawing.place("db-2", left)
+    assert drawing.steps() == ["delete PersistentVolumeClaim data-db-2"]
+    drawing.claim("db-2", deletionTimestamp=before(1))
+    assert drawing.steps() == ["delete Pod db-2"]
+    drawing.pods["db-2"]["metadata"]["deletionTimestamp"] = before(1)
     assert drawing.steps() == ["add https://db-2.db-peers.shop.svc:2380"]
+
+
+def test_the_volume_that_comes_after_the_old_one_is_not_taken_for_it() -> None:
+    left = Place("settled", f"{member_id(2):x}", spoiled="claim-db-2")
+    drawing = Drawing().crash("db-2", NO_DATA, restarts=1).off_the_list("db-2")
+    drawing.claim("db-2", uid="new").place("db-2", left)
+    assert drawing.steps() == ["add https://db-2.db-peers.shop.svc:2380"]
+    joining = read(applied(drawing.learner(2).decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
+    assert joining.places["db-2"] == Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2")
+    assert drawing.place("db-2", joining.places["db-2"]).steps() == []
+
+
+def test_a_volume_that_is_gone_by_itself_is_not_looked_for_in_the_next_one() -> None:
+    drawing = Drawing().remove_pod("db-2").off_the_list("db-2")
+    claim = drawing.claims.pop("db-2")
+    drawing.ledger = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
+    drawing.claims["db-2"] = claim
+    assert drawing.steps() == ["add https://db-2.db-peers.shop.svc:2380"]
+
+
+def test_a_learner_that_was_taken_out_leaves_its_volume_behind_too() -> None:
+    drawing = Drawing().crash("db-2", TORN).off_the_list("db-2").claim("db-2", uid="new")
+    drawing.place("db-2", Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2"))
+    left = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER]).places["db-2"]
+    assert (left.phase, left.spoiled) == ("settled", "new")
 
 
 def test_the_new_member_is_not_removed_for_the_last_words_of_the_old_one() -> None:
@@ -204,7 +239,7 @@ def test_the_new_member_is_not_removed_for_the_last_words_of_the_old_one() -> No
     assert drawing.steps() == ["apply ConfigMap db-members"]
 
 
-def test_the_old_volume_goes_before_its_pod_and_only_once_the_file_says_joining() -> None:
+def test_a_learner_that_somebody_else_announced_gets_an_empty_volume_too() -> None:
     drawing = Drawing().crash("db-2", NO_DATA).learner(2)
     ledger = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
     place = Place("joining", f"{member_id(2, 1):x}", PODS, "claim-db-2")

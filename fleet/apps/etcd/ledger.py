@@ -22,7 +22,7 @@ class Place:
     phase: Phase
     member: str = ""  # etcd's id, in its hexadecimal form
     cluster: tuple[str, ...] = ()  # the pods that a founding or joining member finds as members, itself included
-    spoiled: str = ""  # the UID of a claim whose data is of no use: it goes before the member starts
+    spoiled: str = ""  # the UID of a claim whose data is of no use: it goes before another member starts here
 
 
 @dataclass(frozen=True, slots=True)

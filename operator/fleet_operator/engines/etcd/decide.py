@@ -35,6 +35,7 @@ from fleet_operator.engines.etcd.seen import Seen
 
 Images = Mapping[str, str]
 OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
+GONE = "gone"  # in place of the UID of a claim: there was none any more
 SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
 
 
@@ -189,9 +190,25 @@ def joined(seen: Seen) -> Decision | None:
         pod for pod in ledger_of(seen).places if pod not in seen.by_pod and names.ordinal(pod) < seen.app.members
     ]
     for pod in sorted(missing, key=names.ordinal):
-        note = f"{pod} is announced as a learner"
-        return step(State.DEGRADED, "Replacing", f"{pod} comes back as a new member", _announce(seen, pod, note))
+        return _comes_back(seen, pod)
     return None
+
+
+def _comes_back(seen: Seen, pod: str) -> Decision:
+    """As a new member. The old volume goes while the file still says that there must be data: a pod that was restarted
+    on it with the file of a joining member would become that member, and lose its data a moment later.
+    """
+    place, claim = ledger_of(seen).places[pod], seen.claim_of(pod)
+    if place.phase != "settled" or not place.spoiled:
+        left = Place("settled", place.member, spoiled=claim["metadata"]["uid"] if claim is not None else GONE)
+        note = f"{pod} will get an empty volume"
+        return step(State.DEGRADED, "Replacing", note, noted(seen, ledger_of(seen).with_place(pod, left)))
+    if claim is not None and claim["metadata"]["uid"] == place.spoiled:
+        decision = _empty_volume(seen, pod, claim)
+        if decision.steps:
+            return decision
+    note = f"{pod} is announced as a learner"
+    return step(State.DEGRADED, "Replacing", f"{pod} comes back as a new member", _announce(seen, pod, note))
 
 
 def _announce(seen: Seen, pod: str, note: str) -> Act:
@@ -203,7 +220,8 @@ def _joins(seen: Seen, pod: str) -> Decision:
     identity, place, claim = f"{member.id:x}", ledger.places.get(pod), seen.claim_of(pod)
     message = f"{pod} joins"
     if place is None or place.phase != "joining" or place.member != identity:
-        unusable = claim["metadata"]["uid"] if claim is not None else ""
+        emptied = place is not None and place.phase == "settled" and place.spoiled
+        unusable = emptied or (claim["metadata"]["uid"] if claim is not None else "")
         joining = Place("joining", identity, tuple(sorted(seen.by_pod, key=names.ordinal)), unusable)
         return step(State.PROGRESSING, "Joining", message, noted(seen, ledger.with_place(pod, joining)))
     if claim is not None and claim["metadata"]["uid"] == place.spoiled:
