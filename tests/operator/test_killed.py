@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from tests.operator.operations import OPERATIONS, Operation, Story, beside, expe
 
 pytestmark = [pytest.mark.real_nodes]
 MOST = 13  # moves that an operation may have, and one more
+RESTART = 8.0  # seconds in which a kubelet starts a container again that ended
 DANGEROUS = {  # by operation: the moves after which the product is killed, one after the other
     "create": (("PATCH secrets", 2), ("PATCH statefulsets", 1)),
     "3 to 5": (("PATCH configmaps", 1), ("PATCH statefulsets", 1)),
@@ -87,6 +89,8 @@ def shot(cluster: Cluster, directory: Path) -> int:
                 told.log.write_text(told.log.read_text() + ended.stderr)
                 assert ended.returncode == -signal.SIGKILL, ended.stderr
                 kills += 1
+                if (operation.name, what) == ("replace", "PATCH configmaps"):
+                    time.sleep(RESTART)  # the member's pod must not get anywhere while nobody looks after it
             told.to_its_end(done, *product)
 
         for operation in OPERATIONS:
