@@ -286,7 +286,7 @@ from dataclasses import asdict
 from clusters.eu import eu_1
 from stacks.coordination import coordination
 from fleet.render import render
-sys.stdout.buffer.write(orjson.dumps(asdict(render(coordination(eu_1), eu_1))))
+sys.stdout.buffer.write(orjson.dumps(asdict(render(coordination(eu_1), eu_1)), default=tuple))
 """
 
 
