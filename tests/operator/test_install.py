@@ -89,6 +89,7 @@ def test_an_app_lives_through_the_operators_coming_and_going(desk: Desk) -> None
     blocked = next(one for one in desk.app()["status"]["conditions"] if one["type"] == "Blocked")
     assert (blocked["status"], blocked["reason"]) == ("True", "NoRights")
     assert f"in namespace {namespace}" in blocked["message"]
+    assert f"fleet operator allow {namespace}" in blocked["message"]
     assert f"fleet operator allow {namespace}" in desk.fleet("operator", "status")
     assert desk.lives() == {}
 

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
-from fleet.kube.runtime import NotLeadingError, Request, Result, TerminalError
+from fleet.kube.runtime import NoRightsError, NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine, Report
 from fleet_operator.core.execute import NotOursError, apply, execute
@@ -36,7 +36,7 @@ class Reconciler:
             await self._report(request, manifest, blocked("Invalid", str(problem)), Report(), "")
             raise TerminalError(str(problem)) from problem
         if request.blocked is not None:
-            await self._report(request, manifest, blocked("NoRights", str(request.blocked)), Report(), app.endpoint)
+            await self._report(request, manifest, _unseen(request, request.blocked), Report(), app.endpoint)
             return Result(15.0)
         if is_leaving(manifest):
             return await self._end(request, manifest, app)
@@ -110,6 +110,12 @@ class Reconciler:
     ) -> None:
         found = request.object or manifest
         await request.write.status(self.engine.resource, found, status(found, decision, report, endpoint, _now()))
+
+
+def _unseen(request: Request, problem: FleetError) -> Decision:
+    if not isinstance(problem, NoRightsError):
+        return blocked("NotSeen", problem.message)
+    return blocked("NoRights", f"{problem.message}; give them with: fleet operator allow {request.name.namespace}")
 
 
 def _now() -> datetime.datetime:
