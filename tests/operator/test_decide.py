@@ -113,6 +113,21 @@ def test_founders_are_settled_only_when_all_of_them_are_well() -> None:
     assert drawing.silence("db-2").steps() == [], "two of three would serve, and the third could found another"
 
 
+def test_a_ledger_that_was_deleted_is_written_again_from_what_a_majority_says() -> None:
+    drawing = Drawing().silence("db-2")
+    drawing.ledger = None
+    ledger = read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER])
+    assert ledger.identity == f"{CLUSTER:x}"
+    assert ledger.places == {pod: Place("settled", f"{member_id(n):x}") for n, pod in enumerate(PODS)}
+
+
+def test_without_a_ledger_and_a_majority_nobody_may_begin() -> None:
+    drawing = Drawing().no_majority("db-1", "db-2")
+    drawing.ledger = None
+    decision = drawing.decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "LedgerLost", ())
+
+
 def test_a_stateful_set_that_was_deleted_comes_back_with_every_pod_held_where_it_is() -> None:
     drawing = Drawing(app=app(version="3.5"), ran=app(version="3.4"))
     drawing.set = None

@@ -23,7 +23,7 @@ def founded(seen: Seen, template: Object, operator_image: str) -> Decision | Non
     """None once the founders have met and know their cluster's id."""
     ledger = seen.ledger
     if ledger is None:
-        return _begin(seen)
+        return _begin(seen) if seen.stateful_set is None else _remembered(seen)
     found = seen.stateful_set
     if found is None:
         image = template["spec"]["containers"][0]["image"]
@@ -35,6 +35,23 @@ def _begin(seen: Seen) -> Decision:
     pods = tuple(names.pod(seen.app, number) for number in range(seen.app.members))
     note = f"etcd {seen.app.version} with {len(pods)} member{'s' if len(pods) != 1 else ''} is begun"
     return step(State.PROGRESSING, "Creating", note, noted(seen, first_ledger(pods), "Creating", note))
+
+
+def _remembered(seen: Seen) -> Decision:
+    """The ledger is written before anything starts, so somebody deleted it. What a majority says takes its place.
+
+    Without one, nobody is allowed to begin: members without data would found a second cluster under the old name.
+    """
+    identities = {status.cluster_id for status in seen.statuses.values()}
+    name = names.members_map(seen.app)
+    if seen.members is None or len(identities) != 1:
+        return blocked(
+            "LedgerLost", f"the ConfigMap {name} is gone, and no majority answers; restore it, or the members"
+        )
+    settled = {pod: Place("settled", f"{seen.by_pod[pod].id:x}") for pod in seen.voters}
+    note = f"the ConfigMap {name} was gone; it is written again from what the members say"
+    ledger = Ledger(f"{identities.pop():x}", settled)
+    return step(State.DEGRADED, "Remembering", note, noted(seen, ledger, "Remembering", note))
 
 
 def _restored(seen: Seen, ledger: Ledger, image: str, operator_image: str) -> Decision | None:
