@@ -74,7 +74,7 @@ def test_what_is_rendered_is_taken_and_the_server_fills_in_the_same_defaults(ser
     for app in declared.apps:
         live = served.get("etcd", app.name)
         assert Etcd.from_manifest(live) == app  # equal with every default said by the server
-        assert live["spec"]["tls"] == {"enabled": True, "lifetime": "90d"}
+        assert live["spec"]["tls"] == {"enabled": True, "lifetime": "90d", "authority": ""}
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

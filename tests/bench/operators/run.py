@@ -23,7 +23,7 @@ from tests.bench.operators.kind import THINGS
 ROOT = Path(__file__).parents[3]
 INTERVAL = 10.0
 SETTLE = INTERVAL + 3  # by then each object was probed once
-PATIENCE = 180.0
+PATIENCE = 300.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
     python with_kopf.py KUBECONFIG CONTEXT NAMESPACE ENGINE INTERVAL
 
 Kopf has no client for other kinds, so the child is applied with aiohttp. Changes of children are not watched, and
-events are not posted: both would be more work than this.
+events are not posted: both would be more work than this. It handles all objects at once, which on a small server ends
+in time-outs; the limit on children is there for that.
 """
 
 # mypy: disable-error-code="untyped-decorator"
@@ -24,6 +25,7 @@ from bare import access  # type: ignore[import-not-found]
 
 KUBECONFIG, CONTEXT, NAMESPACE, ENGINE, INTERVAL = sys.argv[1:]
 KIND = ("bench.fleet.dev", "v1", "things")
+AT_ONCE = asyncio.Semaphore(16)
 sessions: dict[str, aiohttp.ClientSession] = {}
 
 
@@ -56,7 +58,7 @@ async def make(body: Any, spec: Any, name: str, namespace: str, patch: Any, **_:
     kopf.append_owner_reference(child, owner=body)
     path = f"/api/v1/namespaces/{namespace}/configmaps/{name}?fieldManager=kopf&force=true"
     headers = {"Content-Type": "application/apply-patch+yaml"}
-    async with sessions["server"].patch(path, data=json.dumps(child), headers=headers) as answer:
+    async with AT_ONCE, sessions["server"].patch(path, data=json.dumps(child), headers=headers) as answer:
         answer.raise_for_status()
         await answer.read()
     patch.status["text"] = spec["text"]
