@@ -3,8 +3,8 @@
 They do the same work: each object gets a child ConfigMap and a status, both by server-side apply; then its three
 members are probed every 10 s (a small HTTP server stands in for the engine), which is a status write only if their
 health changed. Kopf writes its status its own way, and is spared the watch on children that the other two keep. The
-objects are there before the operator starts. 16 passes at once (with Kopf, 16 children at once: it handles all objects
-together); no limits on requests; no election; no events.
+objects are there before the operator starts. 16 passes at once (128 with Kopf, which does best with that; by default it
+has no limit and overwhelms the server); no limits on requests; no election; no events.
 
 The rate is from the first object that has its status to the last. CPU is that of the operator's process, from its
 start until all objects have their status; `steady` is its share of one core in 30 s of probes afterwards. Memory is
