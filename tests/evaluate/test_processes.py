@@ -104,4 +104,4 @@ def test_stacks_are_evaluated_side_by_side(tmp_path: Path) -> None:
         start = time.monotonic()
         result = evaluate(found, pool=pool)
     assert not result.problems
-    assert time.monotonic() - start < 3.0
+    assert time.monotonic() - start < 4.0  # what one after the other takes at least
