@@ -1,0 +1,40 @@
+"""Things that go wrong in a lab on purpose, and how each is undone, whatever happens to whoever wanted it.
+
+A `Fault` is data: a kind and what it happens to. `inject` makes it so and `clear` undoes it:
+
+    fault = Fault("freeze-pod", cluster="lab", targets=("pod/default/web-0",))
+    active = inject(lab, fault, owner=identify(os.getpid()))
+    clear(lab, [active.id])
+
+**A new kind** is a subclass of `Kind` in a module of its own and one line in `kinds.KINDS` (imported when it is
+used):
+
+- `resolve(lab, fault)` looks and changes nothing. It refuses what cannot be (ConfigurationError, NotFoundError) and
+  returns *facts*: plain JSON with all that `begin` and `end` need to know, such as process ids or old bytes. `end`
+  may run in another process, later, with the API server dead: it gets these facts and cannot ask for more.
+- `begin(lab, active)` makes it so. The record is on disk before; a crash in the middle is undone by `end`.
+- `end(lab, active)` undoes it. It may be called for one that never began, began half, or was undone already, and when
+  the thing it happened to is gone; none of these is an error.
+- `lasts = False` is for what happens once (a process is killed): no record is kept, `end` is never called.
+
+**A record** is `faults/ID.json` in the lab's directory, an `Active`: the fault, its facts, since when, `owner`
+(process id and start time: the fault ends with that process) and `until` (it ends at that time). Without both it
+stays until somebody clears it. `list_active` reads them; `clear` ends those named, the last one first, and removes
+their records.
+
+**The guardian** (`guardian.py`) is one process per lab, started with the first fault that has an owner or an end. It
+waits for the deaths of owners and for the time, and clears. If it was killed too, the next command about faults does
+its work.
+
+**A program that a fault needs** while it lasts (a proxy, a queue of packets) is started with `programs.start(lab,
+active, name, command)` in `begin` and ended with `programs.stop(lab, active)` in `end`. It carries the lab's mark
+like all of its processes, so `lab down` ends it. **Packet rules** belong in the network namespaces of nodes and pods
+(`packets.py`), which go with their nodes: nothing is ever added to the machine's own. So `down` needs to know nothing
+about faults.
+"""
+
+from fleet.lab.faults.fault import Active, Fault
+from fleet.lab.faults.inject import clear, inject, list_active
+from fleet.lab.faults.kind import Facts, Kind
+
+__all__ = ["Active", "Facts", "Fault", "Kind", "clear", "inject", "list_active"]

@@ -1,0 +1,78 @@
+"""The process that undoes faults when their owner has died or their time is up: one per lab, while it has such faults.
+
+It holds a lock for as long as it lives, so that everybody sees whether there is one; and it ends only while it holds
+the lock of the faults, so that none begins unwatched in that moment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fleet.lab import process
+from fleet.lab.faults import records
+
+ROLE = "faults/guardian"
+INTERVAL = 0.2  # seconds between two looks
+LINGER = 30.0  # seconds without anything to watch before it goes: the next fault of a test comes soon
+AGAIN = 5.0  # seconds until it tries again to undo what could not be undone
+
+
+def ensure(lab: Path) -> None:
+    """Have a guardian. The caller holds the lock of the faults."""
+    with _alone(lab) as alone:
+        if not alone:
+            return
+    process.start(
+        lab,
+        ROLE,
+        [sys.executable, "-m", "fleet.lab.faults.guardian", lab.name],
+        records.directory(lab) / "guardian.log",
+        {"FLEET_STATE_DIR": str(lab.parent.parent)},
+    )
+
+
+@contextmanager
+def _alone(lab: Path) -> Iterator[bool]:
+    """Whether this is the guardian, for as long as that lasts."""
+    with (records.directory(lab) / "guardian").open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def watch(name: str) -> None:
+    """Until nothing has been there to watch for a while, or the lab is gone."""
+    from fleet.errors import FleetError  # noqa: PLC0415 - all of this is for the process that watches
+    from fleet.lab.faults.inject import sweep  # noqa: PLC0415
+    from fleet.lab.lab import Lab  # noqa: PLC0415
+
+    lab = Lab.open(name)
+    with _alone(lab.directory) as alone:
+        idle_since = time.monotonic()
+        while alone and records.directory(lab.directory).exists():
+            pause = INTERVAL
+            try:
+                for active in sweep(lab):
+                    print(f"undone: {active.id} {active.fault}", flush=True)
+            except (FleetError, OSError) as error:
+                print(error, flush=True)
+                pause = AGAIN
+            if any(active.is_watched for active in records.read(lab.directory)):
+                idle_since = time.monotonic()
+            elif time.monotonic() - idle_since > LINGER:
+                with records.locked(lab.directory):
+                    if not any(active.is_watched for active in records.read(lab.directory)):
+                        return
+            time.sleep(pause)
+
+
+if __name__ == "__main__":
+    watch(sys.argv[1])

@@ -1,0 +1,107 @@
+"""Make faults, list them, undo them. The order of steps is what makes a crash at any point harmless.
+
+The guardian runs before the record is there, and the record is there before anything is changed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import psutil
+
+from fleet.errors import FleetError, NotFoundError, ResourceError
+from fleet.lab import process
+from fleet.lab.faults import guardian, records
+from fleet.lab.faults.fault import Active, Fault, Owner
+from fleet.lab.faults.kinds import kind
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
+
+
+def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float | None = None) -> Active:
+    """Make a fault. It ends with the process `owner`, or after so many seconds, or when it is cleared."""
+    lab.spec.cluster(fault.cluster)
+    chosen = kind(fault.kind)
+    sweep(lab)
+    with records.locked(lab.directory):
+        now = time.time()
+        until = None if seconds is None else now + seconds
+        facts = chosen.resolve(lab, fault)
+        active = Active(records.next_id(lab.directory), fault, facts, now, owner, until)
+        if not chosen.lasts:
+            chosen.begin(lab, active)
+            return active
+        if active.is_watched:
+            guardian.ensure(lab.directory)
+        records.keep(lab.directory, active)
+        try:
+            chosen.begin(lab, active)
+        except BaseException:
+            _end(lab, active)
+            raise
+    return active
+
+
+def list_active(lab: Lab) -> list[Active]:
+    """What is wrong now, the oldest first."""
+    sweep(lab)
+    return records.read(lab.directory)
+
+
+def clear(lab: Lab, ids: Collection[int] | None = None) -> list[Active]:
+    """Undo the faults with these numbers, or all; the last one first, as one may be built on another."""
+    if not records.directory(lab.directory).exists() and not ids:
+        return []
+    with records.locked(lab.directory):
+        found = records.read(lab.directory)
+        missing = set(ids or ()) - {active.id for active in found}
+        if missing:
+            known = ", ".join(str(active.id) for active in found) or "none"
+            raise NotFoundError(
+                f"there is no fault {min(missing)} in lab {lab.spec.name!r}", hint=f"active faults: {known}"
+            )
+        return _end_all(lab, [active for active in found if ids is None or active.id in ids])
+
+
+def sweep(lab: Lab) -> list[Active]:
+    """Undo those whose owner is gone or whose time is up. That is the guardian's work, should it be gone as well."""
+    if not any(_is_over(active) for active in records.read(lab.directory)):
+        return []
+    with records.locked(lab.directory):
+        return _end_all(lab, [active for active in records.read(lab.directory) if _is_over(active)])
+
+
+def _is_over(active: Active) -> bool:
+    return active.is_over(time.time(), _is_alive)
+
+
+def _is_alive(owner: Owner) -> bool:
+    """One that was killed is dead, also while nobody has asked how it ended."""
+    try:
+        return process.alive(owner) and psutil.Process(owner[0]).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _end_all(lab: Lab, chosen: list[Active]) -> list[Active]:
+    """One that cannot be undone does not keep the others."""
+    failed: list[str] = []
+    for active in reversed(chosen):
+        try:
+            _end(lab, active)
+        except (FleetError, OSError) as error:
+            failed.append(f"{active.id} ({active.fault}): {error}")
+    if failed:
+        raise ResourceError(
+            "not undone: " + "; ".join(failed),
+            hint=f"try again: `fleet lab fault clear --all --name {lab.spec.name}`; `fleet lab down` ends everything",
+        )
+    return chosen
+
+
+def _end(lab: Lab, active: Active) -> None:
+    kind(active.fault.kind).end(lab, active)
+    records.forget(lab.directory, active)

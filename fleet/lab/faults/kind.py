@@ -1,0 +1,31 @@
+"""What every kind of fault has to say: how it begins and how it ends."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fleet.lab.faults.fault import Active, Fault
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
+
+Facts = dict[str, Any]  # plain JSON
+
+
+class Kind(ABC):
+    """One way in which something can be wrong."""
+
+    lasts: ClassVar[bool] = True  # or it happens once, and there is nothing to undo
+
+    @abstractmethod
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        """Find what it happens to, and refuse what cannot be. Changes nothing."""
+
+    @abstractmethod
+    def begin(self, lab: Lab, active: Active) -> None:
+        """Make it so."""
+
+    def end(self, lab: Lab, active: Active) -> None:
+        """Undo it, as often as asked, whatever is left of it; from its facts alone."""
+        raise NotImplementedError(f"{active.fault.kind} has nothing to undo")
