@@ -43,4 +43,5 @@ def _controller(engine: Engine[Any, Any], namespace: str) -> Controller:
         namespace=namespace,
         per_namespace=True,
         seconds=180.0,
+        at_end=engine.close,
     )

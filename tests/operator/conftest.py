@@ -20,8 +20,10 @@ def unattended(real_cluster: Cluster, tmp_path: Path) -> Iterator[App]:
     try:
         yield App(real_cluster, operator)
     finally:
-        operator.stop()
-        release(real_cluster)
+        try:
+            operator.stop()
+        finally:
+            release(real_cluster)
 
 
 @pytest.fixture

@@ -69,13 +69,17 @@ class Operator:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        self._end(signal.SIGTERM)
-
-    def _end(self, how: signal.Signals) -> None:
+        """In order: it says that it ended well, and leaves no connection to be found by the collector."""
         if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait(30)
-            self._process = None
+            assert self._end(signal.SIGTERM) == 0
+            assert b"Unclosed" not in self.log.read_bytes()
+
+    def _end(self, how: signal.Signals) -> int | None:
+        if self._process is None:
+            return None
+        self._process.send_signal(how)
+        ended, self._process = self._process.wait(30), None
+        return ended
 
 
 @dataclass(frozen=True)

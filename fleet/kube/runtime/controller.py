@@ -107,11 +107,13 @@ class Controller:
         grace: float = 20.0,
         resync: float | None = 36_000.0,
         backoff: Backoff | None = None,
+        at_end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.name = name
         self.keys = f"keys of {name}"  # the index of whose pass an object is
         self.resource = resource
         self.reconcile = reconcile
+        self.at_end = at_end  # closes what reconcile keeps open between passes
         self.namespace = namespace
         self.per_namespace = per_namespace
         self.linger = linger
@@ -151,8 +153,10 @@ class Controller:
         )
         self.cache = self._views.wide[self.resource].cache
 
-    def disconnect(self) -> None:
+    async def disconnect(self) -> None:
         self._views.close()
+        if self.at_end is not None:
+            await self.at_end()
 
     def _attach(self, watch: Watch, cache: Cache) -> Callable[[], None]:
         """Listen to a cache; what it returns ends that."""

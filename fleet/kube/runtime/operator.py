@@ -83,7 +83,7 @@ class Operator:
                 await end(work, recording, following.failed)
             finally:
                 for controller in self.controllers:
-                    controller.disconnect()
+                    await controller.disconnect()
                 await following.close()
 
     def main(self, kubeconfig: Path | None = None, context: str | None = None) -> None:

@@ -64,3 +64,6 @@ class Engine(Protocol[A, S]):
 
     async def forget(self, name: Any) -> None:
         """Connections to an app that is gone are closed."""
+
+    async def close(self) -> None:
+        """All of them: the process ends."""

@@ -105,6 +105,10 @@ class EtcdEngine:
         if known is not None:
             await known.protocol.close()
 
+    async def close(self) -> None:
+        for name in list(self._connections):
+            await self.forget(name)
+
     async def _connected(self, app: Etcd, world: World) -> Protocol | None:
         """One pool per app, with a certificate of this process's own; None while there is no authority to make it."""
         name = Name(app.namespace, app.name)
