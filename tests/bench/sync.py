@@ -6,9 +6,10 @@ applies, records what it did, looks at everything's health and writes it into gi
 of fleet's) reads rendered objects from a file and applies them. Client and server share the machine's cores.
 
 CPU is that of the command and of its children, not of the server. What a commit means is remembered on the machine: a
-first sync finds nothing remembered here, an unchanged one does. As a whole command it still starts Python, loads
-modules, asks git and writes nothing into it; in a process that goes on, as a service does, what is left is to look and
-to compare (`again.py`).
+first sync finds nothing remembered here, an unchanged one does. In a process that goes on, as a service does, what is
+left of that is to look and to compare (`again.py`). The whole command starts Python, loads its modules and asks git
+besides, which alone takes all that a twentieth of the first sync's CPU is (0.2 s of the 4 s in which it applies 4,000
+objects): it does not meet that goal, and its figure is what a person waits for.
 
 Two workloads: `apps` (an Etcd, a ConfigMap, a ServiceAccount and a Role each) and `plain` (four ConfigMaps each: the
 cheapest for a server and so the hardest comparison). After each side everything is removed, and the sides take turns.
