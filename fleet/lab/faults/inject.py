@@ -6,7 +6,7 @@ The guardian runs before the record is there, and the record is there before any
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import psutil
@@ -88,20 +88,32 @@ def _is_alive(owner: Owner) -> bool:
 
 def _end_all(lab: Lab, chosen: list[Active]) -> list[Active]:
     """One that cannot be undone does not keep the others."""
-    failed: list[str] = []
-    for active in reversed(chosen):
-        try:
-            _end(lab, active)
-        except (FleetError, OSError) as error:
-            failed.append(f"{active.id} ({active.fault}): {error}")
-    if failed:
+    ended, failures = _each(_end, lab, chosen[::-1])
+    _, late = _each(_settle, lab, ended)
+    if failures or late:
         raise ResourceError(
-            "not undone: " + "; ".join(failed),
+            "not undone: " + "; ".join(failures + late),
             hint=f"try again: `fleet lab fault clear --all --name {lab.spec.name}`; `fleet lab down` ends everything",
         )
     return chosen
 
 
+def _each(step: Callable[[Lab, Active], None], lab: Lab, chosen: list[Active]) -> tuple[list[Active], list[str]]:
+    """Which went well, and what was wrong with the others."""
+    done, failures = [], []
+    for active in chosen:
+        try:
+            step(lab, active)
+            done.append(active)
+        except (FleetError, OSError) as error:
+            failures.append(f"{active.id} ({active.fault}): {error}")
+    return done, failures
+
+
 def _end(lab: Lab, active: Active) -> None:
     kind(active.fault.kind).end(lab, active)
     records.forget(lab.directory, active)
+
+
+def _settle(lab: Lab, active: Active) -> None:
+    kind(active.fault.kind).settle(lab, active)

@@ -29,3 +29,11 @@ class Kind(ABC):
     def end(self, lab: Lab, active: Active) -> None:
         """Undo it, as often as asked, whatever is left of it; from its facts alone."""
         raise NotImplementedError(f"{active.fault.kind} has nothing to undo")
+
+    def settle(self, lab: Lab, active: Active) -> None:
+        """Wait until what was undone works again. Comes when all that is to be undone is: one may need another."""
+        return
+
+    def renew(self, lab: Lab, active: Active, node: str) -> None:
+        """A node has come back: make again what it had of this fault and has lost with its namespaces."""
+        return

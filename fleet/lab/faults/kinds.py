@@ -7,7 +7,17 @@ import importlib
 from fleet.errors import ConfigurationError
 from fleet.lab.faults.kind import Kind
 
-KINDS: dict[str, str] = {}
+KINDS = {
+    "kill-pod": "pods:KillPod",
+    "freeze-pod": "pods:FreezePod",
+    "kill-node": "nodes:KillNode",
+    "stop-node": "nodes:StopNode",
+    "freeze-node": "nodes:FreezeNode",
+    "kill-program": "control:KillProgram",
+    "freeze-program": "control:FreezeProgram",
+    "partition": "partition:Partition",
+    "disturb": "disturb:Disturb",
+}
 
 
 def kind(name: str) -> Kind:

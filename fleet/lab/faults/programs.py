@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import signal
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,11 +36,12 @@ def running(lab: Lab, active: Active) -> dict[str, psutil.Process]:
 
 
 def stop(lab: Lab, active: Active) -> None:
-    """End all of a fault and wait for it."""
-    found = list(running(lab, active).values())
-    for one in found:
-        with contextlib.suppress(psutil.Error):
-            one.send_signal(signal.SIGKILL)
-    psutil.wait_procs(found, timeout=5)
+    """End all of a fault, until there is none."""
+    deadline = time.monotonic() + 10
+    while (found := list(running(lab, active).values())) and time.monotonic() < deadline:
+        for one in found:
+            with contextlib.suppress(psutil.Error):
+                one.kill()
+        psutil.wait_procs(found, timeout=1)
     for log in records.directory(lab.directory).glob(f"{active.id}-*.log"):
         log.unlink()

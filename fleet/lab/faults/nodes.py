@@ -1,0 +1,124 @@
+"""Faults of whole nodes: their first process, on which all of their programs and containers hang."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from fleet.lab import cgroups, process
+from fleet.lab.faults import find, records, signals
+from fleet.lab.faults.fault import Active, Fault
+from fleet.lab.faults.kind import Facts, Kind
+from fleet.lab.faults.kinds import kind
+from fleet.lab.faults.targets import parse
+from fleet.lab.launch import launch
+from fleet.lab.locks import locked
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
+
+
+def _resolve(lab: Lab, fault: Fault) -> Facts:
+    node, first = find.running_node(lab, fault.cluster, parse(fault.targets[0]).name)
+    return {"node": node.name, "first": process.identify(first.pid)}
+
+
+def _processes(facts: Facts) -> list[psutil.Process]:
+    """All that runs on a node, its first process before its children."""
+    found = []
+    for first in signals.known_again([facts["first"]]):
+        with contextlib.suppress(psutil.Error):
+            found += [first, *first.children(recursive=True)]
+    return found
+
+
+def _kill(facts: Facts) -> None:
+    first = signals.known_again([facts["first"]])
+    everything = _processes(facts)
+    signals.send(first, signal.SIGKILL)
+    psutil.wait_procs(everything, timeout=10)
+
+
+def _start_again(lab: Lab, active: Active) -> None:
+    """As after a reboot: its disk is as it was, its memory and its network are new."""
+    node = find.node(lab, active.fault.cluster, active.facts["node"])
+    with locked(lab.spec.name):  # `lab up` may be starting it
+        if node.role in process.running(lab.directory):
+            return
+        started = launch(lab.directory, node.program())
+        node.cable(started.process.pid)
+    for other in records.read(lab.directory):
+        kind(other.fault.kind).renew(lab, other, node.name)
+
+
+class KillNode(Kind):
+    """As when the power goes."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        return _resolve(lab, fault)
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        _kill(dict(active.facts))
+
+    def end(self, lab: Lab, active: Active) -> None:
+        _start_again(lab, active)
+
+
+class StopNode(Kind):
+    """As by `shutdown`: nothing is started any more, containers are asked to end, then the power goes."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        return _resolve(lab, fault)
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        facts = dict(active.facts)
+        keepers = [one for one in _processes(facts) if _starts_others(one)]
+        signals.freeze(lambda: keepers)
+        groups = [tree / facts["node"] for tree in cgroups.trees(lab.spec.id)]
+        inside = {one for group in groups[:1] for one in _below(group)}
+        signals.send(inside, signal.SIGTERM)
+        deadline = time.monotonic() + float(active.fault.options.get("grace", 10))
+        while time.monotonic() < deadline and any(_works(one) for one in inside):
+            time.sleep(0.05)
+        _kill(facts)
+
+    def end(self, lab: Lab, active: Active) -> None:
+        _start_again(lab, active)
+
+
+class FreezeNode(Kind):
+    """As a virtual machine that its host has paused: it keeps its memory, and its connections hang."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        return _resolve(lab, fault)
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        signals.freeze(lambda: _processes(dict(active.facts)))
+
+    def end(self, lab: Lab, active: Active) -> None:
+        signals.send(_processes(dict(active.facts)), signal.SIGCONT)
+
+
+def _starts_others(one: psutil.Process) -> bool:
+    """The node's first process and its kubelet, which would start again what ends."""
+    try:
+        return one.name() == "kubelet" or "node_init.py" in " ".join(one.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _below(group: Path) -> list[psutil.Process]:
+    return [one for file in group.rglob("cgroup.procs") for one in find.members(file.parent)]
+
+
+def _works(one: psutil.Process) -> bool:
+    """Whether it is one that can end by itself: what holds a pod's network never does."""
+    try:
+        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE and one.name() != find.PAUSE
+    except psutil.Error:
+        return False

@@ -1,0 +1,55 @@
+"""Stop processes, let them go on, end them; and know them again when another process has got their number."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterable
+
+import psutil
+
+from fleet.lab import process
+from fleet.lab.faults.fault import Owner
+
+Processes = Callable[[], list[psutil.Process]]
+
+
+def freeze(processes: Processes) -> None:
+    """Stop all of them, and those that they started meanwhile, until none runs."""
+    deadline = time.monotonic() + 5
+    while (moving := [one for one in processes() if not is_still(one)]) and time.monotonic() < deadline:
+        send(moving, signal.SIGSTOP)
+        time.sleep(0.005)
+
+
+def is_still(one: psutil.Process) -> bool:
+    """Whether it does nothing by itself any more."""
+    try:
+        return one.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_TRACING_STOP)
+    except psutil.Error:
+        return True
+
+
+def send(processes: Iterable[psutil.Process], what: signal.Signals) -> None:
+    for one in processes:
+        with contextlib.suppress(psutil.Error):
+            one.send_signal(what)
+
+
+def known_again(identities: Iterable[Owner]) -> list[psutil.Process]:
+    """Those that are still there."""
+    found = []
+    for identity in identities:
+        with contextlib.suppress(psutil.Error):
+            if process.alive((int(identity[0]), float(identity[1]))):
+                found.append(psutil.Process(int(identity[0])))
+    return found
+
+
+def identities(processes: Iterable[psutil.Process]) -> list[Owner]:
+    found = []
+    for one in processes:
+        with contextlib.suppress(psutil.Error):
+            found.append(process.identify(one.pid))
+    return found
