@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from fleet.errors import FleetError, NotFoundError, ResourceError
+from fleet.errors import ConfigurationError, FleetError, NotFoundError, ResourceError
 from fleet.lab import process
 from fleet.lab.faults import guardian, records
 from fleet.lab.faults.fault import Active, Fault, Owner
@@ -25,6 +25,8 @@ def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float
     """Make a fault. It ends with the process `owner`, or after so many seconds, or when it is cleared."""
     lab.spec.cluster(fault.cluster)
     chosen = kind(fault.kind)
+    if seconds is not None and not chosen.lasts:
+        raise ConfigurationError(f"{fault} happens once: there is no end to it", field="--for")
     sweep(lab)
     with records.locked(lab.directory):
         now = time.time()

@@ -17,6 +17,9 @@ KINDS = {
     "freeze-program": "control:FreezeProgram",
     "partition": "partition:Partition",
     "disturb": "disturb:Disturb",
+    "fill-volume": "disks:FillVolume",
+    "corrupt-volume": "disks:CorruptVolume",
+    "lose-volume": "disks:LoseVolume",
 }
 
 

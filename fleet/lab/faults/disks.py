@@ -1,0 +1,163 @@
+"""Faults of volumes: full, with wrong bytes in a file, or empty. Done from the machine, below what a pod could see.
+
+What was lost is lost. What was filled is free again, and bytes that are still wrong become right again.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, ClassVar
+
+import psutil
+
+from fleet.errors import ConfigurationError, NotFoundError
+from fleet.lab.faults import claims, find, signals
+from fleet.lab.faults.fault import Active, Fault
+from fleet.lab.faults.kind import Facts, Kind
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
+
+BLOCK = 4096
+
+
+class FillVolume(Kind):
+    """By a file that takes all that is free; whoever writes then gets ENOSPC."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        volume = claims.volume(lab, fault)
+        if not volume.has_a_limit:
+            raise ConfigurationError(
+                f"{volume.claim} has no limit of its own: it could only be filled with the machine's whole disk"
+            )
+        return claims.facts(volume)
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        if place := claims.again(lab, active):
+            fill(place / self._name(active), int(active.fault.options.get("leave", 0)))
+
+    def end(self, lab: Lab, active: Active) -> None:
+        if place := claims.again(lab, active):
+            (place / self._name(active)).unlink(missing_ok=True)
+
+    @staticmethod
+    def _name(active: Active) -> str:
+        return f".fleet-fault-{active.id}"
+
+
+def fill(file: Path, leave: int) -> None:
+    """Make a file of all that is free but for `leave` bytes: in large pieces first, to the last block in the end."""
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        size, piece = 0, max(BLOCK, _free(file) - leave)
+        while piece >= BLOCK:
+            try:
+                if leave and _free(file) - piece < leave:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.posix_fallocate(handle, size, piece)
+                size += piece
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                piece //= 2
+    finally:
+        os.close(handle)
+
+
+def _free(file: Path) -> int:
+    found = os.statvfs(file)
+    return found.f_bfree * found.f_frsize
+
+
+class CorruptVolume(Kind):
+    """Some bytes of a file are turned around. The old ones are in the record, so that they can be put back."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        volume = claims.volume(lab, fault)
+        file = choose(volume.root, fault.options["file"])
+        places = places_in(file.stat().st_size, fault.options["places"], fault.options["seed"])
+        if not places:
+            raise ConfigurationError(f"{file.name} is empty: there is nothing in it to corrupt", field="--file")
+        with file.open("rb") as content:
+            before = bytes(_byte(content.fileno(), place)[0] for place in places)
+        facts = {"file": str(file.relative_to(volume.root)), "places": places}
+        return {**claims.facts(volume), **facts, "before": base64.b64encode(before).decode()}
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        self._replace(lab, active, lambda before, now: before ^ 0xFF)
+
+    def end(self, lab: Lab, active: Active) -> None:
+        self._replace(lab, active, lambda before, now: before if now == before ^ 0xFF else now)
+
+    def _replace(self, lab: Lab, active: Active, new: Callable[[int, int], int]) -> None:
+        root = claims.again(lab, active)
+        file = root / active.facts["file"] if root else None
+        if not file or not file.is_file():
+            return
+        with file.open("r+b") as content:
+            for place, before in zip(active.facts["places"], base64.b64decode(active.facts["before"]), strict=True):
+                now = _byte(content.fileno(), place)
+                if now:
+                    os.pwrite(content.fileno(), bytes([new(before, now[0])]), place)
+            os.fsync(content.fileno())
+
+
+def choose(root: Path, name: str) -> Path:
+    """The file that was named, or the largest."""
+    files = {path: path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink()}
+    if name:
+        if root / name not in files:
+            known = ", ".join(sorted(str(path.relative_to(root)) for path in files)[:10]) or "none"
+            raise NotFoundError(f"there is no file {name!r} on the volume", field="--file", hint=f"its files: {known}")
+        return root / name
+    if not files:
+        raise ConfigurationError("there is no file on the volume", hint="an empty one cannot be corrupted")
+    return min(files, key=lambda path: (-files[path], str(path)))
+
+
+def places_in(size: int, count: int, seed: int) -> list[int]:
+    """Where bytes are changed: the same for the same seed, spread over the file."""
+    return sorted(Random(seed).sample(range(size), min(count, size)))  # noqa: S311 - nothing secret about it
+
+
+def _byte(handle: int, place: int) -> bytes:
+    return os.pread(handle, 1, place)
+
+
+class LoseVolume(Kind):
+    """The pods that use it stand still while all files go, and are killed then: none can save anything."""
+
+    lasts: ClassVar[bool] = False
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        pods = claims.users(lab, fault)
+        groups = [str(group) for pod in pods for group in pod.groups.values()]
+        return {**claims.facts(claims.volume(lab, fault)), "groups": groups}
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        def processes() -> list[psutil.Process]:
+            return [one for group in active.facts["groups"] for one in find.members(Path(group))]
+
+        signals.freeze(processes)
+        try:
+            if place := claims.again(lab, active):
+                empty(place)
+        finally:
+            signals.send(processes(), signal.SIGKILL)
+
+
+def empty(root: Path) -> None:
+    """Remove all that is in a directory, but not the directory, nor what a new file system has."""
+    for path in root.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            if path.name != "lost+found":
+                shutil.rmtree(path)
+        else:
+            path.unlink()

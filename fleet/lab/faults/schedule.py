@@ -1,0 +1,133 @@
+"""Faults by chance that can be had again: a pure function of a seed and of what may go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from fleet.errors import ConfigurationError
+from fleet.lab.faults.fault import Fault
+from fleet.lab.faults.targets import Thing, parse
+from fleet.lab.faults.words import API_SERVER, Words
+
+Make = Callable[[Words, str, Random], Fault]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something that can be chosen for targets of some kinds."""
+
+    name: str
+    things: tuple[Thing, ...]
+    make: Make
+    once: bool = False  # it happens, and nothing has to be undone
+    harmless: bool = True  # all is as before afterwards, so it may be chosen without being asked for
+
+
+CHOICES = (
+    Choice("kill", ("pod",), lambda say, target, chance: say.kill(target), once=True),
+    Choice("kill", ("node", "program"), lambda say, target, chance: say.kill(target)),
+    Choice("freeze", ("pod", "node", "program"), lambda say, target, chance: say.freeze(target)),
+    Choice("stop", ("node",), lambda say, target, chance: say.stop(target, grace=5)),
+    Choice("partition", ("pod", "node"), lambda say, target, chance: say.partition([target])),
+    Choice("isolate", ("pod", "node"), lambda say, target, chance: say.partition([target], [API_SERVER])),
+    Choice(
+        "delay",
+        ("pod", "node"),
+        lambda say, target, chance: say.disturb([target], delay=chance.choice([0.02, 0.1, 0.5]), seed=_seed(chance)),
+    ),
+    Choice(
+        "drop",
+        ("pod", "node"),
+        lambda say, target, chance: say.disturb([target], loss=chance.choice([0.01, 0.1, 0.3]), seed=_seed(chance)),
+    ),
+    Choice(
+        "reorder",
+        ("pod", "node"),
+        lambda say, target, chance: say.disturb([target], reorder=chance.choice([0.05, 0.25]), seed=_seed(chance)),
+    ),
+    Choice("fill", ("volume",), lambda say, target, chance: say.fill(target)),
+    Choice(
+        "corrupt",
+        ("volume",),
+        lambda say, target, chance: say.corrupt(target, seed=_seed(chance)),
+        harmless=False,
+    ),
+    Choice("lose", ("volume",), lambda say, target, chance: say.lose(target), once=True, harmless=False),
+)
+NAMES = tuple(dict.fromkeys(choice.name for choice in CHOICES))
+
+
+def _seed(chance: Random) -> int:
+    return chance.randrange(1 << 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A fault at a time, in seconds from the beginning, and for how long; 0 if it happens once."""
+
+    at: float
+    fault: Fault
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.at:7.2f} s  {self.fault}" + (f"  for {self.seconds:.2f} s" if self.seconds else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What happens when. The same seed and description always give the same events, on any machine.
+
+    One fault follows the other, with a pause of about `pause` seconds between, until `length` seconds are over.
+    """
+
+    seed: int
+    cluster: str
+    targets: tuple[str, ...]
+    length: float = 60
+    pause: float = 5
+    lasts: tuple[float, float] = (2, 10)
+    only: tuple[str, ...] = ()
+    namespace: str = "default"
+
+    def events(self) -> tuple[Event, ...]:
+        chance = Random(self.seed)  # noqa: S311 - it has to be known again
+        possible = self._possible()
+        words = Words(self.cluster, self.namespace)
+        found, now = [], 0.0
+        while True:
+            now += chance.uniform(0.5, 1.5) * self.pause
+            choice, target = possible[chance.randrange(len(possible))]
+            fault = choice.make(words, target, chance)
+            lasts = chance.uniform(*self.lasts)
+            seconds = 0.0 if choice.once else lasts
+            if now + seconds > self.length:
+                return tuple(found)
+            found.append(Event(round(now, 2), fault, round(seconds, 2)))
+            now += seconds
+
+    def _possible(self) -> list[tuple[Choice, str]]:
+        unknown = sorted(set(self.only) - set(NAMES))
+        if unknown:
+            raise ConfigurationError(
+                f"{unknown[0]!r} is nothing that can be chosen", field="--only", hint=f"there are: {', '.join(NAMES)}"
+            )
+        if self.pause <= 0 or not 0 < self.lasts[0] <= self.lasts[1]:
+            raise ConfigurationError(
+                "pauses and faults have to last a while", hint="a pause above 0, and a range such as 2 to 10 seconds"
+            )
+        possible = [
+            (choice, str(parse(target, self.namespace)))
+            for target in self.targets
+            for choice in CHOICES
+            if parse(target, self.namespace).thing in choice.things and self._wants(choice)
+        ]
+        if not possible:
+            raise ConfigurationError(
+                "nothing that was asked for can happen to any of the targets", hint=f"faults: {', '.join(NAMES)}"
+            )
+        return possible
+
+    def _wants(self, choice: Choice) -> bool:
+        return choice.name in self.only if self.only else choice.harmless

@@ -1,0 +1,143 @@
+"""Faults in tests: each a context manager that undoes itself, also when the test process is killed.
+
+def test_it_survives(real_cluster, faults):
+    with faults.partition(["node/real-node-1"], ["kube-apiserver"]):
+        ...
+    faults.kill("pod/web-0")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from fleet.errors import NotFoundError
+from fleet.lab.faults import Active, Fault, clear, inject, list_active
+from fleet.lab.faults.play import play
+from fleet.lab.faults.schedule import Event, Schedule
+from fleet.lab.faults.words import Words
+from fleet.lab.process import identify
+from fleet.testing.cluster import Cluster
+
+
+class Broken:
+    """A fault that was made: `with` undoes it at the end of the block, `clear()` at any time."""
+
+    def __init__(self, cluster: Cluster, active: Active) -> None:
+        self._cluster = cluster
+        self.id = active.id
+        self.fault = active.fault
+
+    def clear(self) -> None:
+        """Undo it; one that is undone already stays so."""
+        with contextlib.suppress(NotFoundError):
+            clear(self._cluster.lab, [self.id])
+
+    @property
+    def is_active(self) -> bool:
+        return any(one.id == self.id for one in list_active(self._cluster.lab))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+
+class Faults:
+    """Faults of a cluster. Pods and volumes without a namespace are in the test's own; all end with this process."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._words = Words(cluster.name, cluster.namespace)
+
+    def inject(self, fault: Fault, seconds: float | None = None) -> Broken:
+        """Make a fault that was described already."""
+        active = inject(self.cluster.lab, fault, owner=identify(os.getpid()), seconds=seconds)
+        return Broken(self.cluster, active)
+
+    def kill(self, target: str, *, container: str = "", process: str = "", seconds: float | None = None) -> Broken:
+        """Kill -9 a pod's processes, a node or a program; the latter two are started again at the end."""
+        return self.inject(self._words.kill(target, container=container, process=process), seconds)
+
+    def freeze(self, target: str, *, container: str = "", process: str = "", seconds: float | None = None) -> Broken:
+        """Let a pod's processes, a node or a program stand still."""
+        return self.inject(self._words.freeze(target, container=container, process=process), seconds)
+
+    def stop(self, target: str, *, grace: float = 10, seconds: float | None = None) -> Broken:
+        """Shut a node down in good order."""
+        return self.inject(self._words.stop(target, grace=grace), seconds)
+
+    def partition(
+        self, side: Sequence[str], other: Sequence[str] = (), *, one_way: bool = False, seconds: float | None = None
+    ) -> Broken:
+        """Let no packet through between two sides, or between one and everybody else."""
+        return self.inject(self._words.partition(side, other, one_way=one_way), seconds)
+
+    def disturb(
+        self,
+        side: Sequence[str],
+        other: Sequence[str] = (),
+        *,
+        delay: float = 0,
+        jitter: float = 0,
+        loss: float = 0,
+        reorder: float = 0,
+        hold: float = 0.02,
+        seed: int = 0,
+        one_way: bool = False,
+        seconds: float | None = None,
+    ) -> Broken:
+        """Delay (in seconds), drop and reorder (shares) packets, in each direction."""
+        fault = self._words.disturb(
+            side, other, delay=delay, jitter=jitter, loss=loss, reorder=reorder, hold=hold, seed=seed, one_way=one_way
+        )
+        return self.inject(fault, seconds)
+
+    def fill(self, target: str, *, leave: int = 0, seconds: float | None = None) -> Broken:
+        """Take all that is free on a volume, but for `leave` bytes."""
+        return self.inject(self._words.fill(target, leave=leave), seconds)
+
+    def corrupt(
+        self, target: str, *, file: str = "", places: int = 16, seed: int = 0, seconds: float | None = None
+    ) -> Broken:
+        """Change bytes of a file on a volume, or of the largest."""
+        return self.inject(self._words.corrupt(target, file=file, places=places, seed=seed), seconds)
+
+    def lose(self, target: str) -> None:
+        """Lose what is on a volume, for good."""
+        self.inject(self._words.lose(target))
+
+    def schedule(
+        self,
+        seed: int,
+        targets: Sequence[str],
+        *,
+        length: float = 60,
+        pause: float = 5,
+        lasts: tuple[float, float] = (2, 10),
+        only: Sequence[str] = (),
+    ) -> Schedule:
+        """Faults by chance that are the same for the same seed; `run` carries them out."""
+        return Schedule(
+            seed, self.cluster.name, tuple(targets), length, pause, lasts, tuple(only), self.cluster.namespace
+        )
+
+    def run(self, schedule: Schedule, say: Callable[[str], None] = print) -> list[Event]:
+        """Carry out a schedule; the seed is printed first. Returns what happened."""
+        return play(self.cluster.lab, schedule, say)
+
+    def active(self) -> list[Active]:
+        """What is wrong in the lab now, whoever made it so."""
+        return list_active(self.cluster.lab)
+
+    def clear(self) -> None:
+        """Undo all that is wrong in this cluster."""
+        ids = [one.id for one in self.active() if one.fault.cluster == self.cluster.name]
+        if ids:
+            clear(self.cluster.lab, ids)
