@@ -1,0 +1,215 @@
+"""Every way in which a fault ends: it is cleared, its time is up, its owner is dead, its lab is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fleet.cli import run
+from fleet.errors import ConfigurationError, NotFoundError, ResourceError
+from fleet.lab import Lab, process, residue
+from fleet.lab.faults import records
+from fleet.lab.faults.guardian import ROLE
+from fleet.lab.lab import down
+from fleet.testing import Cluster
+from fleet.testing.faults import Faults
+from tests.lab.faults.town import Town
+from tests.lab.machine import difference, snapshot
+
+
+def answers(cluster: Cluster) -> bool:
+    try:
+        cluster.kubectl("get", "--raw=/readyz", "--request-timeout=2s")
+    except ResourceError:
+        return False
+    return True
+
+
+def wait_cleared(faults: Faults, directory: Path, timeout: float = 15) -> None:
+    """By the guardian: records are read here, and nothing that would itself undo is called."""
+    deadline = time.monotonic() + timeout
+    while records.read(directory):
+        assert time.monotonic() < deadline, records.read(directory)
+        time.sleep(0.05)
+
+
+def test_a_frozen_api_server_takes_connections_and_answers_nothing(cluster: Cluster) -> None:
+    faults = Faults(cluster)
+    pid = cluster.process("kube-apiserver")
+    with faults.freeze("kube-apiserver"), pytest.raises(ResourceError, match=r"(?i)timeout|deadline"):
+        cluster.kubectl("get", "--raw=/readyz", "--request-timeout=1s")
+    assert answers(cluster)
+    assert cluster.process("kube-apiserver") == pid
+
+
+def test_a_killed_api_server_is_started_again_when_the_fault_is_over(cluster: Cluster) -> None:
+    faults = Faults(cluster)
+    pid = cluster.process("kube-apiserver")
+    with faults.kill("kube-apiserver"):
+        with pytest.raises(ResourceError, match="refused"):
+            cluster.kubectl("get", "--raw=/readyz")
+        with pytest.raises(ConfigurationError, match="kube-apiserver does not run"):
+            faults.freeze("kube-apiserver")
+    assert answers(cluster)
+    assert cluster.process("kube-apiserver") != pid
+
+
+def test_faults_that_need_each_other_are_undone_together(cluster: Cluster) -> None:
+    faults = Faults(cluster)
+    faults.kill("etcd")
+    faults.kill("kube-apiserver")
+    faults.clear()
+    assert answers(cluster)
+    assert faults.active() == []
+
+
+def test_a_fault_ends_when_its_time_is_up(cluster: Cluster) -> None:
+    faults = Faults(cluster)
+    faults.freeze("kube-scheduler", seconds=1)
+    [one] = faults.active()
+    assert one.until == pytest.approx(time.time() + 1, abs=1)
+    wait_cleared(faults, cluster.lab.directory)
+    assert process.running(cluster.lab.directory)[f"{cluster.name}/kube-scheduler"].status() != "stopped"
+
+
+def test_from_the_command_line_a_fault_stays_until_it_is_cleared(
+    cluster: Cluster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    name = ["--name", cluster.lab.spec.name]
+    fault = ["lab", "fault"]
+    assert run([*fault, "freeze", "kube-scheduler", *name, "--cluster", cluster.name]) == 0
+    said = capfd.readouterr()
+    assert "undo it: fleet lab fault clear" in said.err
+    assert run([*fault, "list", *name]) == 0
+    text = capfd.readouterr().out
+    assert text.splitlines()[0].split() == ["ID", "CLUSTER", "FAULT", "AGE", "ENDS"]
+    assert "freeze-program kube-scheduler" in text
+    assert "when cleared" in text
+    assert run([*fault, "list", *name, "-o", "json"]) == 0
+    [row] = orjson.loads(capfd.readouterr().out)
+    assert row["kind"] == "freeze-program"
+    assert row["owner"] is None
+    assert run([*fault, "clear", str(row["id"] + 1000), *name]) == NotFoundError.exit_code
+    assert f"active faults: {row['id']}" in capfd.readouterr().err
+    assert run([*fault, "clear", *name]) == ConfigurationError.exit_code
+    assert run([*fault, "clear", str(row["id"]), *name]) == 0
+    assert "undone" in capfd.readouterr().err
+    assert run([*fault, "list", *name]) == 0
+    assert capfd.readouterr().out == "nothing is wrong\n"
+    assert run([*fault, "clear", "--all", *name]) == 0
+
+
+def test_simulated_nodes_have_nothing_that_could_break(cluster: Cluster) -> None:
+    faults = Faults(cluster)
+    for wrong in (
+        lambda: faults.kill("pod/web"),
+        lambda: faults.freeze(f"node/{cluster.node_names[0]}"),
+        lambda: faults.partition([f"node/{cluster.node_names[0]}"]),
+        lambda: faults.fill("volume/data"),
+    ):
+        with pytest.raises(ConfigurationError, match="has simulated nodes, and those have no"):
+            wrong()
+    assert faults.active() == []
+
+
+CHILD = """
+import os, sys, time
+from fleet.lab import Lab
+from fleet.testing import Cluster
+from fleet.testing.faults import Faults
+
+lab, cluster, namespace, *nodes = sys.argv[1:]
+faults = Faults(Cluster(Lab.open(lab), cluster, namespace))
+faults.freeze("pod/beside")
+faults.partition([f"node/{nodes[0]}"], ["kube-apiserver"])
+faults.disturb(["pod/here"], ["pod/there"], loss=1)
+faults.fill("volume/data")
+faults.kill("kube-scheduler")
+print("broken", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.real_nodes
+def test_all_is_undone_when_the_process_that_broke_it_is_killed(town: Town) -> None:
+    cluster = town.cluster
+    command = [sys.executable, "-c", CHILD, cluster.lab.spec.name, cluster.name, cluster.namespace, *town.nodes]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    assert child.stdout.readline() == "broken\n"
+    assert len(records.read(cluster.lab.directory)) == 5
+    assert not town.reaches("here", "there")
+    assert not town.reaches("here", "beside")
+    child.send_signal(signal.SIGKILL)  # nobody waits for it: it stays a zombie
+    wait_cleared(Faults(cluster), cluster.lab.directory)
+    child.wait()
+    assert town.reaches("here", "there")
+    assert town.reaches("here", "beside")
+    assert cluster.process("kube-scheduler")
+    spec = cluster.lab.spec.cluster(cluster.name)
+    assert town.dials("here", str(spec.services[1]), 443)
+    assert town.shell("there", "head -c 100000 /dev/zero > /data/x && rm /data/x && echo written") == "written\n"
+
+
+def test_without_the_guardian_the_next_command_undoes_what_a_dead_process_left(cluster: Cluster) -> None:
+    lab = cluster.lab
+    script = "import os, sys\nfrom fleet.lab import Lab\nfrom fleet.testing import Cluster\n"
+    script += "from fleet.testing.faults import Faults\nfrom fleet.lab.faults.guardian import ROLE\n"
+    script += "from fleet.lab import process\nlab = Lab.open(sys.argv[1])\n"
+    script += "Faults(Cluster(lab, sys.argv[2], 'default')).freeze('kube-scheduler')\n"
+    script += "process.running(lab.directory)[ROLE].kill()\nos._exit(9)"
+    done = subprocess.run([sys.executable, "-c", script, lab.spec.name, cluster.name], check=False)
+    assert done.returncode == 9
+    assert ROLE not in process.running(lab.directory)
+    assert len(records.read(lab.directory)) == 1
+    assert Faults(cluster).active() == []
+    assert process.running(lab.directory)[f"{cluster.name}/kube-scheduler"].status() != "stopped"
+
+
+@pytest.mark.real_nodes
+def test_a_schedule_breaks_and_mends_and_says_its_seed(town: Town, breaking: Faults) -> None:
+    said: list[str] = []
+    schedule = breaking.schedule(
+        5, ["pod/here", "pod/beside"], length=6, pause=0.5, lasts=(0.3, 0.6), only=["freeze", "partition", "drop"]
+    )
+    happened = breaking.run(schedule, said.append)
+    assert said[0] == f"seed 5: {len(schedule.events())} faults in 6 s"
+    assert happened == list(schedule.events())
+    assert len(happened) >= 3
+    assert breaking.active() == []
+    assert town.reaches("here", "beside")
+    assert town.reaches("there", "here")
+
+
+@pytest.fixture
+def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    base = Path("/tmp") / f"fl{os.getpid()}f"  # short: sockets are below it
+    monkeypatch.setenv("FLEET_STATE_DIR", str(base))
+    yield
+    for lab in (base / "labs").glob("*"):
+        residue.remove(lab.name)
+    subprocess.run(["rm", "-r", str(base)], check=False)
+
+
+@pytest.mark.real_nodes
+@pytest.mark.usefixtures("own_state")
+def test_nothing_is_left_of_a_lab_that_goes_down_in_the_middle_of_faults() -> None:
+    before = snapshot()
+    lab = Lab.up("broken", ["x"], nodes="real", workers=1)
+    faults = Faults(Cluster(lab, "x", "default"))
+    node = f"node/{lab.spec.cluster('x').node_name(1)}"
+    faults.disturb([node], delay=0.1)
+    faults.partition([node], ["kube-apiserver"])
+    faults.freeze("kube-scheduler")
+    faults.freeze(node)
+    assert len(faults.active()) == 4
+    down("broken")
+    assert difference(before, snapshot(), lab.directory) == {}

@@ -1,0 +1,105 @@
+"""Networks that are cut, slow or lossy, as pods see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.errors import ConfigurationError
+from fleet.testing.faults import Faults
+from tests.lab.faults.town import Town
+
+pytestmark = pytest.mark.real_nodes
+
+
+def test_pods_that_are_cut_off_from_each_other_reach_everybody_else(town: Town, breaking: Faults) -> None:
+    with breaking.partition(["pod/here"], ["pod/there"]):
+        assert not town.reaches("here", "there")
+        assert not town.reaches("there", "here")
+        assert town.reaches("here", "beside")
+        assert town.reaches("beside", "there")
+    assert town.reaches("here", "there")
+    with breaking.partition(["pod/here"], ["pod/beside"]):  # neighbours on one node too
+        assert not town.reaches("here", "beside")
+        assert town.reaches("here", "there")
+    assert town.reaches("here", "beside")
+
+
+def test_nodes_that_are_cut_off_from_each_other_are_whole_inside(town: Town, breaking: Faults) -> None:
+    first, second = (f"node/{name}" for name in town.nodes)
+    with breaking.partition([first], [second]):
+        assert not town.reaches("here", "there")
+        assert not town.reaches("there", "here")
+        assert town.reaches("here", "beside")
+        assert town.is_ready(town.nodes[0])
+        assert town.cluster.execute("here", "true") == ""  # the API server reaches both
+    assert town.reaches("here", "there")
+
+
+def test_a_node_that_is_cut_off_from_everybody_is_whole_inside(town: Town, breaking: Faults) -> None:
+    spec = town.cluster.lab.spec.cluster(town.cluster.name)
+    api = (spec.gateway, spec.ports["kube-apiserver"])
+    with breaking.partition([f"node/{town.nodes[0]}"]):
+        assert not town.reaches("here", "there")
+        assert not town.dials("here", *api, through="beside")
+        assert town.reaches("here", "beside")
+    assert town.dials("here", *api)
+
+
+def test_a_node_without_the_api_server_is_lost_to_it_while_its_pods_go_on(town: Town, breaking: Faults) -> None:
+    spec = town.cluster.lab.spec.cluster(town.cluster.name)
+    service, node = (str(spec.services[1]), 443), town.nodes[0]
+    assert town.dials("here", *service)
+    with breaking.partition([f"node/{node}"], ["kube-apiserver"]):
+        assert not town.dials("here", *service)
+        assert not town.dials("here", spec.gateway, spec.ports["kube-apiserver"])
+        assert town.dials("there", *service)
+        assert town.reaches("here", "there")
+        town.cluster.wait("the node is lost", lambda: not town.is_ready(node), 40)
+        assert town.reaches("there", "here")
+    town.cluster.wait("the node is back", lambda: town.is_ready(node))
+    assert town.dials("here", *service)
+
+
+def test_packets_are_late(town: Town, breaking: Faults) -> None:
+    assert town.ask("here", "there", 10).seconds < 0.3
+    with breaking.disturb([f"node/{town.nodes[0]}"], [f"node/{town.nodes[1]}"], delay=0.05):
+        assert 1.0 <= town.ask("here", "there", 10).seconds < 2.0  # there and back
+        assert town.ask("here", "beside", 10).seconds < 0.3
+        with pytest.raises(ConfigurationError, match="are disturbed already, by fault"):
+            breaking.disturb([f"node/{town.nodes[0]}"], loss=0.5)
+    with breaking.disturb(["pod/here"], ["pod/there"], delay=0.1, one_way=True):
+        assert 0.5 <= town.ask("here", "there", 5).seconds < 1.0
+        assert town.ask("beside", "there", 5).seconds < 0.3
+    assert town.ask("here", "there", 10).seconds < 0.3
+
+
+def test_packets_are_lost(town: Town, breaking: Faults) -> None:
+    with breaking.disturb(["pod/here"], loss=0.3, seed=1):
+        heard = town.ask("here", "there", 200, gap=0.002, turns=False)
+        assert 60 <= len(heard.words) <= 135  # about half: each is asked and answered
+    assert len(town.ask("here", "there", 200, gap=0.002, turns=False).words) == 200
+
+
+def test_packets_are_overtaken(town: Town, breaking: Faults) -> None:
+    assert town.ask("here", "there", 100, gap=0.002, turns=False).overtaken == 0
+    with breaking.disturb([f"node/{town.nodes[1]}"], reorder=0.2, hold=0.02):
+        heard = town.ask("here", "there", 100, gap=0.002, turns=False)
+    assert len(heard.words) == 100
+    assert heard.overtaken >= 10
+    assert town.ask("here", "there", 100, gap=0.002, turns=False).overtaken == 0
+
+
+def test_rules_come_back_with_a_node(town: Town, breaking: Faults) -> None:
+    """Tested with a node that is restarted while others' faults are about it."""
+    node, restarts = f"node/{town.nodes[1]}", town.restarts("there")
+    cut = breaking.partition([node], ["pod/here"])
+    late = breaking.disturb([node], ["pod/beside"], delay=0.05)
+    breaking.kill(node).clear()
+    town.cluster.wait("its pod runs again", lambda: town.restarts("there") > restarts, 90)
+    town.cluster.wait("its pod answers", lambda: town.reaches("beside", "there"))
+    assert not town.reaches("here", "there")
+    assert town.ask("beside", "there", 10).seconds >= 0.9
+    cut.clear()
+    late.clear()
+    assert town.ask("here", "there", 10).seconds < 0.3
+    assert town.ask("beside", "there", 10).seconds < 0.3
