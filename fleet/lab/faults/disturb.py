@@ -21,15 +21,14 @@ from fleet.lab.process import tail
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
-QUEUE = "NFQUEUE --queue-num {number} --queue-bypass"
+QUEUE = "NFQUEUE --queue-num NUMBER --queue-bypass"
 
 
 class Disturb(Kind):
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        number = records.next_id(lab.directory) % 65536
-        facts = resolve(lab, fault, QUEUE.format(number=number), once=True)
+        facts = resolve(lab, fault, QUEUE, once=True)
         _refuse_a_second(lab, fault.cluster, set(facts["places"]))
-        return {**facts, "queue": number}
+        return facts
 
     def begin(self, lab: Lab, active: Active) -> None:
         for target in active.facts["places"]:
@@ -39,10 +38,10 @@ class Disturb(Kind):
         holder = networks.holder(lab, active, target)
         if not holder:
             return
-        options = active.fault.options
+        number, options = str(active.id % 65536), active.fault.options
         settings = [f"{name}={options[name]}" for name in ("delay", "jitter", "loss", "reorder", "hold", "seed")]
         script = Path(packet_queue.__file__)
-        command = networks.enter(holder, sys.executable, "-I", "-S", str(script), str(active.facts["queue"]), *settings)
+        command = networks.enter(holder, sys.executable, "-I", "-S", str(script), number, *settings)
         name = target.replace("/", "-")
         started = programs.start(lab, active, name, command)
         log = records.directory(lab.directory) / f"{active.id}-{name}.log"
@@ -54,7 +53,7 @@ class Disturb(Kind):
                     hint="the kernel needs nfnetlink_queue and the NFQUEUE target",
                 )
             time.sleep(0.01)
-        networks.give(holder, active.id, rules_of(active, target), first=False)
+        networks.give(holder, active.id, rules_of(active, target).with_word("NUMBER", number), first=False)
 
     def end(self, lab: Lab, active: Active) -> None:
         for target in active.facts["places"]:

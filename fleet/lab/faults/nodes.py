@@ -80,7 +80,7 @@ class StopNode(Kind):
         keepers = [one for one in _processes(facts) if _starts_others(one)]
         signals.freeze(lambda: keepers)
         groups = [tree / facts["node"] for tree in cgroups.trees(lab.spec.id)]
-        inside = {one for group in groups[:1] for one in _below(group)}
+        inside = {one for group in groups for one in _below(group) if _works(one)}
         signals.send(inside, signal.SIGTERM)
         deadline = time.monotonic() + float(active.fault.options.get("grace", 10))
         while time.monotonic() < deadline and any(_works(one) for one in inside):

@@ -38,7 +38,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of a side: what its packets are called, and the process in whose network rules can be made ("" for none)."""
+    """One of a side: what its packets are called, and a process in whose network rules can be made, if there is one."""
 
     target: str
     peers: tuple[Peer, ...]
@@ -67,6 +67,13 @@ class Chains:
 
     def __bool__(self) -> bool:
         return bool(self.outgoing or self.incoming)
+
+    def with_word(self, word: str, meant: str) -> Chains:
+        """The same with a word filled in that was not known before."""
+        return Chains(
+            tuple(rule.replace(word, meant) for rule in self.outgoing),
+            tuple(rule.replace(word, meant) for rule in self.incoming),
+        )
 
 
 def chains(
