@@ -17,7 +17,10 @@ would be right. It formats itself; the command line only prints it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from fleet.printable import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,17 @@ class FleetError(Exception):
         self.source = source
         self.field = field
 
+    def rewrite(self, change: Callable[[str], str]) -> None:
+        """Put every text of it through `change`, which takes out what must not be shown."""
+        self.message = change(self.message)
+        self.hint = change(self.hint) if self.hint else self.hint
+        self.field = change(self.field) if self.field else self.field
+        self.args = (self.message,)
+
     def __str__(self) -> str:
         where = ": ".join(str(part) for part in (self.source, self.field) if part)
         text = f"{where}: {self.message}" if where else self.message
-        return f"{text}\n  hint: {self.hint}" if self.hint else text
+        return printable(f"{text}\n  hint: {self.hint}" if self.hint else text)
 
 
 class ConfigurationError(FleetError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleet.evaluate.answer import printable
 from fleet.evaluate.result import Problem
+from fleet.printable import printable
 
 _LARGEST = 1 << 22
 _LONGEST = 160

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from fleet import errors
 from fleet.git import environment
@@ -123,8 +123,9 @@ class Git:
     def _start(
         self, arguments: Sequence[str], protocol: str | None, extra: Mapping[str, str]
     ) -> subprocess.Popen[bytes]:
+        access = _access(self.directory)
         settings = environment.variables(
-            global_config=_access_config(self.directory), protocol=protocol, overrides=extra
+            global_config=access.path, filters=access.filters, protocol=protocol, overrides=extra
         )
         command = [*self._prefix(protocol), "git", *self._place(), *arguments]
         return _started(command, self.directory, settings, writes=arguments[0] not in _READING)
@@ -132,9 +133,10 @@ class Git:
     def _prefix(self, protocol: str | None) -> list[str]:
         if protocol is None:
             return []
-        # The limit on a file's size is what stops an endless pack: git itself has none for what it fetches.
-        blocks = str(self.limits.transfer_bytes // 512)
-        return ["sh", "-c", 'ulimit -f "$1" 2>/dev/null; shift; exec "$@"', "sh", blocks]
+        # The limit on a file's size is what stops an endless pack, the one on memory endless names of branches and
+        # packs that unfold to more than they are: git itself has none for what it fetches.
+        limits = [str(self.limits.transfer_bytes // 512), str(self.limits.transfer_memory_bytes // 1024)]
+        return ["sh", "-c", 'ulimit -f "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"', "sh", *limits]
 
     def _place(self) -> list[str]:
         return ["--no-pager", "--literal-pathspecs", *([f"--git-dir={self.git_dir}"] if self.git_dir else [])]
@@ -195,21 +197,26 @@ def _check_version() -> None:
         raise errors.ConfigurationError(f"{said.strip()} is too old", hint=hint)
 
 
-def _access_config(directory: Path) -> str:
-    """A private file with what the person's configuration says about access, as seen from `directory`."""
+class _Access(NamedTuple):
+    path: str  # of a private file with what the person's configuration says about access
+    filters: tuple[str, ...]  # that are configured, and shall not be run
+
+
+@cache
+def _access(directory: Path) -> _Access:
+    """As seen from `directory`."""
     path = _private_directory() / hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()
-    if not path.exists():
-        query = ["git", "config", "--null", "--show-scope", "--get-regexp", environment.ACCESS_KEYS]
-        process = _started(query, directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
-        try:
-            listing, _ = process.communicate(timeout=30)
-        finally:
-            _end(process)
-        draft = path.with_suffix(f".{os.urandom(6).hex()}")
-        draft.touch(mode=0o600)
-        draft.write_text(environment.config_text(environment.access_settings(listing)), errors="surrogateescape")
-        draft.replace(path)  # whole at once: another thread may ask for it
-    return str(path)
+    query = ["git", "config", "--null", "--show-scope", "--get-regexp", environment.ASKED_KEYS]
+    process = _started(query, directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
+    try:
+        listing, _ = process.communicate(timeout=30)
+    finally:
+        _end(process)
+    draft = path.with_suffix(f".{os.urandom(6).hex()}")
+    draft.touch(mode=0o600)
+    draft.write_text(environment.config_text(environment.access_settings(listing)), errors="surrogateescape")
+    draft.replace(path)  # whole at once: another thread may ask for it
+    return _Access(str(path), environment.filter_names(listing))
 
 
 @cache

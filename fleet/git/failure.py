@@ -52,6 +52,18 @@ _TABLE: tuple[tuple[str, type[FleetError], str, str], ...] = (
         "check the url, and that these credentials may see the repository",
     ),
     (
+        r"returned error: 30[1-8]",
+        errors.PolicyError,
+        "the server sends us to another address, and that is not followed",
+        "set the remote to the address that it has now",
+    ),
+    (
+        r"[Oo]ut of memory|memory exhausted|[Mm]alloc failed|mmap failed",
+        errors.ResourceError,
+        "git needed more memory than it may have",
+        "is this the right repository? Configuration repositories are small",
+    ),
+    (
         r"Could not resolve host|unable to access|Connection (refused|timed out|reset)|Could not connect|early EOF"
         r"|unexpected disconnect|Could not read from remote repository|Operation too slow",
         errors.ResourceError,

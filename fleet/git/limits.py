@@ -14,8 +14,11 @@ class Limits:
     seconds: float = 60  # of one local command
     transfer_seconds: float = 600  # of one fetch or push
     transfer_bytes: int = 2048 * MIB  # of one pack that is received
+    transfer_memory_bytes: int = 4096 * MIB  # of each process of a fetch or push
     output_bytes: int = 256 * MIB  # of one command's output
     files: int = 100_000  # of one tree
+    depth: int = 100  # of directories
+    path_bytes: int = 1024
     file_bytes: int = 32 * MIB
     tree_bytes: int = 1024 * MIB  # of all files of one tree
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -43,14 +44,16 @@ class Tree:
 
     def files(self, *under: str) -> tuple[File, ...]:
         """All files by path, or those that are or lie under the paths given; symlinks and submodules included."""
-        listing = self.git.run(
+        limits = self.git.limits
+        # A few objects can make a tree of any size: it is not listed further than it may be read.
+        most = replace(limits, output_bytes=min(limits.output_bytes, limits.files * (limits.path_bytes // 4)))
+        listing = replace(self.git, limits=most).run(
             f"list the files of {self.revision}",
             "ls-tree", "-r", "-z", "-l", "--full-tree", self.id, "--", *(_inside(path) for path in under),
         )  # fmt: skip
-        found = tuple(_file(entry) for entry in listing.stdout.split(b"\0") if entry)
-        if len(found) > self.git.limits.files:
-            raise ResourceError(f"{self.revision} has more than {self.git.limits.files} files")
-        return found
+        if listing.stdout.count(b"\0") > limits.files:
+            raise ResourceError(f"{self.revision} has more than {limits.files} files")
+        return tuple(_file(entry) for entry in listing.stdout.split(b"\0") if entry)
 
     def read(self, path: str) -> bytes:
         """One file's content."""
@@ -129,6 +132,7 @@ def _file(entry: bytes) -> File:
 
 def _check(files: Iterable[File], limits: Limits, revision: str) -> None:
     total = 0
+    seen: dict[str, str] = {}
     for file in files:
         source = Source(file.path)
         if file.is_symlink:
@@ -139,9 +143,21 @@ def _check(files: Iterable[File], limits: Limits, revision: str) -> None:
             )
         if not _is_plain(file.path):
             raise PolicyError(f"{revision} has a path that is not safe to write", source=source)
+        if file.path.count("/") > limits.depth or len(os.fsencode(file.path)) > limits.path_bytes:
+            raise PolicyError(
+                f"{revision} has a path over {limits.depth} directories deep or {limits.path_bytes} bytes long",
+                source=Source(f"{file.path[:60]}…"),
+            )
         if file.size > limits.file_bytes:
             raise ResourceError(f"it is over {limits.file_bytes} bytes in {revision}", source=source)
         total += file.size
+        other = seen.setdefault(_folded(file.path), file.path)
+        if other != file.path:
+            raise PolicyError(
+                f"{revision} has {other!r} besides, which is the same file where case or accents are folded",
+                source=source,
+                hint="what a reviewer sees must be what is read: rename one of them",
+            )
     if total > limits.tree_bytes:
         raise ResourceError(f"the files of {revision} are over {limits.tree_bytes} bytes together")
 
@@ -156,6 +172,11 @@ def _is_plain(path: str) -> bool:
         and not any(part in ("", ".git", "git~1") for part in bare)
         and ".." not in parts
     )
+
+
+def _folded(path: str) -> str:
+    """One text for all names that some file system takes for the same, or that an eye does."""
+    return path if path.isascii() and path.islower() else unicodedata.normalize("NFKC", path).casefold()
 
 
 def _inside(path: str) -> str:

@@ -1,0 +1,16 @@
+"""Text of others, such as names of files and messages, as it may be shown: nothing that a terminal would obey."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters, lone surrogates (bytes that are no UTF-8), and what changes the direction of text or is not seen:
+# with these a line can be made to look like another one.
+_OBEYED = re.compile(
+    "[^\n\t\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+)
+
+
+def printable(text: str) -> str:
+    """With a mark in the place of each; lines and tabs stay."""
+    return text if text.isascii() and text.isprintable() else _OBEYED.sub("�", text)

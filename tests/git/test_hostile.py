@@ -1,0 +1,326 @@
+"""Repositories and servers of people who wish us ill. What a clone or a remote holds never runs, never reaches out of
+its tree, and never takes more than the limits."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import FleetError, PolicyError, ResourceError
+from fleet.errors import TimeoutError as LateError
+from fleet.git.limits import MIB, Limits
+from fleet.git.mirror import Mirror
+from fleet.git.repository import Repository
+from tests.git.repositories import bare, clone, commit, git
+
+
+def tree_of(path: Path, *entries: tuple[str, bytes, str]) -> str:
+    """A tree object by hand: (mode, name, id)."""
+    raw = path / "raw"
+    raw.write_bytes(b"".join(mode.encode() + b" " + name + b"\0" + bytes.fromhex(one) for mode, name, one in entries))
+    made = git(path, "hash-object", "-w", "-t", "tree", "--literally", str(raw))
+    raw.unlink()
+    return made
+
+
+def blob_of(path: Path, content: str = "x") -> str:
+    return git(path, "hash-object", "-w", "--stdin", stdin=content)
+
+
+# What a clone can have configured
+
+
+def trap(path: Path, marker: Path) -> str:
+    """A command that leaves a trace when anybody runs it."""
+    script = path / "trap.sh"
+    script.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "core.fsmonitor",
+        "core.pager",
+        "core.editor",
+        "core.sshCommand",
+        "core.gitProxy",
+        "core.askPass",
+        "credential.helper",
+        "diff.external",
+        "diff.evil.textconv",
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "filter.evil.process",
+        "gpg.program",
+        "merge.evil.driver",
+        "uploadpack.packObjectsHook",
+    ],
+)
+def test_no_program_that_a_clones_configuration_names_is_run(tmp_path: Path, setting: str) -> None:
+    path = clone(tmp_path / "clone", a="1", _gitattributes="")
+    (path / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    commit(path)
+    marker = tmp_path / "was-here"
+    git(path, "config", setting, trap(tmp_path, marker))
+    (path / "a").write_text("changed")
+    repository = Repository.find(path)
+    assert repository.dirt()
+    tree = repository.tree()
+    assert tree.read("a") == b"1"
+    tree.materialise(tmp_path / "target")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "hook", ["post-checkout", "post-index-change", "reference-transaction", "pre-push", "fsmonitor"]
+)
+def test_no_hook_of_a_clone_is_run(tmp_path: Path, hook: str) -> None:
+    path, marker = clone(tmp_path / "clone", a="1"), tmp_path / "was-here"
+    (path / ".git" / "hooks").mkdir(exist_ok=True)
+    (path / ".git" / "hooks" / hook).write_text(f"#!/bin/sh\ntouch {marker}\n")
+    (path / ".git" / "hooks" / hook).chmod(0o755)
+    Repository.find(path).tree().materialise(tmp_path / "target")
+    mirror = Mirror.of(str(path), tmp_path / "cache", by_person=True)
+    mirror.fetch()
+    assert mirror.repository.tree("main").read("a") == b"1"
+    assert not marker.exists()
+
+
+def test_attributes_change_no_byte(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    (path / ".gitattributes").write_text("a text eol=crlf ident working-tree-encoding=UTF-16 export-ignore\n")
+    (path / "a").write_bytes(b"$Id$ $Format:%H$\n")
+    git(path, "add", ".gitattributes")
+    blob = git(path, "hash-object", "-w", "--no-filters", "a")
+    git(path, "update-index", "--add", "--cacheinfo", f"100644,{blob},a")
+    git(path, "commit", "--quiet", "--message", "attributes")
+    Repository.find(path).tree().materialise(tmp_path / "target")
+    assert (tmp_path / "target" / "a").read_bytes() == b"$Id$ $Format:%H$\n"
+
+
+def test_a_mirror_never_borrows_objects_from_where_its_remote_says(tmp_path: Path) -> None:
+    """A remote's alternates are read there, as its owner; what comes here is whole."""
+    secret = clone(tmp_path / "secret", a="theirs")
+    remote = bare(tmp_path / "bare.git")
+    (remote / "objects" / "info" / "alternates").write_text(f"{secret}/.git/objects\n")
+    path = clone(tmp_path / "clone", remote, b="2")
+    assert git(path, "rev-parse", "HEAD")
+    mirror = Mirror.of(str(remote), tmp_path / "cache", by_person=True)
+    mirror.fetch()
+    assert not (mirror.repository.root / "objects" / "info" / "alternates").exists()
+    assert not (mirror.repository.root / "objects" / "info" / "http-alternates").exists()
+    with pytest.raises(FleetError):
+        mirror.repository.tree(git(secret, "rev-parse", "HEAD")).read("a")
+
+
+# Trees that no checkout would make
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(b"a", b"A"), ("é".encode(), "e\u0301".encode()), ("ﬁ".encode(), b"fi"), (b"ss", "ß".encode())]
+)
+def test_two_names_for_one_file_are_refused(tmp_path: Path, one: bytes, other: bytes) -> None:
+    path = clone(tmp_path / "clone")
+    blob = blob_of(path)
+    names = sorted((one, other))
+    head = git(path, "commit-tree", tree_of(path, *(("100644", name, blob) for name in names)), "-m", "twins")
+    with pytest.raises(PolicyError, match="the same file where case or accents are folded"):
+        Repository.find(path).tree(head).materialise(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("depth", [150, 3000])
+def test_a_deep_tree_is_refused(tmp_path: Path, depth: int) -> None:
+    path = clone(tmp_path / "clone")
+    made = tree_of(path, ("100644", b"a", blob_of(path)))
+    objects = path / ".git" / "objects"
+    for _ in range(depth):  # a process for each would take a minute
+        content = b"40000 d\0" + bytes.fromhex(made)
+        whole = b"tree %d\0" % len(content) + content
+        made = hashlib.sha1(whole, usedforsecurity=False).hexdigest()
+        place = objects / made[:2] / made[2:]
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(zlib.compress(whole))
+    head = git(path, "commit-tree", made, "-m", "deep")
+    with pytest.raises(FleetError, match=r"100 directories deep|cannot list the files"):
+        Repository.find(path).tree(head).materialise(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_few_objects_that_unfold_to_a_billion_files_are_left_folded(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    made, mode = blob_of(path), "100644"
+    for _ in range(3):
+        made, mode = tree_of(path, *((mode, b"%03d" % number, made) for number in range(1000))), "40000"
+    head = git(path, "commit-tree", made, "-m", "bomb")
+    with pytest.raises(ResourceError, match="cannot list the files"):
+        Repository.find(path, limits=Limits(files=10_000)).tree(head).materialise(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_blob_that_inflates_to_more_than_the_limit_is_not_read(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    (path / "zeros").write_bytes(bytes(64 * MIB))
+    commit(path)
+    (path / "zeros").unlink()
+    with pytest.raises(ResourceError, match="zeros: it is over"):
+        Repository.find(path).tree().materialise(tmp_path / "target")
+
+
+# Servers
+
+
+@contextmanager
+def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            with suppress(BrokenPipeError, ConnectionResetError):  # whoever asked has had enough
+                answer(self)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{listener.server_port}/fleet.git"
+    finally:
+        listener.shutdown()
+        listener.server_close()
+
+
+def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def inside(request: BaseHTTPRequestHandler) -> None:
+        asked.append(request.path)
+        request.send_error(404)
+
+    with serving(inside) as internal:
+
+        def elsewhere(request: BaseHTTPRequestHandler) -> None:
+            request.send_response(302)
+            request.send_header("Location", internal.removesuffix("/fleet.git") + request.path)
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+
+        with serving(elsewhere) as url, pytest.raises(PolicyError, match="another address"):
+            Mirror.of(url, tmp_path / "cache", by_person=True).fetch()
+    assert asked == []
+
+
+def test_endless_names_of_branches_end_at_the_limit_of_memory_or_time(tmp_path: Path) -> None:
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", "application/x-git-upload-pack-advertisement")
+        request.end_headers()
+        request.wfile.write(b"001e# service=git-upload-pack\n0000")
+        line = b"1" * 40 + b" refs/heads/" + b"x" * 60000 + b"\n"
+        while True:
+            request.wfile.write(b"%04x" % (len(line) + 4) + line)
+
+    limits = Limits(transfer_seconds=30, transfer_memory_bytes=256 * MIB)
+    with serving(endless) as url, pytest.raises((ResourceError, LateError)):
+        Mirror.of(url, tmp_path / "cache", by_person=True, limits=limits).fetch()
+
+
+def test_a_pack_that_unfolds_to_more_than_memory_is_not_unfolded(tmp_path: Path) -> None:
+    pack, head = delta_bomb(size=2**31 - 1)
+
+    def serve(request: BaseHTTPRequestHandler) -> None:
+        request.rfile.read(int(request.headers.get("Content-Length") or 0))
+        kind = "advertisement" if request.command == "GET" else "result"
+        request.send_response(200)
+        request.send_header("Content-Type", f"application/x-git-upload-pack-{kind}")
+        request.end_headers()
+        if request.command == "GET":
+            line = f"{head} refs/heads/main\0ofs-delta\n".encode()
+            request.wfile.write(b"001e# service=git-upload-pack\n0000%04x%b0000" % (len(line) + 4, line))
+        else:
+            request.wfile.write(b"0008NAK\n" + pack)
+
+    limits = Limits(transfer_seconds=60, transfer_memory_bytes=512 * MIB)
+    with serving(serve) as url, pytest.raises(ResourceError, match="more memory than it may have"):
+        Mirror.of(url, tmp_path / "cache", by_person=True, limits=limits).fetch()
+
+
+def delta_bomb(size: int) -> tuple[bytes, str]:
+    """A pack of a few kilobytes with a commit, whose one file is the same megabyte over and over."""
+
+    def varint(number: int) -> bytes:
+        parts = []
+        while True:
+            parts.append((number & 0x7F) | (0x80 if number > 0x7F else 0))
+            number >>= 7
+            if not number:
+                return bytes(parts)
+
+    def entry(kind: int, length: int, body: bytes) -> bytes:
+        first = (kind << 4) | (length & 15)
+        rest = length >> 4
+        return bytes((first | 0x80,)) + varint(rest) + body if rest else bytes((first,)) + body
+
+    def named(kind: bytes, content: bytes) -> bytes:
+        return hashlib.sha1(kind + b" %d\0" % len(content) + content, usedforsecurity=False).digest()
+
+    base = bytes(0xFFFFFF)
+    copies, rest = divmod(size, len(base))
+    copy = b"\xf0\xff\xff\xff"  # from the beginning, 0xffffff bytes
+    delta = varint(len(base)) + varint(size) + copy * copies + b"\xf0" + rest.to_bytes(3, "little")
+    tree = b"100644 bomb\0" + named(b"blob", base)
+    commit = (
+        b"tree " + named(b"tree", tree).hex().encode() + b"\nauthor a <a@b> 0 +0000\ncommitter a <a@b> 0 +0000\n\nx\n"
+    )
+    objects = [
+        entry(1, len(commit), zlib.compress(commit)),
+        entry(2, len(tree), zlib.compress(tree)),
+        entry(3, len(base), zlib.compress(base)),
+        entry(7, len(delta), named(b"blob", base) + zlib.compress(delta)),
+    ]
+    whole = b"PACK" + (2).to_bytes(4, "big") + len(objects).to_bytes(4, "big") + b"".join(objects)
+    return whole + hashlib.sha1(whole, usedforsecurity=False).digest(), named(b"commit", commit).hex()
+
+
+def test_a_server_that_says_nothing_ends_at_the_limit_of_time(tmp_path: Path) -> None:
+    with serving(lambda request: time.sleep(5)) as url, pytest.raises(LateError, match="longer than 2 s"):
+        Mirror.of(url, tmp_path / "cache", by_person=True, limits=Limits(transfer_seconds=2)).fetch()
+
+
+# What is shown
+
+
+def test_names_and_messages_reach_no_terminal_as_commands(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    name = b"\x1b]0;owned\x07\xe2\x80\xae"
+    link = git(path, "hash-object", "-w", "--stdin", stdin="/etc/passwd")
+    head = git(path, "commit-tree", tree_of(path, ("120000", name, link)), "-m", "\x1b[2J")
+    with pytest.raises(PolicyError) as refused:
+        Repository.find(path).tree(head).materialise(tmp_path / "target")
+    shown = str(refused.value)
+    assert "]0;owned" in shown
+    assert not [letter for letter in shown if letter in "\x1b\x07\u202e"]
+
+    def rude(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", "application/x-git-upload-pack-advertisement")
+        request.end_headers()
+        request.wfile.write(b"001e# service=git-upload-pack\n0000")
+        line = b"ERR \x1b]0;owned\x07\xe2\x80\xae\n"
+        request.wfile.write(b"%04x" % (len(line) + 4) + line)
+
+    with serving(rude) as url, pytest.raises(FleetError, match="owned") as refused_by:
+        Mirror.of(url, tmp_path / "cache", by_person=True).fetch()
+    assert not [letter for letter in str(refused_by.value) if letter in "\x1b\x07\u202e"]
