@@ -1,92 +1,79 @@
-"""The volume behind a claim, seen from the machine: where its files are, who uses them, on which node."""
+"""The volume behind a claim: where its files are now, and who uses them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import process
-from fleet.lab.api import RefusedError
-from fleet.lab.faults import find
+from fleet.lab import loops, process, volumes
+from fleet.lab.faults import find, records
 from fleet.lab.faults.fault import Active, Fault
 from fleet.lab.faults.kind import Facts
 from fleet.lab.faults.targets import parse
+from fleet.lab.volumes import Volume
 
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """A volume as its node has it."""
-
-    claim: str
-    node: str
-    path: str  # on the node
-    root: Path  # the same place, as this machine reaches it
-
-    @property
-    def has_a_limit(self) -> bool:
-        """Whether it is a file system of its own."""
-        return self.root.is_mount()
-
-
-def volume(lab: Lab, fault: Fault) -> Volume:
-    """The volume that a fault names."""
+def volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
+    """The volume that a fault names, and where its files are."""
     target = parse(fault.targets[0])
     spec = lab.spec.cluster(fault.cluster)
     find.real(spec, "volumes with anything on them")
-    api = lab.api(spec)
-    try:
-        claim = api.get(f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims/{target.name}")
-    except RefusedError:
-        found = api.get(f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims")["items"]
-        names = ", ".join(one["metadata"]["name"] for one in found[:10]) or "none"
+    claims = lab.api(spec).get(f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims")["items"]
+    names = [claim["metadata"]["name"] for claim in claims]
+    if target.name not in names:
         raise NotFoundError(
             f"there is no claim {target.name!r} in namespace {target.namespace!r} of cluster {fault.cluster!r}",
-            hint=f"its claims: {names}",
-        ) from None
-    name = claim["spec"].get("volumeName")
-    if not name:
-        raise ConfigurationError(f"{target} has no volume yet", hint="a volume is made when the first pod uses it")
-    bound = api.get(f"/api/v1/persistentvolumes/{name}")
-    node, path = _place(bound)
-    if not node or not path:
-        raise ConfigurationError(f"{target} is not a volume of the lab", hint="faults know its default StorageClass")
-    find.running_node(lab, fault.cluster, node)
-    return Volume(str(target), node, path, root(lab, fault.cluster, node, path))
-
-
-def _place(bound: dict[str, Any]) -> tuple[str, str]:
-    """Node and path of a PersistentVolume."""
-    terms = bound["spec"].get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", [])
-    nodes = [value for term in terms for one in term.get("matchExpressions", []) for value in one.get("values", [])]
-    return (nodes or [""])[0], bound["spec"].get("local", {}).get("path", "")
-
-
-def root(lab: Lab, cluster: str, node: str, path: str) -> Path:
-    """A place of a node, reached from here; what is mounted there is mounted on the node only."""
-    first = process.running(lab.directory).get(f"{cluster}/{node}")
-    if first is None:
-        raise ResourceError(f"node {node!r} does not run", hint="start it first: `fleet lab up`, or clear its fault")
-    return Path(f"/proc/{first.pid}/root{path}")
+            hint=f"its claims: {', '.join(names[:10]) or 'none'}",
+        )
+    found = volumes.find(lab, fault.cluster, target.namespace, target.name)
+    if not found.mount:
+        raise ConfigurationError(
+            f"{target} is not mounted on its node {found.node!r}", hint="it is while a pod uses it and its node runs"
+        )
+    return found, found.mount
 
 
 def facts(found: Volume) -> Facts:
     """All that is needed to find the volume again."""
-    return {"claim": found.claim, "node": found.node, "path": found.path, "mounted": found.has_a_limit}
+    return {"node": found.node, "place": str(found.place), "disk": str(found.file)}
 
 
-def again(lab: Lab, active: Active) -> Path | None:
-    """Where a volume's files are now; None if there is no such volume any more."""
-    place = root(lab, active.fault.cluster, active.facts["node"], active.facts["path"])
-    if not place.exists():
-        return None
-    if active.facts["mounted"] and not place.is_mount():
-        raise ResourceError(f"{active.facts['claim']} is not mounted on {active.facts['node']}")
-    return place
+@contextmanager
+def opened(lab: Lab, active: Active) -> Iterator[Path | None]:
+    """Where a volume's files are: as its node has it, or, while no pod uses it, mounted here. None if it is gone."""
+    found = active.facts
+    first = process.running(lab.directory).get(f"{active.fault.cluster}/{found['node']}")
+    mounted = Path(f"/proc/{first.pid}/root{found['place']}") if first else None
+    device = next((one for one in loops.devices(lab.directory) if loops.file_of(one.name) == Path(found["disk"])), None)
+    if mounted and mounted.is_mount():
+        yield mounted
+    elif not Path(found["disk"]).exists():
+        yield None
+    elif device is None:
+        raise ResourceError(f"{active.fault.targets[0]} is attached nowhere", hint="it is when its node runs")
+    else:
+        with _mounted(device, records.directory(lab.directory) / f"volume-{active.id}") as place:
+            yield place
+
+
+@contextmanager
+def _mounted(device: Path, place: Path) -> Iterator[Path]:
+    place.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", str(device), str(place)], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ResourceError(f"{device} cannot be mounted: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=False, capture_output=True)
+        place.rmdir()
 
 
 def users(lab: Lab, fault: Fault) -> list[find.Pod]:

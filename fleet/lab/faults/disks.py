@@ -10,7 +10,7 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
@@ -32,20 +32,17 @@ class FillVolume(Kind):
     """By a file that takes all that is free; whoever writes then gets ENOSPC."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        volume = claims.volume(lab, fault)
-        if not volume.has_a_limit:
-            raise ConfigurationError(
-                f"{volume.claim} has no limit of its own: it could only be filled with the machine's whole disk"
-            )
-        return claims.facts(volume)
+        return claims.facts(claims.volume(lab, fault)[0])
 
     def begin(self, lab: Lab, active: Active) -> None:
-        if place := claims.again(lab, active):
-            fill(place / self._name(active), int(active.fault.options.get("leave", 0)))
+        with claims.opened(lab, active) as place:
+            if place:
+                fill(place / self._name(active), int(active.fault.options.get("leave", 0)))
 
     def end(self, lab: Lab, active: Active) -> None:
-        if place := claims.again(lab, active):
-            (place / self._name(active)).unlink(missing_ok=True)
+        with claims.opened(lab, active) as place:
+            if place:
+                (place / self._name(active)).unlink(missing_ok=True)
 
     @staticmethod
     def _name(active: Active) -> str:
@@ -80,14 +77,14 @@ class CorruptVolume(Kind):
     """Some bytes of a file are turned around. The old ones are in the record, so that they can be put back."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        volume = claims.volume(lab, fault)
-        file = choose(volume.root, fault.options["file"])
+        volume, root = claims.volume(lab, fault)
+        file = choose(root, fault.options["file"])
         places = places_in(file.stat().st_size, fault.options["places"], fault.options["seed"])
         if not places:
             raise ConfigurationError(f"{file.name} is empty: there is nothing in it to corrupt", field="--file")
         with file.open("rb") as content:
             before = bytes(_byte(content.fileno(), place)[0] for place in places)
-        facts = {"file": str(file.relative_to(volume.root)), "places": places}
+        facts = {"file": str(file.relative_to(root)), "places": places}
         return {**claims.facts(volume), **facts, "before": base64.b64encode(before).decode()}
 
     def begin(self, lab: Lab, active: Active) -> None:
@@ -97,16 +94,19 @@ class CorruptVolume(Kind):
         self._replace(lab, active, lambda before, now: before if now == before ^ 0xFF else now)
 
     def _replace(self, lab: Lab, active: Active, new: Callable[[int, int], int]) -> None:
-        root = claims.again(lab, active)
-        file = root / active.facts["file"] if root else None
-        if not file or not file.is_file():
-            return
-        with file.open("r+b") as content:
-            for place, before in zip(active.facts["places"], base64.b64decode(active.facts["before"]), strict=True):
-                now = _byte(content.fileno(), place)
-                if now:
-                    os.pwrite(content.fileno(), bytes([new(before, now[0])]), place)
-            os.fsync(content.fileno())
+        with claims.opened(lab, active) as root:
+            file = root / active.facts["file"] if root else None
+            if file and file.is_file():
+                rewrite(file, active.facts["places"], base64.b64decode(active.facts["before"]), new)
+
+
+def rewrite(file: Path, places: Sequence[int], before: bytes, new: Callable[[int, int], int]) -> None:
+    """Write bytes that are made from what was there before and what is there now; a file that is shorter stays so."""
+    with file.open("r+b") as content:
+        for place, old in zip(places, before, strict=True):
+            if now := _byte(content.fileno(), place):
+                os.pwrite(content.fileno(), bytes([new(old, now[0])]), place)
+        os.fsync(content.fileno())
 
 
 def choose(root: Path, name: str) -> Path:
@@ -139,7 +139,7 @@ class LoseVolume(Kind):
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         pods = claims.users(lab, fault)
         groups = [str(group) for pod in pods for group in pod.groups.values()]
-        return {**claims.facts(claims.volume(lab, fault)), "groups": groups}
+        return {**claims.facts(claims.volume(lab, fault)[0]), "groups": groups}
 
     def begin(self, lab: Lab, active: Active) -> None:
         def processes() -> list[psutil.Process]:
@@ -147,8 +147,9 @@ class LoseVolume(Kind):
 
         signals.freeze(processes)
         try:
-            if place := claims.again(lab, active):
-                empty(place)
+            with claims.opened(lab, active) as place:
+                if place:
+                    empty(place)
         finally:
             signals.send(processes(), signal.SIGKILL)
 

@@ -95,7 +95,8 @@ class Schedule:
         chance = Random(self.seed)  # noqa: S311 - it has to be known again
         possible = self._possible()
         words = Words(self.cluster, self.namespace)
-        found, now = [], 0.0
+        found: list[Event] = []
+        now = 0.0
         while True:
             now += chance.uniform(0.5, 1.5) * self.pause
             choice, target = possible[chance.randrange(len(possible))]

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
@@ -109,12 +109,13 @@ def test_from_the_command_line_a_fault_stays_until_it_is_cleared(
 
 def test_simulated_nodes_have_nothing_that_could_break(cluster: Cluster) -> None:
     faults = Faults(cluster)
-    for wrong in (
+    tries: list[Callable[[], object]] = [
         lambda: faults.kill("pod/web"),
         lambda: faults.freeze(f"node/{cluster.node_names[0]}"),
         lambda: faults.partition([f"node/{cluster.node_names[0]}"]),
         lambda: faults.fill("volume/data"),
-    ):
+    ]
+    for wrong in tries:
         with pytest.raises(ConfigurationError, match="has simulated nodes, and those have no"):
             wrong()
     assert faults.active() == []
