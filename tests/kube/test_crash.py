@@ -18,11 +18,12 @@ from fleet.kube.client import Client
 from fleet.kube.result import Outcome
 from fleet.plan.step import Verb
 from fleet.testing import Cluster
-from fleet.testing.proxy import Proxy
+from fleet.testing.proxy import Kill, Lose, Match, Plan, Proxy, Rule
 from tests.kube.one_sync import STACK, sync, wanted
 
 SYNC = str(Path(__file__).with_name("one_sync.py"))
 KINDS = "configmaps,secrets,serviceaccounts,services"
+ANY, WRITES = Match(), Match(writes=True)
 
 
 def manifest(namespace: str, kind: str, name: str, **fields: Any) -> dict[str, Any]:
@@ -51,11 +52,11 @@ class Stack:
         assert outcome is None or outcome.ok, [str(one.error or one) for one in outcome.results if not one.ok]
         return outcome
 
-    def killed_sync(self, manifests: list[dict[str, Any]], **trap: Any) -> bool:
+    def killed_sync(self, manifests: list[dict[str, Any]], at: int, *, of: Match = ANY, before: bool = False) -> bool:
         """In a process of its own, killed at a request. False when it had fewer and went to its end."""
         self.file.write_text(json.dumps({"stack": self.name, "manifests": manifests}))
         command = [sys.executable, SYNC, str(self.proxy.kubeconfig), self.proxy.context, str(self.file)]
-        done = self.proxy.run(command, **trap)
+        done = self.proxy.run(command, Plan([Rule(of, Kill(before), nth=at)]))
         assert done.returncode in (0, -9), done.stderr
         return done.returncode == -9
 
@@ -134,12 +135,12 @@ def test_a_sync_killed_at_any_request_is_finished_by_the_next(stack: Stack, befo
     points = stack.crash_points(every=4)
     for k in points:
         stack.sync(stack.before())
-        kills += stack.killed_sync(stack.after(), kill_at=k, before=before)
+        kills += stack.killed_sync(stack.after(), k, before=before)
         stack.nothing_is_orphaned()
         stack.sync(stack.after())
         stack.is_exactly(stack.after())
         assert stack.sync(stack.after()) is None
-        assert not [request for request in stack.proxy.requests if request.writes]
+        assert stack.proxy.count(WRITES) == 0
     # Requests are concurrent, so a run may need one or two fewer than the one that was counted.
     assert kills >= len(points) - 2
     print(f"killed at {kills} of {total} requests, and every time the next sync converged")
@@ -155,7 +156,7 @@ def test_what_a_killed_sync_made_is_taken_back_when_it_is_no_longer_wanted(stack
     kills = 0
     for k in stack.crash_points(every=5):
         stack.sync(stack.before())
-        kills += stack.killed_sync(stack.after(), kill_at=k)
+        kills += stack.killed_sync(stack.after(), k)
         stack.sync(stack.before())
         stack.is_exactly(stack.before())
     print(f"killed at {kills} of {total} requests, and every time all of it was taken back")
@@ -164,7 +165,7 @@ def test_what_a_killed_sync_made_is_taken_back_when_it_is_no_longer_wanted(stack
 def test_a_sync_killed_during_its_first_apply_leaves_no_object_that_is_not_recorded(stack: Stack) -> None:
     space = stack.cluster.namespace
     many = [manifest(space, "ConfigMap", f"c{n}", data={"n": str(n)}) for n in range(20)]
-    assert stack.killed_sync(many, kill_at=8, writes=True)
+    assert stack.killed_sync(many, 8, of=WRITES)
     stack.nothing_is_orphaned()
     assert stack.there(), "the test is void: nothing was made before the kill"
     stack.sync(many)
@@ -175,7 +176,7 @@ def test_a_sync_killed_during_its_first_apply_leaves_no_object_that_is_not_recor
 
 def test_answers_that_are_lost_on_the_way_change_nothing_in_the_outcome(stack: Stack) -> None:
     """Every other write reaches the server and its answer does not come back: the next try finds its own work."""
-    stack.proxy.lose_every = 2
+    stack.proxy.plan = Plan([Rule(WRITES, Lose(), every=2)])
     stack.sync(stack.before())
     stack.is_exactly(stack.before())
     stack.sync(stack.after())

@@ -20,7 +20,7 @@ from fleet.kube.wait import wait_for_health
 from fleet.kube.watch import Changed, Listed, changes
 from fleet.model.desired import Key
 from fleet.testing import Cluster
-from fleet.testing.proxy import Proxy
+from fleet.testing.proxy import Cut, Match, Plan, Proxy, Rule
 from tests.kube.connected import agent, config_map, connected
 
 CONTAINER = {"name": "main", "image": "localhost/none:1"}
@@ -85,8 +85,9 @@ async def collect(client: Client, scope: Scope, enough: asyncio.Event, into: lis
         enough.set()
 
 
+@pytest.mark.parametrize("cut", [Cut(after_events=2), Cut(after_events=1, after_bytes=50)], ids=["between", "within"])
 def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_change(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, cut: Cut
 ) -> None:
     async def run() -> list[Listed | Changed]:
         seen: list[Listed | Changed] = []
@@ -99,8 +100,6 @@ def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_c
                 manifest = config_map(cluster, f"m{n}")
                 manifest["metadata"]["labels"] = {"watched": "yes"}
                 await asyncio.to_thread(cluster.apply, manifest)
-                if n % 2:
-                    proxy.break_connections()
             async with asyncio.timeout(20):
                 while sum(isinstance(one, Changed) for one in seen) < 6:
                     enough.clear()
@@ -110,10 +109,10 @@ def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_c
                 await task
         return seen
 
-    with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:
+    watches = Match(verb="watch", resource="configmaps")
+    with Proxy(cluster.kubeconfig, cluster.context, tmp_path, Plan([Rule(watches, cut)])) as proxy:
         seen = asyncio.run(run())
-        watches = [one for one in proxy.requests if "watch=1" in one.path]
-    assert len(watches) > 1
+        assert proxy.count(watches) > 2
     assert isinstance(seen[0], Listed) and sum(isinstance(one, Listed) for one in seen) == 1
     names = [one.object["metadata"]["name"] for one in seen if isinstance(one, Changed)]
     assert names == [f"m{n}" for n in range(6)]

@@ -14,7 +14,6 @@ import asyncio
 import logging
 import multiprocessing
 import os
-import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -27,10 +26,9 @@ from fleet_operator.engines.etcd.protocol import Endpoint, Etcd
 from fleet_operator.run import NAME, operator
 
 from fleet.kube.runtime import GuardedClient
-from fleet.testing.proxy import WRITES
+from fleet.testing.proxy import Call
 
 When = Literal["unanswered", "answered"]
-_WHERE = re.compile(r"/(?:namespaces/[^/]+/)?(?P<plural>[a-z]+)/(?P<name>[^/?]+)(?P<sub>/[a-z]+)?(?:\?|$)")
 _COMMANDS = frozenset(
     {
         "cluster/member/add",
@@ -44,10 +42,10 @@ _COMMANDS = frozenset(
 
 def move(method: str, path: str) -> str | None:
     """A write in words; None for what is no move."""
-    found = _WHERE.search(path)
-    if method not in WRITES or "dryRun=" in path or found is None or found["sub"] or found["plural"] == "events":
+    call = Call.of(method, path)
+    if not call.writes or not call.name or "/" in call.resource or call.resource == "events":
         return None
-    return f"{method} {found['plural']} {found['name']}"
+    return f"{method} {call.resource} {call.name}"
 
 
 class Life:

@@ -21,19 +21,25 @@ import pytest
 
 from fleet.testing import Cluster
 from fleet.testing.plugin import Labs
-from fleet.testing.proxy import Proxy
-from tests.operator.killed import move
+from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
 from tests.operator.operations import OPERATIONS, Operation, Story, beside, expected, leave, stage
 
 pytestmark = [pytest.mark.real_nodes]
 MOST = 13  # moves that an operation may have, and one more
 RESTART = 8.0  # seconds in which a kubelet starts a container again that ended
+
+
+def kill(verb: str, resource: str, number: int = 1) -> Rule:
+    return Rule(Match(verb=verb, resource=resource, writes=True), Kill(), nth=number)
+
+
+ANNOUNCED = kill("patch", "configmaps")  # that a member is about to be replaced
 DANGEROUS = {  # by operation: the moves after which the product is killed, one after the other
-    "create": (("PATCH secrets", 2), ("PATCH statefulsets", 1)),
-    "3 to 5": (("PATCH configmaps", 1), ("PATCH statefulsets", 1)),
-    "5 to 3": (("PATCH statefulsets", 1), ("DELETE persistentvolumeclaims", 1)),
-    "upgrade": (("PATCH statefulsets", 1), ("PATCH statefulsets", 1)),
-    "replace": (("PATCH configmaps", 1), ("DELETE pods", 1)),
+    "create": (kill("patch", "secrets", 2), kill("patch", "statefulsets")),
+    "3 to 5": (kill("patch", "configmaps"), kill("patch", "statefulsets")),
+    "5 to 3": (kill("patch", "statefulsets"), kill("delete", "persistentvolumeclaims")),
+    "upgrade": (kill("patch", "statefulsets"), kill("patch", "statefulsets")),
+    "replace": (ANNOUNCED, kill("delete", "pods")),
 }
 
 
@@ -71,10 +77,6 @@ def restless(cluster: Cluster, directory: Path) -> list[int]:
     return lives
 
 
-def is_a(what: str, method: str, path: str) -> bool:
-    return (move(method, path) or "").startswith(what)
-
-
 def shot(cluster: Cluster, directory: Path) -> int:
     """The product, killed where it is dangerous. How often it was."""
     kills = 0
@@ -83,13 +85,12 @@ def shot(cluster: Cluster, directory: Path) -> int:
 
         def run(operation: Operation, done: Callable[[], bool]) -> None:
             nonlocal kills
-            for what, number in DANGEROUS[operation.name]:
-                command = [sys.executable, "-m", *product]
-                ended = proxy.run(command, kill_at=number, counts=partial(is_a, what), timeout=300)
+            for moment in DANGEROUS[operation.name]:
+                ended = proxy.run([sys.executable, "-m", *product], Plan([moment]), timeout=300)
                 told.log.write_text(told.log.read_text() + ended.stderr)
                 assert ended.returncode == -signal.SIGKILL, ended.stderr
                 kills += 1
-                if (operation.name, what) == ("replace", "PATCH configmaps"):
+                if moment is ANNOUNCED:
                     time.sleep(RESTART)  # the member's pod must not get anywhere while nobody looks after it
             told.to_its_end(done, *product)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fleet.kube.lease import PROCESS
-from fleet.testing.proxy import Proxy
+from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 BEFORE = (
@@ -52,7 +52,7 @@ def test_a_killed_sync_is_finished_by_the_next(
         kills = 0
         for k in every:
             assert repository.sync(*options, before).code == 0
-            kills += proxy.run(command, kill_at=k).returncode == -9
+            kills += proxy.run(command, Plan([Rule(Match(), Kill(), nth=k)])).returncode == -9
             done = repository.sync(*options, after)
             assert done.code == 0, done.err
             assert {name: repository.data(eu, name) for name in DATA} == DATA
@@ -71,7 +71,7 @@ def test_a_killed_sync_on_another_machine_is_waited_for_by_name_and_not_beyond_i
     options = ["--no-status", "--cluster", eu.name]
     with Proxy(eu.kubeconfig, eu.context, tmp_path) as proxy:
         command = [sys.executable, "-m", "fleet", "sync", *options, "--kubeconfig", str(proxy.kubeconfig)]
-        assert proxy.run(command, kill_at=6, writes=True).returncode == -9
+        assert proxy.run(command, Plan([Rule(Match(writes=True), Kill(), nth=6)])).returncode == -9
     left = json.loads(eu.kubectl("-n", "fleet-system", "get", "lease", repository.stack, "-o", "json"))
     assert left["spec"]["leaseDurationSeconds"] == 30
     # As if it had run elsewhere, where nobody here can see that it is dead, and 22 of its 30 seconds ago.

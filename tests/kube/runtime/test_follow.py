@@ -19,10 +19,12 @@ from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache
 from fleet.kube.runtime.follow import Follower
 from fleet.testing import Cluster
-from fleet.testing.proxy import Proxy
+from fleet.testing.proxy import Cut, Match, Plan, Proxy, Rule
 from tests.kube.connected import agent, config_map
 from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS, greeting
 from tests.kube.runtime.running import eventually
+
+WATCHES = Match(verb="watch", resource="configmaps")
 
 
 @contextlib.asynccontextmanager
@@ -91,20 +93,23 @@ def test_a_point_that_the_server_has_forgotten_leads_to_a_new_list(greetings: Cl
     asyncio.run(run())
 
 
-def test_broken_connections_lose_nothing_and_need_no_new_list(cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cut", [Cut(after_events=1), Cut(after_events=1, after_bytes=50)], ids=["between", "within"])
+def test_watches_cut_between_events_or_within_one_lose_nothing_and_need_no_new_list(
+    cluster: Cluster, tmp_path: Path, cut: Cut
+) -> None:
     async def run() -> None:
         async with following(cluster, kubeconfig=proxy.kubeconfig) as follower:
             await eventually("the list", lambda: follower.cache.synced)
             for n in range(3):
                 await asyncio.to_thread(cluster.apply, watched(cluster, f"m{n}"))
-                proxy.break_connections()
             await eventually("all of them", lambda: names(follower) == ["m0", "m1", "m2"])
             assert follower.lists == 1
 
-    with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:
+    plan = Plan([Rule(WATCHES, cut)])
+    with Proxy(cluster.kubeconfig, cluster.context, tmp_path, plan) as proxy:
         asyncio.run(run())
-        watches = [one.path for one in proxy.requests if "watch=1" in one.path]
-    assert len(watches) > 1
+        watches = [one.call.path for one in proxy.requests if WATCHES(one.call)]
+    assert len(watches) > 3
     assert [path for path in watches if "sendInitialEvents" in path] == watches[:1]
 
 

@@ -1,0 +1,125 @@
+"""What a proxy does to which requests, written as data; and the decision, which is pure.
+
+    Plan([
+        Rule(Match(verb="watch", resource="configmaps"), Cut(after_events=2, after_bytes=10), nth=3),
+        Rule(Match(writes=True), Lose(), every=5),
+    ])
+
+Every rule counts the requests that it matches. Those that are due act together, in the order of the plan. Chance is
+drawn from the plan's seed and the rule's count, so the same requests meet the same fate again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from fleet.errors import ConfigurationError
+from fleet.lab.proxy.act import Act
+from fleet.lab.proxy.call import Call
+from fleet.lab.proxy.match import Match
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_STRICT = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An act, and when: at the `nth` request that matches, each `every`-th, the `first` so many, a `share`; or all."""
+
+    __pydantic_config__ = _STRICT
+
+    match: Match
+    act: Act
+    nth: int | None = None
+    every: int | None = None
+    first: int | None = None
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        said = [one for one in (self.nth, self.every, self.first, self.share) if one is not None]
+        if len(said) > 1:
+            raise ConfigurationError(f"{self} says in two ways when", hint="nth, every, first or share")
+        if any(one is not None and one < 1 for one in (self.nth, self.every, self.first)):
+            raise ConfigurationError(f"{self} never acts", hint="requests are counted from 1")
+        if self.share is not None and not 0 < self.share <= 1:
+            raise ConfigurationError(f"{self.share} is no share of the requests", hint="more than 0, at most 1")
+
+    def is_due(self, number: int, draw: float) -> bool:
+        """At the `number`-th request that matches, with a draw from 0 to 1 for it."""
+        return (
+            (self.nth is None or number == self.nth)
+            and (self.every is None or number % self.every == 0)
+            and (self.first is None or number <= self.first)
+            and (self.share is None or draw < self.share)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    __pydantic_config__ = _STRICT
+
+    rules: Sequence[Rule] = ()
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", tuple(self.rules))
+
+    def to_json(self) -> str:
+        return orjson.dumps(_said(self), option=orjson.OPT_INDENT_2).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Plan:
+        from pydantic import ValidationError  # noqa: PLC0415 - slow to load, and plans in Python do without
+
+        try:
+            return _reader().validate_json(text)
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise ConfigurationError(f"not a plan of a proxy: {first['msg']}", field=field or None) from None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How many requests each rule has matched so far."""
+
+    counts: tuple[int, ...] = ()
+
+
+def decide(plan: Plan, state: State, call: Call) -> tuple[tuple[Act, ...], State]:
+    """What to do to a request, and what is to be remembered for the next one."""
+    counts = list(state.counts) or [0] * len(plan.rules)
+    acts: list[Act] = []
+    for index, rule in enumerate(plan.rules):
+        if rule.match(call):
+            counts[index] += 1
+            if rule.is_due(counts[index], _draw(plan.seed, index, counts[index]) if rule.share else 0.0):
+                acts.append(rule.act)
+    return tuple(acts), State(tuple(counts))
+
+
+def _draw(*point: int) -> float:
+    return int.from_bytes(hashlib.blake2b(repr(point).encode(), digest_size=8).digest()) / 2**64
+
+
+def _said(value: Any) -> Any:
+    """As plain data, without what is as it always is; but which act it is, is said."""
+    if is_dataclass(value):
+        pairs = ((field, getattr(value, field.name)) for field in fields(value))
+        return {one.name: _said(found) for one, found in pairs if one.name == "kind" or found != one.default}
+    return [_said(one) for one in value] if isinstance(value, tuple) else value
+
+
+@cache
+def _reader() -> TypeAdapter[Plan]:
+    from pydantic import TypeAdapter  # noqa: PLC0415
+
+    return TypeAdapter(Plan)
