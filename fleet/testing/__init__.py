@@ -8,6 +8,7 @@ Fixtures:
 - `cluster`: a real API server with simulated nodes, shared by the run, with a fresh namespace for this test
 - `clusters`: `clusters(3)` gives three of them
 - `real_cluster`: one with two real nodes, where containers run (Linux, root)
+- `api_proxy`: a proxy in front of `cluster` with a plan of what goes wrong; see `fleet.testing.proxy`
 - `git_remote`: a bare git repository to push to
 
 `--fleet-lab NAME` uses a lab that is running instead of starting one, which makes a test start in a blink.

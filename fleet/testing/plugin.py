@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fleet.lab.lab import Lab
     from fleet.testing.cluster import Cluster
     from fleet.testing.git import GitRemote
+    from fleet.testing.proxy import Proxy
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -107,6 +108,15 @@ def real_cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[C
     found = _with_namespace(fleet_labs.real(), 0, request)
     yield found
     _remove_namespace(found)
+
+
+@pytest.fixture
+def api_proxy(cluster: Cluster, tmp_path: Path) -> Iterator[Proxy]:
+    """A proxy in front of `cluster`, for a client that gets its kubeconfig; its plan says what goes wrong."""
+    from fleet.testing.proxy import Proxy
+
+    with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:
+        yield proxy
 
 
 @pytest.fixture
