@@ -10,6 +10,8 @@ from tests.lab.faults.town import Town
 
 pytestmark = pytest.mark.real_nodes
 
+QUICK = 0.4  # seconds for ten questions and answers; without a fault, and alone, one takes a thousandth
+
 
 def test_pods_that_are_cut_off_from_each_other_reach_everybody_else(town: Town, breaking: Faults) -> None:
     with breaking.partition(["pod/here"], ["pod/there"]):
@@ -61,16 +63,16 @@ def test_a_node_without_the_api_server_is_lost_to_it_while_its_pods_go_on(town: 
 
 
 def test_packets_are_late(town: Town, breaking: Faults) -> None:
-    assert town.ask("here", "there", 10).seconds < 0.3
+    assert town.ask("here", "there", 10).seconds < QUICK
     with breaking.disturb([f"node/{town.nodes[0]}"], [f"node/{town.nodes[1]}"], delay=0.05):
-        assert 1.0 <= town.ask("here", "there", 10).seconds < 2.0  # there and back
-        assert town.ask("here", "beside", 10).seconds < 0.3
+        assert 0.95 <= town.ask("here", "there", 10).seconds < 3  # there and back
+        assert town.ask("here", "beside", 10).seconds < QUICK
         with pytest.raises(ConfigurationError, match="are disturbed already, by fault"):
             breaking.disturb([f"node/{town.nodes[0]}"], loss=0.5)
     with breaking.disturb(["pod/here"], ["pod/there"], delay=0.1, one_way=True):
-        assert 0.5 <= town.ask("here", "there", 5).seconds < 1.0
-        assert town.ask("beside", "there", 5).seconds < 0.3
-    assert town.ask("here", "there", 10).seconds < 0.3
+        assert 0.45 <= town.ask("here", "there", 5).seconds < 0.95
+        assert town.ask("beside", "there", 5).seconds < QUICK
+    assert town.ask("here", "there", 10).seconds < QUICK
 
 
 def test_packets_are_lost(town: Town, breaking: Faults) -> None:
@@ -101,5 +103,5 @@ def test_rules_come_back_with_a_node(town: Town, breaking: Faults) -> None:
     assert town.ask("beside", "there", 10).seconds >= 0.9
     cut.clear()
     late.clear()
-    assert town.ask("here", "there", 10).seconds < 0.3
-    assert town.ask("beside", "there", 10).seconds < 0.3
+    assert town.ask("here", "there", 10).seconds < QUICK
+    assert town.ask("beside", "there", 10).seconds < QUICK

@@ -46,7 +46,7 @@ sub now { open(my $f, "<", "/proc/uptime"); (split ' ', <$f>)[0] }
 socket(my $s, PF_INET, SOCK_DGRAM, 0) or die;
 connect($s, pack_sockaddr_in(5000, inet_aton($address))) or die;
 my ($ready, $began) = (IO::Select->new($s), now());
-sub answer { recv($s, my $said, 2048, 0); print "$said\n" }
+sub answer { my $said; print "$said\n" if defined recv($s, $said, 2048, 0) }
 for my $number (1 .. $count) {
     send($s, $text || $number, 0);
     if ($turns) { answer() if $ready->can_read(1.5) } else { select(undef, undef, undef, $gap) }
