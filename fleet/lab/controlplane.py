@@ -140,6 +140,7 @@ class ControlPlane:
             "bind-address": spec.address,
             "advertise-address": spec.address,
             "secure-port": spec.ports["kube-apiserver"],
+            "permit-port-sharing": "true",  # with the proxy of faults
             "etcd-servers": f"https://127.0.0.1:{spec.ports['etcd']}",
             "etcd-cafile": authority.certificate_file,
             "etcd-certfile": etcd_certificate,

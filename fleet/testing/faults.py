@@ -20,6 +20,7 @@ from fleet.lab.faults.play import play
 from fleet.lab.faults.schedule import Event, Schedule
 from fleet.lab.faults.words import Words
 from fleet.lab.process import identify
+from fleet.testing.api_faults import ApiFaults
 from fleet.testing.cluster import Cluster
 
 
@@ -55,6 +56,7 @@ class Faults:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._words = Words(cluster.name, cluster.namespace)
+        self.api = ApiFaults(cluster.name, self.inject)
 
     def inject(self, fault: Fault, seconds: float | None = None) -> Broken:
         """Make a fault that was described already."""

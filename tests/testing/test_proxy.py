@@ -98,7 +98,7 @@ def test_a_delay_is_as_long_as_it_says(cluster: Cluster, api_proxy: Proxy) -> No
     api_proxy.plan = Plan([Rule(MAPS, Delay(0.7))])
     create(api_proxy, cluster, "late")
     (recorded,) = [one for one in api_proxy.requests if MAPS(one.call)]
-    assert 0.7 <= recorded.seconds < 1.5 and recorded.acts == ("delay",)
+    assert 0.7 <= recorded.seconds < 3 and recorded.acts == ("delay",)
 
 
 @pytest.mark.parametrize(("act", "last"), [(Break(), 201), (Lose(), 409), (Cut(after_bytes=20), 409)])
@@ -221,7 +221,7 @@ def test_events_can_be_late_all_by_the_same_time(cluster: Cluster, api_proxy: Pr
 
     watcher.during(work, lambda: watcher.names == ["a", "b", "c"])
     late = [moment - begun for (_, moment), begun in zip(watcher.seen, made, strict=True)]
-    assert min(late) >= 1.0 and max(late) < 2.5, "each a second and what kubectl takes"
+    assert min(late) >= 1.0 and max(late) < 5, "each a second and what kubectl takes"
 
 
 def test_leases_are_seen_with_another_time_and_kept_as_they_are(cluster: Cluster, api_proxy: Proxy) -> None:

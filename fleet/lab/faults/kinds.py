@@ -20,6 +20,10 @@ KINDS = {
     "fill-volume": "disks:FillVolume",
     "corrupt-volume": "disks:CorruptVolume",
     "lose-volume": "disks:LoseVolume",
+    "fail-api": "api.kinds:Fail",
+    "slow-api": "api.kinds:Slow",
+    "forget-api": "api.kinds:Forget",
+    "skew-leases": "api.kinds:Skew",
 }
 
 

@@ -1,0 +1,203 @@
+"""The process in front of a cluster's API server while a fault of it lasts: a proxy that does what their plans say.
+
+    python -m fleet.lab.faults.api.front LAB CLUSTER
+
+It has the API server's own certificate. Whom a client's certificate names is told to the server in headers, as any
+front proxy of Kubernetes may; tokens pass through. What the API server asks itself, with a certificate that only it
+knows, passes untouched. While the API server is down, so is the proxy: clients are refused as they would be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from fleet.lab import process
+from fleet.lab.faults.api import connections, hello, plans, port
+from fleet.lab.lab import Lab
+from fleet.lab.proxy.service import Route, Service
+
+ITSELF = "apiserver-loopback-client"  # the name by which an API server calls itself
+INTERVAL = 0.03  # seconds between two looks at the plans
+PASSES = 3  # over the connections of clients when it begins
+LINGER = 30.0  # seconds without a plan before it goes: the next fault of a test comes soon
+GRACE = 0.3  # seconds for requests that are under way when it ends
+_CHUNK = 1 << 16
+_HELLO = 1 << 14
+
+
+class Front:
+    """One cluster's; made in the loop that it runs in."""
+
+    def __init__(self, lab: Lab, cluster: str) -> None:
+        self._lab = lab
+        self._cluster = lab.spec.cluster(cluster)
+        self._authority = lab.plane(self._cluster).authority
+        self._place = (self._cluster.address, self._cluster.ports["kube-apiserver"])
+        self._service = Service(self._route)
+        self._server = web.Server(self._service.handle, handler_cancellation=True)
+        self._for_clients = self._towards_clients()
+        self._onwards = {known: self._towards_server(known) for known in (True, False)}
+        self._sessions = {known: _session(context) for known, context in self._onwards.items()}
+        self._listener: socket.socket | None = None
+        self._life = -1  # of the API server: readable once that is over
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """For as long as there are plans, and a while longer."""
+        directory = plans.directory(self._lab, self._cluster.name)
+        done: plans.Seen = ()
+        needed = time.monotonic()
+        while directory.exists() and time.monotonic() - needed < LINGER:
+            found = plans.look(directory)
+            if found != done:
+                self._service.set_plan(plans.together(directory, found))
+                self._service.let_go()
+            if found:
+                needed = time.monotonic()
+                if self._listener is None and port.others(*self._place, None):
+                    await self._take_place()
+            elif self._listener is not None:
+                self._leave_place()
+                await self._server.shutdown(GRACE)
+            if found != done and (self._listener is not None or done or not found):  # at first it has to be in place
+                done = found
+                plans.carried_out(directory, done)
+            await asyncio.sleep(INTERVAL)
+
+    async def _take_place(self) -> None:
+        """Beside the API server that listens now, and for as long as it lives."""
+        server = process.running(self._lab.directory).get(f"{self._cluster.name}/kube-apiserver")
+        if server is None:
+            return
+        self._life = os.pidfd_open(server.pid)
+        asyncio.get_running_loop().add_reader(self._life, self._leave_place)
+        self._listener = port.listen(*self._place)
+        self._begin(self._accept(self._listener))
+        for _ in range(PASSES):  # one may be under way that is not seen the first time
+            connections.end_all(server.pid, self._place[1])
+            await asyncio.sleep(INTERVAL)
+
+    def _leave_place(self) -> None:
+        """Connections that were spliced end with this, others when they have nothing under way."""
+        for task in self._tasks:
+            task.cancel()
+        if self._life >= 0:
+            asyncio.get_running_loop().remove_reader(self._life)
+            os.close(self._life)
+        if self._listener is not None:
+            self._listener.close()
+        self._listener, self._life = None, -1
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            client, address = await loop.sock_accept(listener)
+            if address[0] == port.OWN:  # the API server has just gone, and this is the proxy itself
+                client.close()
+                continue
+            self._begin(self._take(client))
+
+    async def _take(self, client: socket.socket) -> None:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            if hello.server_name(await _first_words(client)) == ITSELF:
+                await self._splice(client)
+            else:
+                loop = asyncio.get_running_loop()
+                await loop.connect_accepted_socket(self._server, client, ssl=self._for_clients)
+        except (OSError, TimeoutError, asyncio.CancelledError):  # ssl.SSLError is an OSError
+            client.close()
+
+    async def _splice(self, client: socket.socket) -> None:
+        near = await asyncio.open_connection(sock=client)
+        far = await asyncio.open_connection(*self._place, local_addr=(port.OWN, 0))
+        await asyncio.gather(_pump(near[0], far[1]), _pump(far[0], near[1]))
+
+    def _route(self, request: web.BaseRequest) -> Route:
+        certificate = request.get_extra_info("peercert") or {}
+        names = [pair for part in certificate.get("subject", ()) for pair in part]
+        users = [("X-Remote-User", value) for kind, value in names if kind == "commonName"]
+        groups = [("X-Remote-Group", value) for kind, value in names if kind == "organizationName"]
+        identity = [*users[:1], *groups]
+        if not users:
+            identity = [("Authorization", value) for value in request.headers.getall("Authorization", [])]
+        context = self._onwards[bool(users)]
+
+        async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await asyncio.open_connection(*self._place, ssl=context, local_addr=(port.OWN, 0))
+
+        return Route(self._sessions[bool(users)], self._cluster.server, identity, connect)
+
+    def _towards_server(self, known: bool) -> ssl.SSLContext:
+        """As a front proxy, for clients that are known by a certificate; as nobody for those with a token."""
+        context = ssl.create_default_context(cafile=str(self._authority.certificate_file))
+        if known:
+            context.load_cert_chain(*self._authority.issue("front-proxy", "front-proxy"))
+        return context
+
+    def _towards_clients(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self._authority.certificate_file))
+        context.load_cert_chain(*self._authority.issue("kube-apiserver", "kube-apiserver"))
+        context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+
+def _session(context: ssl.SSLContext) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=context, local_addr=(port.OWN, 0)),
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(total=None),
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+
+
+async def _first_words(client: socket.socket, patience: float = 10.0) -> bytes:
+    """What a client says first, which stays to be read."""
+    async with asyncio.timeout(patience):
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                data = client.recv(_HELLO, socket.MSG_PEEK)
+                if not data or len(data) == _HELLO or hello.is_whole(data):
+                    return data
+            await asyncio.sleep(0.001)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+    with contextlib.suppress(OSError):
+        writer.close()
+
+
+async def _serve(lab: Lab, cluster: str) -> None:
+    await Front(lab, cluster).run()
+
+
+def main(name: str, cluster: str) -> None:
+    lab = Lab.open(name)
+    with plans.alone(plans.directory(lab, cluster)) as alone:
+        if alone:
+            asyncio.run(_serve(lab, cluster))
+            os._exit(0)  # with the lock still held: to others it runs until it is gone
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
