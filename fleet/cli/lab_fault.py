@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 F = TypeVar("F", bound=Callable[..., Any])
-MORE: dict[str, tuple[str, str]] = {}  # commands in modules of their own
+MORE = {  # commands in modules of their own
+    "api": ("fleet.cli.lab_fault_api:api", "Let the API server answer with errors, be slow, forget, skew Leases."),
+}
 
 
 def _targets(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
