@@ -14,11 +14,13 @@ from fleet.model.app import App
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """`texts` for people; `problems` when the change cannot be carried out; `restarts` counts restarts of pods."""
+    """`texts` for people; `problems` when the change cannot be carried out; the rest says the same as data."""
 
     texts: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     restarts: int = 0
+    hops: tuple[Hop, ...] = ()  # of an upgrade or downgrade
+    members: tuple[int, int] | None = None  # before and after, when they change in number
 
 
 def meanings(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> tuple[str, ...]:
@@ -54,12 +56,12 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
     if Impact.SCALE in by_impact:
         texts.append(f"scale {engine.members(before)} → {engine.members(after)}")
     pods = min(engine.members(before), engine.members(after))
-    rounds = 0
+    rounds, hops = 0, tuple[Hop, ...]()
     if Impact.UPGRADE in by_impact:
         path = engine.path(running or engine.version(before), engine.version(after))
         if not isinstance(path, Refusal) and path:
             texts.append(_upgraded(path))
-            rounds = len(path)
+            rounds, hops = len(path), path
     for field in by_impact.get(Impact.GROW, ()):
         texts.append(f"grow volumes {_value(before, field)} → {_value(after, field)}")
     if Impact.RELOAD in by_impact:
@@ -71,7 +73,8 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
         each = f", {rounds} times each" if rounds > 1 else ""
         reason = f" ({', '.join(because)})" if because else ""
         texts.append(f"restarts {pods} pod{'s' if pods != 1 else ''}{each}{reason}")
-    return Meaning(tuple(texts), tuple(problems), pods * rounds)
+    members = (engine.members(before), engine.members(after)) if Impact.SCALE in by_impact else None
+    return Meaning(tuple(texts), tuple(problems), pods * rounds, hops, members)
 
 
 def _created(engine: Driver[Any], spec: App) -> str:

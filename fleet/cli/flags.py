@@ -88,6 +88,13 @@ take_over_option = click.option(
 )
 
 
+def width_of_terminal() -> int | None:
+    """How long a line may be; None where standard output is no terminal, and lines are as long as they are."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
 def colour_wanted() -> bool:
     """Whether standard output is a terminal whose user did not say no."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

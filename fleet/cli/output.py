@@ -43,4 +43,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def remark(text: str) -> None:
     """A line for people on stderr; never part of the result."""
-    click.echo(text, err=True)
+    from fleet.plan.visible import lines
+
+    click.echo("\n".join(lines(text)), err=True)

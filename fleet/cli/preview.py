@@ -1,4 +1,4 @@
-"""`fleet preview`: what a sync would do in every cluster. It sends no write at all, to nobody."""
+"""`fleet preview`: what a sync would do in every cluster, or what a merge changes. It writes nothing, to nobody."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import choice_options, claim_options, colour_wanted
+from fleet.cli.flags import choice_options, claim_options, colour_wanted, width_of_terminal
 from fleet.cli.output import emit, remark
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
+    from fleet.plan.forest import About
     from fleet.sync.outcome import Result
     from fleet.sync.run import Run
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 @click.command()
 @choice_options
 @click.option("--revision", metavar="REV", help="Preview this commit and not the working tree.")
+@click.option("--base", metavar="REV", help="Preview what merging --head into this revision changes.")
+@click.option("--head", metavar="REV", help="What is merged into --base. [default: HEAD]")
+@click.option(
+    "--live", is_flag=True, help="With --base, ask the clusters too. Every change is tried there in a dry run."
+)
 @claim_options
 @click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     "form",
-    type=click.Choice(["text", "json", "yaml", "markdown"]),
+    type=click.Choice(["text", "json", "yaml", "markdown", "html"]),
     default="text",
     show_default=True,
     help="Form of the result on standard output.",
@@ -38,6 +44,9 @@ def preview(
     clusters: Sequence[str],
     kubeconfig: Path | None,
     revision: str | None,
+    base: str | None,
+    head: str | None,
+    live: bool,
     renamed_from: Sequence[str],
     take_over: Sequence[str],
     expect_no_changes: bool,
@@ -47,6 +56,9 @@ def preview(
     """Show what `fleet sync` would do: stack by stack, cluster by cluster, object by object.
 
     Reads the working tree, so that a change can be looked at before it is committed.
+
+    With --base, both sides come from git, and no cluster is asked unless --live says so: it shows what the merge
+    changes in what git wants. Settings are those of the base.
     """
     import asyncio
 
@@ -59,28 +71,57 @@ def preview(
     from fleet.sync.source import commit, working_tree
 
     collect_seldom()
+    _check_flags(revision, base, head, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
+    if base:
+        from fleet.preview.merge import of_merge
+
+        how = How(kubeconfig, claim=Claim("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
+        with shown(quiet=form != "text" or not live, lines=False) as progress:
+            told = (how, progress) if live else ()
+            run, about = of_merge(base, head or "HEAD", *told, stacks=stacks, clusters=clusters)
+        print_plan(run, form, unchanged=show_unchanged, about=about)
+        return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
     with commit(revision, known=True) if revision else working_tree() as files:
         evaluation = evaluated(files, stacks)
     claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
-    how = How(kubeconfig, deletions=files.repository.settings.budget.deletions, claim=claim)
+    how = How(kubeconfig, deletions=files.repository.settings.budget.deletions, claim=claim, dry_run=live)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
     print_plan(run, form, unchanged=show_unchanged)
     return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
 
 
-def print_plan(run: Run, form: str, *, unchanged: bool = False) -> None:
+def _check_flags(revision: str | None, base: str | None, head: str | None, *, asking: bool) -> None:
+    if head and not base:
+        raise click.UsageError("--head says what is merged; --base, into what")
+    if revision and base:
+        raise click.UsageError("--revision is one commit against the clusters, --base and --head are two: use either")
+    if base and not asking:
+        raise click.UsageError("--kubeconfig, --renamed-from and --take-over are about clusters: say --live too")
+
+
+def print_plan(run: Run, form: str, *, unchanged: bool = False, about: About | None = None) -> None:
+    from dataclasses import replace
+
+    from fleet.plan.forest import LIVE
+
     branches = [result.branch for result in run.results]
+    about = replace(about or LIVE, remarks=run.remarks)
     if form == "markdown":
         from fleet.plan.markdown import markdown
 
-        click.echo(markdown(branches))
+        click.echo(markdown(branches, about=about))
+    elif form == "html":
+        from fleet.plan.page import page
+
+        click.echo(page(branches, about=about), nl=False)
     else:
         from fleet.plan.data import plan_data
         from fleet.plan.text import tree
 
-        data = plan_data(branches, unchanged=unchanged) if form != "text" else {}
-        emit(data, form, lambda: tree(branches, colour=colour_wanted(), unchanged=unchanged))
+        data = plan_data(branches, unchanged=unchanged, about=about) if form != "text" else {}
+        width = width_of_terminal()
+        emit(data, form, lambda: tree(branches, colour=colour_wanted(), unchanged=unchanged, width=width, about=about))
     for line in run.remarks:
         remark(line)
 
@@ -92,9 +133,10 @@ def changes_of(run: Run) -> int:
 
 def problems(results: Sequence[Result]) -> list[FleetError]:
     """What is wrong, conflicts in the plans included."""
-    from fleet.sync.verdict import problem_of
+    from fleet.sync.verdict import objection_of, problem_of
 
     found = [one.problem or (problem_of(one.plan, None) if one.plan else None) for one in results]
+    found += [objection_of(one.plan) for one in results if one.plan and not one.problem]
     return [problem for problem in found if problem]
 
 

@@ -35,14 +35,23 @@ if TYPE_CHECKING:
     show_default=True,
     help="YAML documents, JSON with sources and exports, or a table for people.",
 )
+@click.option("--show-secrets", is_flag=True, help="Print values of Secrets too, which are hidden otherwise.")
 def render(
-    stacks: Sequence[str], clusters: Sequence[str], revision: str | None, directory: Path | None, form: str
+    *,
+    stacks: Sequence[str],
+    clusters: Sequence[str],
+    revision: str | None,
+    directory: Path | None,
+    form: str,
+    show_secrets: bool,
 ) -> None:
     """Print the manifests of every stack for every cluster. Nothing is sent anywhere.
 
     \b
     fleet render --stack orders --cluster eu-1 | kubectl diff -f -
     fleet render --to rendered && git diff --no-index rendered.before rendered
+
+    Values of Secrets, and of fields that a definition marks as secret, are printed as "(redacted)".
     """
     from fleet.evaluate import Pool
 
@@ -51,6 +60,8 @@ def render(
 
         evaluation = evaluate(repository, stacks=list(stacks) or None, pool=pool).check()
     wanted = _chosen(evaluation, clusters)
+    if not show_secrets:
+        wanted = [_discreet(one) for one in wanted]
     if directory is not None:
         _write(wanted, directory)
     elif form == "json":
@@ -71,6 +82,17 @@ def _chosen(evaluation: Evaluation, clusters: Sequence[str]) -> list[Desired]:
     for name in clusters:
         check_cluster(evaluation.clusters, name)
     return [one for stack in evaluation.stacks for one in stack.desired if not clusters or one.cluster in clusters]
+
+
+def _discreet(desired: Desired) -> Desired:
+    """With objects as they may be shown."""
+    from dataclasses import replace
+
+    from fleet.model.secrecy import declared_secrecy, masked_manifest
+
+    known = declared_secrecy(one.manifest for one in desired.objects)
+    objects = (replace(one, manifest=masked_manifest(one.manifest, known)) for one in desired.objects)
+    return replace(desired, objects=tuple(objects))
 
 
 def _documents(wanted: Iterable[Desired]) -> Iterable[str]:

@@ -85,8 +85,11 @@ def _text(seen: Observation, *, every: bool) -> str:
     text = (
         table(["stack", "cluster", "health", "version", "revision", "objects"], rows) if rows else "nothing is deployed"
     )
+    from fleet.plan.visible import visible
+
     details = [
-        f"  {one.stack} on {one.cluster}: {each.title} {each.state}" + (f": {each.message}" if each.message else "")
+        visible(f"  {one.stack} on {one.cluster}: {each.title} {each.state}")
+        + (f": {visible(each.message)}" if each.message else "")
         for one in seen.stacks
         for each in one.objects
         if every or each.is_app or each.state != "Healthy"
@@ -153,6 +156,8 @@ def _chosen(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> li
 
 
 def _git_text(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> str:
+    from fleet.plan.visible import visible
+
     if found.commit is None:
         return "there is no status branch yet; `fleet sync` writes it"
     records = _chosen(found, stacks, clusters)
@@ -163,7 +168,7 @@ def _git_text(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> 
     if not rows:
         return "nothing is deployed"
     text = table(["stack", "cluster", "sync", "health", "version", "revision", "since"], rows)
-    said = [f"  {one.stack} on {one.cluster}: {one.message}" for one in records if one.message]
+    said = [f"  {one.stack} on {one.cluster}: {visible(one.message)}" for one in records if one.message]
     return "\n".join([text, "", *said]) if said else text
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.flags import choice_options, claim_options, colour_wanted, wait_options
+from fleet.cli.flags import choice_options, claim_options, colour_wanted, wait_options, width_of_terminal
 from fleet.cli.output import emit, output_option, remark
 from fleet.cli.preview import changes_of, finish, problems
 
@@ -115,11 +115,13 @@ def _published(
 def _plan_text(planned: Run, *, unchanged: bool) -> str:
     from fleet.plan.text import tree
 
-    return tree([result.branch for result in planned.results], colour=colour_wanted(), unchanged=unchanged)
+    branches = [result.branch for result in planned.results]
+    return tree(branches, colour=colour_wanted(), unchanged=unchanged, width=width_of_terminal())
 
 
 def results_text(results: Sequence[Result]) -> str:
     from fleet.plan.text import paint
+    from fleet.plan.visible import visible
 
     colour = colour_wanted()
     lines = []
@@ -131,7 +133,7 @@ def results_text(results: Sequence[Result]) -> str:
             if one.health == "Healthy" or one.leaving
             else ("•", 33)
         )
-        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {', '.join(_said(one))}")
+        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {visible(', '.join(_said(one)))}")
     return "\n".join(lines) or "nothing is placed on any cluster"
 
 

@@ -10,6 +10,7 @@ from fleet.errors import Source
 from fleet.evaluate.answer import Answer
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.model.desired import Desired, Object
+from fleet.model.secrecy import REDACTED, declared_secrecy
 
 _HINT = "the result must follow from the files alone: no random numbers, no clock, no order of sets or listings"
 _LONGEST = 60
@@ -83,6 +84,8 @@ def _in_cluster(first: Desired, second: Desired, source: Source) -> Problem:
             return Problem(f"{key} {where} is made in one of two evaluations only", hint=_HINT, source=there.source)
         if one != other:
             field, before, after = next(_differences(_plain(one), _plain(other), ""))
+            if declared_secrecy(each.manifest for each in first.objects).of(key):
+                before, after = REDACTED, REDACTED
             return _problem(f"{key} {where}", one.source, field, before, after)
     if list(ours) != list(others):
         return _problem(f"the order of objects {where}", source, "", [*map(str, ours)], [*map(str, others)])

@@ -34,7 +34,20 @@ from fleet.git.limits import USUAL, Limits
 OLDEST = (2, 34)
 _STDERR_BYTES = 64 * 1024
 _READING = frozenset(
-    {"cat-file", "config", "diff-tree", "fetch", "ls-tree", "remote", "rev-list", "rev-parse", "status", "worktree"}
+    {
+        "cat-file",
+        "config",
+        "diff-tree",
+        "fetch",
+        "ls-tree",
+        "merge-base",
+        "merge-tree",  # adds objects, and no name for them
+        "remote",
+        "rev-list",
+        "rev-parse",
+        "status",
+        "worktree",
+    }
 )
 
 

@@ -19,6 +19,8 @@ from fleet.kube.failure import UnansweredError
 from fleet.kube.health.state import holds, status_of
 from fleet.kube.objects import MANAGER, NEVER, apply, delete, get, managers
 from fleet.kube.result import Result, State
+from fleet.kube.secrecy import secrecy_for
+from fleet.model.hidden import Hidden
 from fleet.plan.step import Step, Verb
 
 SERVED_SECONDS = 15.0  # from the moment a definition is accepted until its kind answers, on a slow server
@@ -39,10 +41,17 @@ class Execution:
                 return await self._delete(step)
             return await self._apply(step)
         except ConflictError as problem:
-            return Result(step, State.CONFLICT, error=_placed(problem, step))
+            return Result(step, State.CONFLICT, error=await self._told(problem, step))
         except FleetError as problem:
             certain = not isinstance(problem, UnansweredError)
-            return Result(step, State.FAILED, error=_placed(problem, step), certain=certain)
+            return Result(step, State.FAILED, error=await self._told(problem, step), certain=certain)
+
+    async def _told(self, problem: FleetError, step: Step) -> FleetError:
+        """With the place in the user's files, and without secret values that a server quotes in its refusal."""
+        if step.manifest:
+            hidden = Hidden.of([step.manifest], await secrecy_for(self._client, [step]))
+            problem.rewrite(hidden.clean)
+        return _placed(problem, step)
 
     async def _apply(self, step: Step) -> Result:
         manifest = step.manifest

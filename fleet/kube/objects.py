@@ -77,11 +77,12 @@ async def pages(client: Client, scope: Scope, *, limit: int = PAGE) -> AsyncIter
 
 
 async def apply(
-    client: Client, resource: Resource, manifest: dict[str, Any], *, force: bool, **metadata: str
+    client: Client, resource: Resource, manifest: dict[str, Any], *, force: bool, dry: bool = False, **metadata: str
 ) -> Answer:
     """Server-side apply, with `metadata` (uid, resourceVersion) as preconditions. 404, 409 and 422 are returned.
 
-    An object with another UID is refused with 422 (the UID is immutable), one that is gone with 409.
+    An object with another UID is refused with 422 (the UID is immutable), one that is gone with 409. `dry`: the server
+    does all but to store it.
     """
     if metadata:
         manifest = {**manifest, "metadata": {**manifest["metadata"], **metadata}}
@@ -89,7 +90,7 @@ async def apply(
     path = resource.path(own.get("namespace", ""), own["name"])
     return await client.request(
         "PATCH",
-        f"{path}?fieldManager={MANAGER}&force={'true' if force else 'false'}",
+        f"{path}?fieldManager={MANAGER}&force={'true' if force else 'false'}{'&dryRun=All' if dry else ''}",
         body=orjson.dumps(manifest),
         content_type=APPLY,
         expect=(404, 409, 422),
@@ -105,6 +106,7 @@ async def delete(
     uid: str,
     resource_version: str | None = None,
     propagation: str = "Background",
+    dry: bool = False,
 ) -> Answer:
     """Delete exactly the object that was seen. 404 and 409 (it is another one, or it changed) are returned."""
     preconditions = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
@@ -113,6 +115,7 @@ async def delete(
         "kind": "DeleteOptions",
         "preconditions": preconditions,
         "propagationPolicy": propagation,
+        **({"dryRun": ["All"]} if dry else {}),
     }
     return await client.request("DELETE", resource.path(namespace, name), body=options, expect=(404, 409))
 

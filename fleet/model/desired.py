@@ -38,7 +38,7 @@ class Key(NamedTuple):
 class Object:
     """One object that a stack wants, with what its options say about it."""
 
-    manifest: dict[str, Any]
+    manifest: dict[str, Any] = field(repr=False)  # it may hold a secret, and a repr ends up anywhere
     source: Source
     app: str = ""  # the app type's kind ("Etcd") when the object is an app's custom resource, else ""
     depends_on: tuple[Key, ...] = ()

@@ -4,6 +4,8 @@ The list types (set, keyed, atomic) are read from our own entry in managedFields
 have two answers: does the object differ from the file (`lenient`: what the server added inside values that we own as a
 whole is its own default), and, where the file has changed since it was last applied, could something have been taken
 out of such a value (`strict`)?
+
+No value of a secret field leaves this module: a change is masked where it is found.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.model.desired import Key
+from fleet.model.secrecy import REDACTED, Trail, is_hidden, masked
 from fleet.plan import paths
 from fleet.plan.equal import ABSENT, same, same_as_absent
 from fleet.plan.owned import Fields, field_of, item_keys, set_value
@@ -23,10 +26,16 @@ IDENTITY_METADATA = frozenset({"name", "namespace"})
 
 
 def compare(
-    desired: dict[str, Any], live: dict[str, Any], owned: Fields | None, *, key: Key, strict: bool = False
+    desired: dict[str, Any],
+    live: dict[str, Any],
+    owned: Fields | None,
+    *,
+    key: Key,
+    strict: bool = False,
+    secret: tuple[Trail, ...] = (),
 ) -> tuple[Change, ...]:
     """The fields whose live value is not the desired one, or that we put there and no longer want."""
-    comparison = _Comparison(key, strict)
+    comparison = _Comparison(key, strict, secret)
     for name, value in desired.items():
         if name != "metadata" and name not in IDENTITY:
             comparison.compare_value(value, live.get(name, ABSENT), field_of(owned, name), (name,), name)
@@ -35,7 +44,7 @@ def compare(
     for token, below in (owned or {}).items():
         name = token[2:]
         if token.startswith("f:") and name not in desired and name in live and name not in IDENTITY:
-            comparison.removed(live[name], below, name)
+            comparison.removed(live[name], below, (name,), name)
     return tuple(sorted(comparison.changes, key=lambda change: change.path))
 
 
@@ -43,7 +52,13 @@ def compare(
 class _Comparison:
     key: Key
     strict: bool
+    secret: tuple[Trail, ...] = ()
     changes: list[Change] = field(default_factory=list)
+
+    def note(self, trail: Trail, path: str, before: Any, after: Any) -> None:
+        """The only way in which a change comes to be."""
+        secret = self.secret
+        self.changes.append(Change(path, masked(before, trail, secret), masked(after, trail, secret)))
 
     def compare_value(
         self, want: Any, have: Any, owned: Fields | None, trail: tuple[str, ...], path: str, *, whole: bool = False
@@ -55,14 +70,14 @@ class _Comparison:
             self.compare_map(want, {} if have is ABSENT else have, None if atomic else owned, trail, path, whole=atomic)
             if have is ABSENT and (len(self.changes) > before or not (want or same_as_absent(want, trail, self.key))):
                 del self.changes[before:]
-                self.changes.append(Change(path, None, want))
+                self.note(trail, path, None, want)
         elif have is ABSENT:
             if not same_as_absent(want, trail, self.key):
-                self.changes.append(Change(path, None, want))
+                self.note(trail, path, None, want)
         elif isinstance(want, list) and isinstance(have, list):
             self.compare_list(want, have, None if whole else owned, trail, path, whole=whole)
         elif not same(want, have, trail, self.key):
-            self.changes.append(Change(path, have, want))
+            self.note(trail, path, have, want)
 
     def compare_map(
         self,
@@ -82,13 +97,13 @@ class _Comparison:
             self.compare_value(value, other, below, (*trail, name), paths.child(path, name), whole=whole)
         if whole and self.strict:
             for name in have.keys() - want.keys():
-                self.changes.append(Change(paths.child(path, name), have[name], None))
+                self.note((*trail, name), paths.child(path, name), have[name], None)
         if not owned:
             return
         for token, below in owned.items():
             name = token[2:]
             if name not in want and name in have and token.startswith("f:"):
-                self.removed(have[name], below, paths.child(path, name))
+                self.removed(have[name], below, (*trail, name), paths.child(path, name))
 
     def compare_list(
         self,
@@ -106,7 +121,7 @@ class _Comparison:
         elif any(token.startswith("v:") for token in tokens):
             self.compare_set(want, have, owned or {}, trail, path)
         elif len(want) != len(have):
-            self.changes.append(Change(path, have, want))
+            self.note(trail, path, have, want)
         else:
             # A list that is not ours yet may be of any type: compared by position, and ours after the first update.
             atomic = whole or owned == {}
@@ -116,10 +131,10 @@ class _Comparison:
     def compare_set(self, want: list[Any], have: list[Any], owned: Fields, trail: tuple[str, ...], path: str) -> None:
         for value in want:
             if not any(same(value, other, trail, self.key) for other in have):
-                self.changes.append(Change(f"{path}[{value}]", None, value))
+                self.note(trail, f"{path}[{masked(value, trail, self.secret)}]", None, value)
         for value in (set_value(token) for token in owned if token.startswith("v:")):
             if value in have and not any(same(value, other, trail, self.key) for other in want):
-                self.changes.append(Change(f"{path}[{value}]", value, None))
+                self.note(trail, f"{path}[{masked(value, trail, self.secret)}]", value, None)
 
     def compare_keyed(self, want: list[Any], have: list[Any], owned: Fields, trail: tuple[str, ...], path: str) -> None:
         ours = [(item_keys(token), below) for token, below in owned.items() if token.startswith("k:")]
@@ -128,32 +143,37 @@ class _Comparison:
         for item in want:
             position = _find(item, have, names, [keys for keys, _ in ours], positions)
             if position is None:
-                self.changes.append(Change(paths.item(path, _keys(item, names)), None, item))
+                self.note(trail, self.item(trail, path, _keys(item, names)), None, item)
                 continue
             positions.append(position)
             keys = _keys(have[position], names)
             below = next((fields for other, fields in ours if other == keys), None)
-            self.compare_value(item, have[position], below, trail, paths.item(path, keys))
+            self.compare_value(item, have[position], below, trail, self.item(trail, path, keys))
         if positions != sorted(positions):
             before = [_keys(have[position], names) for position in sorted(positions)]
-            self.changes.append(Change(path, before, [_keys(have[position], names) for position in positions]))
+            self.note(trail, path, before, [_keys(have[position], names) for position in positions])
         for keys, below in ours:
             gone = next((index for index, item in enumerate(have) if _keys(item, names) == keys), None)
             if gone is not None and gone not in positions:
-                self.removed(have[gone], below, paths.item(path, keys), skip=frozenset(names))
+                self.removed(have[gone], below, trail, self.item(trail, path, keys), skip=frozenset(names))
 
-    def removed(self, have: Any, owned: Fields, path: str, *, skip: frozenset[str] = frozenset()) -> None:
+    def item(self, trail: Trail, path: str, keys: dict[str, Any]) -> str:
+        """The path of an item of a list; what it is known by may be secret itself."""
+        shown = {name: REDACTED if is_hidden((*trail, name), self.secret) else value for name, value in keys.items()}
+        return paths.item(path, shown)
+
+    def removed(self, have: Any, owned: Fields, trail: Trail, path: str, *, skip: frozenset[str] = frozenset()) -> None:
         """A field of ours is no longer wanted: as one change if all of it was ours, else by what was."""
         children = {token[2:]: below for token, below in owned.items() if token.startswith("f:")}
         if not isinstance(have, dict) or not children or have.keys() <= children.keys():
-            self.changes.append(Change(path, have, None))
+            self.note(trail, path, have, None)
             return
         if "." in owned and skip:
-            self.changes.append(Change(path, have, None))
+            self.note(trail, path, have, None)
             return
         for name, below in children.items():
             if name in have and name not in skip:
-                self.removed(have[name], below, paths.child(path, name))
+                self.removed(have[name], below, (*trail, name), paths.child(path, name))
 
 
 def _keys(item: Any, names: tuple[str, ...]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from fleet.plan import untouched
 from fleet.plan.claim import Claim
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
+from fleet.plan.terms import USUAL, Terms
 
 NOBODY = Claim()
 Live = Mapping[Key, dict[str, Any] | None]
@@ -29,7 +30,13 @@ def keys_to_read(desired: Desired, inventory: Inventory | None) -> tuple[Key, ..
 
 
 def plan(
-    desired: Desired, inventory: Inventory | None, live: Live, *, revision: str = "", claim: Claim = NOBODY
+    desired: Desired,
+    inventory: Inventory | None,
+    live: Live,
+    *,
+    revision: str = "",
+    claim: Claim = NOBODY,
+    terms: Terms = USUAL,
 ) -> Plan:
     """The plan for one stack on one cluster; ConflictError where the stack there is not the claimant's."""
     before = inventory or Inventory(desired.stack, desired.cluster)
@@ -42,7 +49,11 @@ def plan(
         key = former.get(name, name)
         moved = _moved(one, key, former) if former else one
         known, there = entries.get(key), live[key]
-        step = untouched.step_for(moved, key, known, there) or _looked_at(desired.stack, moved, key, known, there)
+        step = untouched.step_for(moved, key, known, there)
+        if step is None:
+            from fleet.plan import wanted  # noqa: PLC0415 - all that compares is loaded when there is something to compare
+
+            step = wanted.step_for(desired.stack, moved, key, known, there, terms=terms)
         if key != name and not step.reason:
             step = step._replace(reason=f"is {name.name} in the stack and keeps its name in the cluster")
         steps.append(step)
@@ -54,12 +65,6 @@ def plan(
 
         steps = [held_back(step, entries) for step in steps]
     return Plan(desired.stack, desired.cluster, tuple(steps), before, revision, repository=claim.repository)
-
-
-def _looked_at(stack: str, one: Object, key: Key, known: Entry | None, live: dict[str, Any] | None) -> Step:
-    from fleet.plan import wanted  # noqa: PLC0415 - all that compares is loaded when there is something to compare
-
-    return wanted.step_for(stack, one, key, known, live)
 
 
 def _taken_out(stack: str, entries: list[Entry], live: Live) -> list[Step]:

@@ -1,7 +1,8 @@
 """The hash of a plan: the same steps on the same objects with the same content give the same hash, anywhere, any time.
 
 Live values, UIDs and resource versions are not in it, so a plan that was approved is still that plan when an unrelated
-field of a live object has changed meanwhile.
+field of a live object has changed meanwhile. The release of fleet is in it: another one may carry the same objects out
+in another way.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import orjson
 
 from fleet.plan.normal import manifest_hash
 from fleet.plan.step import Plan, Verb
+from fleet.version import __version__
 
 
 def plan_hash(plans: Iterable[Plan]) -> str:
@@ -31,4 +33,4 @@ def plan_hash(plans: Iterable[Plan]) -> str:
         for step in plan.steps
         if step.verb is not Verb.UNCHANGED
     )
-    return hashlib.sha256(orjson.dumps(content)).hexdigest()
+    return hashlib.sha256(orjson.dumps([__version__, content])).hexdigest()

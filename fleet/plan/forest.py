@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import orjson
 
+from fleet.plan.effect import Does, effect_of
 from fleet.plan.step import Plan, Step, Verb
+from fleet.plan.visible import visible
 
 SUMMED_UP = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.RECORD)
 
@@ -33,6 +35,57 @@ class Branch:
         return self.plan.taken_from if self.plan else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A side of what is compared: as it was named, and the commit that it means."""
+
+    name: str
+    commit: str
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What was compared with what; the rest of a view besides its plans."""
+
+    depth: str = "live"  # "live": git against the clusters; "desired": git against git, no cluster asked
+    base: Revision | None = None
+    head: Revision | None = None
+    tree: str = ""  # git's id of the files after the merge
+    plan_hash: str = ""  # of the change that the merge brings; "": that of the plans themselves
+    hashes: Mapping[tuple[str, str], str] = field(default_factory=dict)  # the same by stack and cluster
+    remarks: tuple[str, ...] = ()
+
+
+LIVE = About()
+
+
+_WORST_FIRST = {Does.DATA: 0, Does.DELETE: 2}
+
+
+class Danger(NamedTuple):
+    """A destructive step, and where it is."""
+
+    stack: str
+    cluster: str
+    step: Step
+
+    @property
+    def words(self) -> str:
+        return effect_of(self.step).words
+
+
+def dangers(branches: Iterable[Branch]) -> list[Danger]:
+    """Every destructive step, what takes data with it first."""
+    found = [
+        Danger(branch.stack, branch.cluster, step)
+        for branch in sorted(branches, key=lambda one: (one.stack, one.cluster))
+        for step in (branch.plan.steps if branch.plan else ())
+        if effect_of(step).destructive
+    ]
+    return sorted(found, key=lambda one: _WORST_FIRST.get(effect_of(one.step).does, 1))
+
+
 def by_stack(branches: Iterable[Branch]) -> dict[str, list[Branch]]:
     forest: dict[str, list[Branch]] = {}
     for branch in sorted(branches, key=lambda one: (one.stack, one.cluster)):
@@ -54,6 +107,9 @@ def summary(branches: Iterable[Branch]) -> str:
     taken = sum(bool(branch.taken_from) for branch in branches)
     if taken:
         parts.append(f"{taken} to take over")
+    objections = sum(bool(step.objection) for branch in branches if branch.plan for step in branch.plan.steps)
+    if objections:
+        parts.append(f"{objections} refused by the server")
     failed = len({branch.cluster for branch in branches if branch.problem})
     if failed:
         parts.append(f"{failed} cluster{'s' if failed > 1 else ''} failed")
@@ -67,5 +123,5 @@ def summary(branches: Iterable[Branch]) -> str:
 def short(value: Any, width: int = 60) -> str:
     """A value in a line of text."""
 
-    text = "(none)" if value is None else orjson.dumps(value).decode()
+    text = "(none)" if value is None else visible(orjson.dumps(value).decode())
     return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -1,55 +1,160 @@
-"""A plan for a pull request: GitHub-flavoured Markdown that stays readable, and inside a comment's size, when long."""
+"""A plan for a pull request: GitHub-flavoured Markdown, as one comment or as several, each inside a forge's limit.
+
+What is destructive and the table that sums it up stand outside any fold and are never cut; the rest folds by stack and
+cluster and is cut between objects, never inside one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fleet.plan.digest import plan_hash
-from fleet.plan.forest import Branch, by_stack, summary
-from fleet.plan.step import Step
-from fleet.plan.text import SIGNS, change_line
+from fleet.plan.effect import effect_of
+from fleet.plan.forest import LIVE, About, Branch, dangers, summary, totals
+from fleet.plan.step import Step, Verb
+from fleet.plan.text import SIGNS, change_line, more_than_verb
+from fleet.plan.visible import fenced, in_html, in_markdown, lines, visible
 
 MOST_CHARACTERS = 60_000  # forges cut comments at 65,536
+MOST_ROWS = 100
+MOST_DANGERS = 50
+MOST_LINES = 40  # of one object: an object is never longer than a comment
+LONGEST_LINE = 400
+_MARKS = {"~": "!", "»": "+", "«": "-", "=": " ", "≡": "!"}
+_COLUMNS = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.RECORD, Verb.CONFLICT)
+Part = tuple[Branch, tuple[Step, ...]]
 
 
-def markdown(branches: Iterable[Branch], *, title: str = "fleet preview") -> str:
+def markdown(
+    branches: Iterable[Branch], *, title: str = "fleet preview", about: About = LIVE, limit: int = MOST_CHARACTERS
+) -> str:
+    """One comment. What does not fit is left out object by object, from the end, and counted."""
     branches = list(branches)
-    lines = [f"### {title}", "", f"**{summary(branches)}**", ""]
-    for stack, its in by_stack(branches).items():
-        for branch in its:
-            lines += _branch(stack, branch)
-    text = "\n".join(lines)
-    if len(text) > MOST_CHARACTERS:
-        text = text[:MOST_CHARACTERS].rpartition("\n")[0]
-        # A fence cut in two would swallow what follows.
-        text += "\n```" if text.count("```") % 2 else ""
-        text += "\n\n_…cut; `fleet preview` shows all of it._\n"
-    digest = plan_hash(branch.plan for branch in branches if branch.plan)
-    return f"{text}\n<sub>plan {digest[:12]}</sub>\n"
+    head, foot = _head(branches, title, about), _foot(branches, about)
+    room = limit - len(head) - len(foot) - 200
+    parts, left = _fill(_pieces(branches), room)
+    cut = [f"_…and {left} more object{'s' if left > 1 else ''}; `fleet preview` shows all._", ""] if left else []
+    return "\n".join([head, *(_folded(part) for part in parts), *cut, foot])
 
 
-def _branch(stack: str, branch: Branch) -> list[str]:
-    steps = branch.steps()
+def comments(
+    branches: Iterable[Branch], *, title: str = "fleet preview", about: About = LIVE, limit: int = MOST_CHARACTERS
+) -> list[str]:
+    """All of it in as many comments as it takes; each says which it is, and the first has the summary."""
+    branches = list(branches)
+    pieces = _pieces(branches)
+    made: list[str] = []
+    head, foot = _head(branches, title, about), _foot(branches, about)
+    while pieces or not made:
+        top = head if not made else f"### {in_markdown(title)}, continued ({len(made) + 1})\n"
+        parts, left = _fill(pieces, limit - len(top) - len(foot) - 200)
+        pieces = pieces[len(pieces) - left :]
+        made.append("\n".join([top, *(_folded(part) for part in parts), foot]))
+    return made
+
+
+def _head(branches: Sequence[Branch], title: str, about: About) -> str:
+    said = [f"### {in_markdown(title)}", "", f"**{summary(branches)}**", ""]
+    if about.base and about.head:
+        how = "compared with the clusters" if about.depth == "live" else "git against git, no cluster asked"
+        base, head = (f"{in_markdown(one.name)} ({in_markdown(one.commit[:8])})" for one in (about.base, about.head))
+        said += [f"{head} merged into {base}; {how}.", ""]
+    said += _dangers(branches)
+    said += _table(branches)
+    said += [f"- {in_markdown(remark)}" for remark in about.remarks]
+    return "\n".join([*said, ""] if about.remarks else said)
+
+
+def _dangers(branches: Sequence[Branch]) -> list[str]:
+    found = dangers(branches)
+    if not found:
+        return []
+    said = [f"**⚠️ {len(found)} destructive change{'s' if len(found) > 1 else ''}**", ""]
+    for one in found[:MOST_DANGERS]:
+        where = f"{in_markdown(one.stack)} on {in_markdown(one.cluster)}"
+        said.append(f"- {where}: **{in_markdown(one.words)}** {in_markdown(str(one.step.key))}")
+    if len(found) > MOST_DANGERS:
+        said.append(f"- … and {len(found) - MOST_DANGERS} more")
+    return [*said, ""]
+
+
+def _table(branches: Sequence[Branch]) -> list[str]:
+    shown = sorted(branches, key=lambda one: (not one.problem, not one.steps(), one.stack, one.cluster))
+    columns = [verb for verb in _COLUMNS if totals(branches)[verb]]
+    if not shown:
+        return []
+    head = ["stack", "cluster", *(verb.value for verb in columns), "outcome"]
+    said = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for branch in shown[:MOST_ROWS]:
+        counts = totals([branch])
+        numbers = [str(counts[verb]) if counts[verb] else "" for verb in columns]
+        cells = [in_markdown(branch.stack), in_markdown(branch.cluster), *numbers, _outcome(branch)]
+        said.append(f"| {' | '.join(cells)} |")
+    if len(shown) > MOST_ROWS:
+        said.append(f"| … and {len(shown) - MOST_ROWS} more |{' |' * (len(head) - 1)}")
+    return [*said, ""]
+
+
+def _outcome(branch: Branch) -> str:
     if branch.problem:
-        return [f"**{stack}** on **{branch.cluster}**: ⚠️ {_plain(branch.problem.splitlines()[0])}", ""]
-    if not steps and not branch.taken_from:
-        return [f"**{stack}** on **{branch.cluster}**: no changes", ""]
-    head = f"<details open><summary><b>{stack}</b> on <b>{branch.cluster}</b>: {summary([branch])}</summary>"
-    taken = [f"! taken over from {branch.taken_from}"] if branch.taken_from else []
-    return [head, "", "```diff", *taken, *(line for step in steps for line in _step(step)), "```", "</details>", ""]
+        return f"⚠️ {in_markdown(lines(branch.problem)[0][:LONGEST_LINE])}"
+    if branch.taken_from:
+        return f"taken over from {in_markdown(branch.taken_from)}"
+    refused = sum(bool(step.objection) for step in branch.steps())
+    if refused:
+        return f"⚠️ {refused} refused by the server"
+    words = dict.fromkeys(effect_of(step).words for step in branch.steps() if step.effect)
+    told = "; ".join(in_markdown(one) for one in list(words)[:3])
+    return told or ("" if branch.steps() else "no changes")
+
+
+def _pieces(branches: Sequence[Branch]) -> list[tuple[Branch, Step]]:
+    """What is folded, object by object, destructive ones first in each cluster."""
+    ordered = sorted(branches, key=lambda one: (one.stack, one.cluster))
+    return [
+        (branch, step)
+        for branch in ordered
+        for step in sorted(branch.steps(), key=lambda one: not effect_of(one).destructive)
+    ]
+
+
+def _fill(pieces: Sequence[tuple[Branch, Step]], room: int) -> tuple[list[Part], int]:
+    """As many objects as there is room for, together by stack and cluster, and how many are left."""
+    parts: list[tuple[Branch, list[Step]]] = []
+    used = taken = 0
+    for branch, step in pieces:
+        size = sum(len(line) + 1 for line in _step(step))
+        if not parts or parts[-1][0] is not branch:
+            size += len(_folded((branch, ()))) + 20
+        if used + size > room and taken:
+            break
+        if not parts or parts[-1][0] is not branch:
+            parts.append((branch, []))
+        parts[-1][1].append(step)
+        used, taken = used + size, taken + 1
+    return [(branch, tuple(steps)) for branch, steps in parts], len(pieces) - taken
+
+
+def _folded(part: Part) -> str:
+    branch, steps = part
+    name = f"<b>{in_html(branch.stack)}</b> on <b>{in_html(branch.cluster)}</b>: {in_html(summary([branch]))}"
+    body = fenced([line for step in steps for line in _step(step)], "diff")
+    return "\n".join([f"<details><summary>{name}</summary>", "", *body, "</details>", ""])
 
 
 def _step(step: Step) -> list[str]:
     sign = SIGNS[step.verb][0]
-    mark = {"~": "!", "»": "+", "«": "-", "=": " ", "≡": "!"}.get(sign, sign)
-    lines = [f"{mark} {step.verb} {step.key}" + (f"  ({step.source})" if step.source.file else "")]
-    lines += [f"    {text}" for text in (step.reason, *step.meanings) if text]
-    lines += [f"    {change_line(change)}" for change in step.changes]
-    return [line.replace("```", "'''").replace("\n", " ") for line in lines]
+    place = f"  ({visible(str(step.source))})" if step.source.file else ""
+    said = [f"{_MARKS.get(sign, sign)} {step.verb} {visible(str(step.key))}{place}"]
+    told = [step.reason, f"the server refuses it: {step.objection}" if step.objection else "", *step.meanings]
+    told.append(more_than_verb(step))
+    said += [f"    {line}" for text in told if text for line in lines(text)]
+    said += [f"    {change_line(change)}" for change in step.changes]
+    hidden = len(said) - MOST_LINES
+    said = [*said[:MOST_LINES], f"    … and {hidden} more lines"] if hidden > 0 else said
+    return [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in said]
 
 
-def _plain(text: str) -> str:
-    """Text of others inside Markdown: no markup, no mentions."""
-    for letter in "\\`*_{}[]<>|":
-        text = text.replace(letter, f"\\{letter}")
-    return text.replace("@", "@\u200b")
+def _foot(branches: Sequence[Branch], about: About) -> str:
+    digest = about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan)
+    return f"<sub>plan {digest[:12]}</sub>\n"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from fleet.errors import Source
 from fleet.model.desired import Key
+from fleet.plan.effect import Effect
 from fleet.plan.inventory import Entry, Inventory
 
 NOWHERE = Source("")
@@ -37,7 +38,7 @@ WRITING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.ADOPT})
 
 
 class Change(NamedTuple):
-    """One field that differs; None stands for a field that is not there. Values of secrets are redacted already."""
+    """One field that differs; None stands for a field that is not there. Secret values are masked already."""
 
     path: str
     before: Any
@@ -59,6 +60,9 @@ class Step(NamedTuple):
     depends_on: tuple[Key, ...] = ()  # for deletes: keys to be deleted before this one
     entry: Entry | None = None  # what the inventory holds once this is done; the applier fills in the uid
     refused: bool = False  # a conflict with the repository's own rules (protect), not with another owner
+    effect: Effect | None = None  # what it does to users, where that is more than the verb says: see `effect_of`
+    drift: bool = False  # not of the change that is looked at: the cluster differs already from what git says
+    objection: str = ""  # what the server said to a dry run of it, "" if it had nothing against it
 
     def __repr__(self) -> str:
         return f"Step({self.verb}, {self.key})"  # a manifest may hold a secret, and a repr ends up anywhere

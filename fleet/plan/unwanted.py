@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.model.desired import Key
+from fleet.plan.effect import delete_effect
 from fleet.plan.inventory import Entry
 from fleet.plan.ownership import Whose, ownership
 from fleet.plan.retention import holds_data
@@ -29,7 +30,7 @@ def step_for(stack: str, entry: Entry, live: dict[str, Any] | None, first: tuple
     if entry.protect:
         reason = "is protected: set protect=False and sync before taking it out of the stack"
         return step._replace(verb=Verb.CONFLICT, reason=reason, refused=True)
-    return step._replace(verb=Verb.DELETE, depends_on=first)
+    return step._replace(verb=Verb.DELETE, depends_on=first, effect=delete_effect(entry.key, live))
 
 
 def in_turn(entries: Iterable[Entry]) -> dict[Key, tuple[Key, ...]]:
@@ -48,4 +49,4 @@ def held_back(step: Step, entries: Mapping[Key, Entry]) -> Step:
     if step.verb is not Verb.DELETE:
         return step
     reason = "to be deleted, but not while the stack has a conflict"
-    return step._replace(verb=Verb.UNCHANGED, entry=entries[step.key], reason=reason)
+    return step._replace(verb=Verb.UNCHANGED, entry=entries[step.key], reason=reason, effect=None)

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleet.model.desired import Key, Object
 from fleet.plan.compare import compare
+from fleet.plan.effect import Does, Effect, update_effect
 from fleet.plan.ignore import with_ignored
 from fleet.plan.inventory import Entry
 from fleet.plan.normal import manifest_hash, normalise
 from fleet.plan.owned import owned_fields
 from fleet.plan.ownership import Ownership, Whose, ownership
 from fleet.plan.record import option_changes, record_reason
-from fleet.plan.redact import redact_changes
 from fleet.plan.retention import is_retained
 from fleet.plan.step import Change, Step, Verb
+from fleet.plan.terms import USUAL, Terms
+
+if TYPE_CHECKING:
+    from fleet.apps.meaning import Meaning
 
 OWN_PREFIXES = ("fleet.dev/", "app.kubernetes.io/")
 
 
-def step_for(stack: str, wanted: Object, key: Key, known: Entry | None, live: dict[str, Any] | None) -> Step:
+def step_for(
+    stack: str, wanted: Object, key: Key, known: Entry | None, live: dict[str, Any] | None, *, terms: Terms = USUAL
+) -> Step:
     """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing."""
-    case = _Case(wanted, key, known, normalise(wanted.manifest))
+    case = _Case(wanted, key, known, normalise(wanted.manifest), terms)
     if live is None:
         gone = "it was deleted by somebody else" if known and known.uid else ""
-        texts, _ = _meaning(wanted.app, None, case.manifest)
+        texts, _, _ = _meaning(wanted.app, None, case.manifest)
         return case.step(Verb.CREATE, None, manifest=case.manifest, entry=case.entry(), reason=gone, meanings=texts)
     if "deletionTimestamp" in live["metadata"]:
         return case.conflict(live, "is being deleted; sync again once it is gone")
@@ -48,6 +54,7 @@ class _Case:
     key: Key
     known: Entry | None
     manifest: dict[str, Any]
+    terms: Terms
 
     def entry(self, uid: str = "") -> Entry:
         return Entry(
@@ -87,16 +94,17 @@ def _ours(case: _Case, live: dict[str, Any]) -> Step:
             return case.step(Verb.UNCHANGED, live, entry=recorded)
         reason = record_reason(known, recorded)
         return case.step(Verb.RECORD, live, entry=recorded, changes=option_changes(known, recorded), reason=reason)
-    texts, impossible = _meaning(case.wanted.app, live, manifest)
+    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest)
     if impossible:
         return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
-    shown = redact_changes(case.key, changes) + (option_changes(known, entry) if known else ())
-    return case.step(Verb.UPDATE, live, manifest=manifest, entry=entry, changes=shown, meanings=texts)
+    shown = changes + (option_changes(known, entry) if known else ())
+    effect = update_effect(case.key, live, manifest, changes, meaning)
+    return case.step(Verb.UPDATE, live, manifest=manifest, entry=entry, changes=shown, meanings=texts, effect=effect)
 
 
 def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
     manifest, changes = _compared(case, live, edited=False)
-    texts, impossible = _meaning(case.wanted.app, live, manifest) if changes else ((), "")
+    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest) if changes else ((), "", None)
     if impossible:
         return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
     return case.step(
@@ -104,8 +112,9 @@ def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
         live,
         manifest=manifest,
         entry=case.entry(live["metadata"]["uid"]),
-        changes=redact_changes(case.key, changes),
+        changes=changes,
         meanings=texts,
+        effect=_adopting(update_effect(case.key, live, manifest, changes, meaning)) if changes else None,
         reason=f"belonged to {whose.owner}"
         if whose.owner
         else "was applied by this stack, but is not in its inventory",
@@ -116,20 +125,27 @@ def _compared(case: _Case, live: dict[str, Any], *, edited: bool) -> tuple[dict[
     """`edited`: the file changed since it was applied, so something may be gone from a value owned as a whole."""
     owned = owned_fields(live)
     manifest = with_ignored(case.manifest, live, owned, case.wanted.ignore_changes)
-    changes = compare(manifest, live, owned, key=case.key)
-    if not changes and edited:
-        changes = compare(manifest, live, owned, key=case.key, strict=True)
+    secret, exact = case.terms.secrecy.of(case.key), case.terms.exact
+    changes = compare(manifest, live, owned, key=case.key, strict=exact, secret=secret)
+    if not changes and edited and not exact:
+        changes = compare(manifest, live, owned, key=case.key, strict=True, secret=secret)
     return manifest, changes
 
 
-def _meaning(app: str, live: dict[str, Any] | None, manifest: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+def _adopting(effect: Effect | None) -> Effect | None:
+    return effect and effect._replace(does=Does.ADOPT_CHANGED, words=f"adopt with changes: {effect.words}")
+
+
+def _meaning(
+    app: str, live: dict[str, Any] | None, manifest: dict[str, Any]
+) -> tuple[tuple[str, ...], str, Meaning | None]:
     """What it means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
     if not app:
-        return (), ""
+        return (), "", None
     from fleet.apps.meaning import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
 
     meaning = explain(app, live, manifest)
-    return meaning.texts, "; ".join(str(problem) for problem in meaning.problems)
+    return meaning.texts, "; ".join(str(problem) for problem in meaning.problems), meaning
 
 
 def _is_bare_namespace(manifest: dict[str, Any]) -> bool:

@@ -9,8 +9,11 @@ from fleet.errors import FleetError
 from fleet.kube.client import Client
 from fleet.kube.inventory import Stored, load, load_all
 from fleet.kube.live import Live, read_live
+from fleet.kube.secrecy import secrecy_of
 from fleet.model.desired import Desired, Key
+from fleet.model.secrecy import declared_secrecy
 from fleet.plan import Claim, Inventory, Plan, Step, keys_to_read, leave, plan
+from fleet.plan.terms import Terms
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, refusal, unserved
 
@@ -39,7 +42,9 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
     stored = {one.inventory.stack: one.inventory for one in await load_all(client)}
     keys = {key for one in target.desired for key in keys_to_read(one, stored.get(one.stack))}
     live = await read_live(client, keys, _versions(target.desired, stored.values()))
-    seen = [_seen(one, stored.get(one.stack), live, revision, claim) for one in target.desired]
+    seen = [
+        await _seen(client, one, stored.get(one.stack), live, revision=revision, claim=claim) for one in target.desired
+    ]
     here = {one.stack for one in target.desired}
     ours = {stack: inventory for stack, inventory in sorted(stored.items()) if claim.covers(inventory)}
     seen += [
@@ -57,12 +62,26 @@ async def look_again(client: Client, desired: Desired, claim: Claim, *, revision
     stored = await load(client, desired.stack, desired.cluster)
     keys = keys_to_read(desired, stored.inventory)
     live = await read_live(client, keys, _versions([desired], [stored.inventory]))
-    return stored, plan(desired, stored.inventory, live, revision=revision, claim=claim)
+    return stored, await _planned(client, desired, stored.inventory, live, revision=revision, claim=claim)
 
 
-def _seen(desired: Desired, inventory: Inventory | None, live: Live, revision: str, claim: Claim) -> Seen:
+async def _planned(
+    client: Client, desired: Desired, inventory: Inventory | None, live: Live, *, revision: str, claim: Claim
+) -> Plan:
+    """A plan that shows no value which is secret by what git or the server says about its kind."""
+    declared = declared_secrecy(one.manifest for one in desired.objects if one.key.kind == "CustomResourceDefinition")
+    made = plan(desired, inventory, live, revision=revision, claim=claim, terms=Terms(declared))
+    served = await secrecy_of(client, [made])
+    if not served.fields:
+        return made
+    return plan(desired, inventory, live, revision=revision, claim=claim, terms=Terms(declared | served))
+
+
+async def _seen(
+    client: Client, desired: Desired, inventory: Inventory | None, live: Live, *, revision: str, claim: Claim
+) -> Seen:
     try:
-        made = plan(desired, inventory, live, revision=revision, claim=claim)
+        made = await _planned(client, desired, inventory, live, revision=revision, claim=claim)
         return Seen(desired.stack, desired, made, live)
     except FleetError as problem:
         return Seen(desired.stack, desired, problem=problem)

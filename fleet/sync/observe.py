@@ -16,6 +16,7 @@ from fleet.kube.live import read_live
 from fleet.model.app import GROUP
 from fleet.model.desired import Key
 from fleet.plan import Claim, Inventory
+from fleet.sync.discreet import hidden_in, quiet
 from fleet.sync.outcome import ObjectHealth
 from fleet.sync.run import connect
 from fleet.sync.waiting import judged, worst
@@ -67,10 +68,11 @@ async def observe(
 async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Observed]:
     versions = {entry.key: entry.version for inventory in inventories for entry in inventory.entries}
     live = await read_live(client, versions, versions)
+    hidden = hidden_in((), [live])
     observed = []
     for inventory in inventories:
         keys = [entry.key for entry in inventory.entries]
-        objects = tuple(judged(key, live[key], is_app=_is_app(key)) for key in keys)
+        objects = quiet(tuple(judged(key, live[key], is_app=_is_app(key)) for key in keys), hidden)
         observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects))
     return observed
 

@@ -22,8 +22,8 @@ import orjson
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.model.desired import Desired, Key, Object
+from fleet.model.secrecy import is_secret
 from fleet.plan.normal import manifest_hash, normalise
-from fleet.plan.redact import is_secret
 from fleet.repository.settings import Settings
 from fleet.sync.surroundings import surroundings
 

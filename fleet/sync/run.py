@@ -16,10 +16,12 @@ from fleet.errors import ConfigurationError, FleetError, PolicyError, ResourceEr
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
 from fleet.kube.client import Client
+from fleet.model.hidden import Hidden
 from fleet.plan import Claim
 from fleet.plan.budget import check_budget, taken_away
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, define
+from fleet.sync.discreet import DiscreetProgress, discreet, hidden_in
 from fleet.sync.look import Look, Seen, look
 from fleet.sync.outcome import Result
 from fleet.sync.progress import Progress
@@ -38,6 +40,7 @@ class How:
     timeout: float = 600.0  # for health, and for deletions to finish
     deletions: int = 10
     claim: Claim = field(default_factory=Claim)  # for which repository
+    dry_run: bool = False  # of a preview: let the servers try every change without storing it
 
 
 @dataclass(slots=True)
@@ -89,10 +92,27 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
     """Look and plan. Sends no write whatsoever."""
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
-        results = [_checked(site, result, how) for site in sites for result in site.results()]
+        hidden = _hidden(sites)
+        looked = [[_checked(site, result, how) for result in site.results()] for site in sites]
+        remarks = _remarks(sites, planned=True)
+        if how.dry_run:
+            looked, more = await _rehearsed(sites, looked)
+            remarks = (*remarks, *more)
+        results = [discreet(result, hidden) for its in looked for result in its]
         for result in results:
             progress.update(result.stack, result.cluster, "failed" if result.problem else "done")
-        return Run(tuple(results), _remarks(sites, planned=True))
+        return Run(tuple(results), remarks)
+
+
+async def _rehearsed(sites: Sequence[Site], looked: list[list[Result]]) -> tuple[list[list[Result]], list[str]]:
+    """All clusters at once; what could not be looked at is not tried either."""
+    from fleet.sync.rehearsal import Rehearsed, rehearsed  # noqa: PLC0415 - not for those who only look
+
+    async def one(site: Site, results: list[Result]) -> Rehearsed:
+        return await rehearsed(site.client, results) if site.client else Rehearsed(tuple(results))
+
+    done = await asyncio.gather(*(one(site, results) for site, results in zip(sites, looked, strict=True)))
+    return [list(each.results) for each in done], [line for each in done for line in each.remarks]
 
 
 async def sync(
@@ -106,11 +126,20 @@ async def sync(
     """Look, plan, show (`approve` sees the plans and may raise), and then carry out."""
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
-        planned = [_checked(site, result, how) for site in sites for result in site.results()]
+        hidden = _hidden(sites)
+        planned = [discreet(_checked(site, result, how), hidden) for site in sites for result in site.results()]
         approve(Run(tuple(planned), _remarks(sites, planned=True)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem}
-        done = await asyncio.gather(*(_work(site, refused, how, progress, revision) for site in sites))
-        return Run(tuple(result for results in done for result in results), _remarks(sites, planned=False))
+        seen = DiscreetProgress(progress, hidden)
+        done = await asyncio.gather(*(_work(site, refused, how, seen, revision) for site in sites))
+        results = tuple(discreet(result, hidden) for results in done for result in results)
+        return Run(results, _remarks(sites, planned=False))
+
+
+def _hidden(sites: Sequence[Site]) -> Hidden:
+    """Every secret value that came into sight."""
+    live = {id(seen.live): seen.live for site in sites for seen in site.look.seen if seen.live}
+    return hidden_in((one for site in sites for one in site.target.desired), live.values())
 
 
 async def _open_all(

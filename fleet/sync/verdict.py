@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from fleet.errors import ConflictError, FleetError, PolicyError
+from fleet.errors import ConflictError, FleetError, PolicyError, ResourceError
 from fleet.plan.step import Plan, Verb
 
 if TYPE_CHECKING:
@@ -36,6 +36,16 @@ def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
         more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
     return None
+
+
+def objection_of(made: Plan) -> FleetError | None:
+    """What a server has against the plan in a dry run, as an error."""
+    refused = [step for step in made.steps if step.objection]
+    if not refused:
+        return None
+    more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    source = refused[0].source if refused[0].source.file else None
+    return ResourceError(f"{made.cluster} refuses {refused[0].key}: {refused[0].objection}{more}", source=source)
 
 
 def done_of(outcome: Outcome) -> Counter[Verb]:

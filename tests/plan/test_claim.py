@@ -69,8 +69,8 @@ def test_a_named_take_over_is_a_change_of_its_own_that_every_view_shows() -> Non
     branch = Branch("orders", "eu-1", made)
     assert "eu-1  taken over from example.com/theirs" in tree([branch])
     assert "1 to take over" in tree([branch])
-    assert "! taken over from example.com/theirs" in markdown([branch])
-    assert plan_data([branch])["stacks"][0]["clusters"][0]["takenFrom"] == "example.com/theirs"
+    assert "taken over from example.com/theirs" in markdown([branch])
+    assert plan_data([branch])["clusters"][0]["takenFrom"] == "example.com/theirs"
 
 
 def test_taking_over_from_one_is_not_taking_over_from_another() -> None:

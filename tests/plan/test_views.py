@@ -33,6 +33,9 @@ def example() -> list[Branch]:
 def test_the_tree_goes_from_stack_to_cluster_to_object() -> None:
     assert tree(example()) == (
         """\
+1 destructive change
+  orders on eu-1: - delete ConfigMap orders/gone
+
 orders
 ├─ eu-1
 │  ├─ ~ update     ConfigMap orders/changed  stacks/orders.py:7
@@ -69,13 +72,15 @@ def test_nothing_to_do_says_so() -> None:
 
 def test_the_data_has_hash_summary_and_changes() -> None:
     data = plan_data(example())
-    assert data["summary"] == {
+    assert data["changeSummary"] == {
         "create": 1, "update": 1, "delete": 1, "adopt": 0, "forget": 0, "record": 0, "unchanged": 1, "conflict": 0,
     }  # fmt: skip
-    eu, us = data["stacks"][0]["clusters"]
-    assert us == {"cluster": "us-1", "error": "cannot reach cluster us-1"}
-    assert eu["steps"][0]["changes"][0] == {"path": "data.a", "before": "1", "after": "3"}
-    assert eu["steps"][0]["source"] == {"file": "stacks/orders.py", "line": 7}
+    _, us = data["clusters"]
+    assert us == {"stack": "orders", "cluster": "us-1", "error": "cannot reach cluster us-1"}
+    gone, changed, _ = data["steps"]
+    assert (gone["verb"], gone["destructive"]) == ("delete", True)
+    assert changed["changes"][0] == {"path": "data.a", "before": "1", "after": "3"}
+    assert changed["source"] == {"file": "stacks/orders.py", "line": 7}
 
 
 def test_the_hash_depends_on_what_is_done_and_not_on_what_is_live() -> None:
@@ -93,7 +98,7 @@ def test_markdown_has_a_diff_block_per_cluster_and_stays_within_a_comment() -> N
     text = markdown(example())
     assert "! update ConfigMap orders/changed" in text
     assert "- delete ConfigMap orders/gone" in text
-    assert "**orders** on **us-1**" in text
+    assert "| orders | us-1 |  |  |  | ⚠️ cannot reach cluster us-1 |" in text
     objects = tuple(wanted(config_map(f"c{number}")) for number in range(2000))
     large = plan(desired(*objects), None, {one.key: None for one in objects})
     cut = markdown([Branch("orders", "eu-1", large)])

@@ -60,8 +60,8 @@ def test_a_preview_writes_nothing_and_reads_what_is_not_committed(repository: Fl
     repository.wants(config_map("settings", {"a": "1"}), config_map("more", {"a": "1"}))
     marks = [one.audit.mark() for one in (eu, us)]
     preview = repository.fleet("preview", "-o", "json")
-    assert preview.json()["summary"]["create"] == 6
-    assert repository.fleet("preview", "--revision", "HEAD", "-o", "json").json()["summary"]["create"] == 4
+    assert preview.json()["changeSummary"]["create"] == 6
+    assert repository.fleet("preview", "--revision", "HEAD", "-o", "json").json()["changeSummary"]["create"] == 4
     assert repository.fleet("preview", "--expect-no-changes").code == 7
     assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []]
 

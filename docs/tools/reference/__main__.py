@@ -12,6 +12,7 @@ import sys
 
 from docs.tools.reference.command_line import command_line
 from docs.tools.reference.contracts import exit_codes, status_file
+from docs.tools.reference.preview import SCHEMA_FILE, preview_json, schema_text
 from docs.tools.reference.python import apps, stacks, testing
 from docs.tools.reference.resources import custom_resources
 from docs.tools.reference.settings import settings
@@ -32,6 +33,7 @@ def pages() -> dict[str, str]:
         "custom-resources.md": custom_resources(),
         "exit-codes.md": exit_codes(),
         "status-file.md": status_file(),
+        "preview-json.md": preview_json(),
     }
     return {name: f"{NOTE}\n{text.strip()}\n" for name, text in made.items()}
 
@@ -41,6 +43,8 @@ def main(arguments: list[str]) -> int:
     if "--check" in arguments:
         there = {file.name: file.read_text(encoding="utf-8") for file in TARGET.glob("*.md")}
         wrong = sorted(name for name in made.keys() | there.keys() if made.get(name) != there.get(name))
+        if not SCHEMA_FILE.exists() or SCHEMA_FILE.read_text(encoding="utf-8") != schema_text():
+            wrong.append(SCHEMA_FILE.name)
         for name in wrong:
             print(f"docs/reference/{name} differs from the code: run `make docs`", file=sys.stderr)
         return 1 if wrong else 0
@@ -50,6 +54,7 @@ def main(arguments: list[str]) -> int:
             file.unlink()
     for name, text in made.items():
         (TARGET / name).write_text(text, encoding="utf-8")
+    SCHEMA_FILE.write_text(schema_text(), encoding="utf-8")
     return 0
 
 

@@ -1,0 +1,161 @@
+"""What a step does to whoever uses the object, in the words of a reviewer: not "patch", but "restarts 3 pods".
+
+Pure, from the objects before and after. What an app's driver knows (hops of an upgrade, members) it is asked for; of
+Kubernetes' own workloads it is known here what a changed pod template means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fleet.model.desired import Key
+from fleet.plan.retention import holds_data
+
+if TYPE_CHECKING:
+    from fleet.apps.meaning import Meaning
+    from fleet.plan.step import Change, Step
+
+APPS = "fleet.dev"
+WORKLOADS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
+
+
+class Does(StrEnum):
+    CREATE = "create"
+    UPDATE = "update in place"
+    RESTART = "restart"
+    SCALE = "scale"
+    UPGRADE = "upgrade"
+    ADOPT = "adopt unchanged"
+    ADOPT_CHANGED = "adopt with changes"
+    DELETE = "delete"
+    DATA = "delete data"
+    FORGET = "forget"
+    RECORD = "record"
+    CONFLICT = "conflict"
+    NOTHING = "nothing"
+
+
+class Effect(NamedTuple):
+    does: Does
+    words: str
+    destructive: bool = False
+    note: str = ""  # the part of the words that an app's own meanings do not have
+
+
+_BY_VERB = {
+    "create": Effect(Does.CREATE, "create"),
+    "update": Effect(Does.UPDATE, "update in place"),
+    "delete": Effect(Does.DELETE, "delete", destructive=True),
+    "forget": Effect(Does.FORGET, "forget; it is left running"),
+    "record": Effect(Does.RECORD, "only an option of it changes"),
+    "conflict": Effect(Does.CONFLICT, "conflict; it is not touched"),
+    "unchanged": Effect(Does.NOTHING, "unchanged"),
+}
+_ADOPT = Effect(Does.ADOPT, "adopt unchanged")
+_ADOPT_CHANGED = Effect(Does.ADOPT_CHANGED, "adopt with changes")
+
+
+def effect_of(step: Step) -> Effect:
+    """What was found out when it was planned, else what its verb says."""
+    if step.effect is not None:
+        return step.effect
+    if step.verb == "adopt":
+        return _ADOPT_CHANGED if step.changes else _ADOPT
+    return _BY_VERB[step.verb]
+
+
+def update_effect(
+    key: Key, live: Mapping[str, Any], wanted: Mapping[str, Any], changes: Iterable[Change], meaning: Meaning | None
+) -> Effect | None:
+    """What a changed object does to its users; None when there is nothing more to say than that it changes."""
+    if meaning is not None:
+        return _app(live, wanted, meaning)
+    if key.group == "apps" and key.kind in WORKLOADS:
+        return _workload(key.kind, live, wanted, [change.path for change in changes])
+    return None
+
+
+def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
+    """What is gone with an object besides itself."""
+    if holds_data(key):
+        whole = {
+            "Namespace": ": all that is in the namespace",
+            "CustomResourceDefinition": ": all objects of the kind",
+        }
+        return Effect(Does.DATA, f"data deleted{whole.get(key.kind, '')}", destructive=True)
+    spec = live.get("spec") or {}
+    if key.group == APPS and "volume" in spec and spec["volume"].get("onDelete") == "delete":
+        return Effect(Does.DATA, "data deleted: the app with its volumes", destructive=True)
+    if key.group == "apps" and key.kind == "StatefulSet" and _retention(spec, "whenDeleted") == "Delete":
+        return Effect(Does.DATA, "data deleted: its volume claims go with it", destructive=True)
+    return None
+
+
+def _app(live: Mapping[str, Any], wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
+    if meaning.hops:
+        return _upgrade(meaning)
+    if meaning.members and meaning.members[0] > meaning.members[1]:
+        before, after = meaning.members
+        kept = ((wanted.get("spec") or {}).get("volume") or {}).get("onScaleIn") == "keep"
+        words, gone = f"scale {before} → {after}", before - after
+        if kept:
+            return Effect(Does.SCALE, words)
+        note = f"the data of {gone} member{'s' if gone > 1 else ''} is deleted when they have left"
+        return Effect(Does.SCALE, f"{words}: {note}", True, note)
+    if meaning.restarts:
+        return _restart(meaning.restarts)
+    if meaning.members:
+        return Effect(Does.SCALE, f"scale {meaning.members[0]} → {meaning.members[1]}")
+    return None
+
+
+def _upgrade(meaning: Meaning) -> Effect:
+    first, last = meaning.hops[0], meaning.hops[-1]
+    verb = "downgrade" if last.kind == "downgrade" else "upgrade"
+    count = f" in {len(meaning.hops)} hops" if len(meaning.hops) > 1 else ""
+    words = f"{verb} {first.current} → {last.target}{count}"
+    final = next((hop for hop in meaning.hops if hop.way_back == "restore"), None)
+    if final is None:
+        return Effect(Does.UPGRADE, words)
+    note = f"point of no return: {final.target}, from there back only by a restore"
+    return Effect(Does.UPGRADE, f"{words}; {note}", True, note)
+
+
+def _workload(kind: str, live: Mapping[str, Any], wanted: Mapping[str, Any], paths: list[str]) -> Effect | None:
+    before, after = live.get("spec") or {}, wanted.get("spec") or {}
+    pods = before.get("replicas", after.get("replicas", 1))
+    if kind == "DaemonSet":
+        pods = (live.get("status") or {}).get("desiredNumberScheduled", 0)
+    if any(path == "spec" or path.startswith("spec.template") for path in paths):
+        return _restarted(kind, after, pods)
+    if "spec.replicas" in paths and isinstance(pods, int) and isinstance(after.get("replicas"), int):
+        less = after["replicas"] < pods
+        gone = less and kind == "StatefulSet" and _retention({**before, **after}, "whenScaled") == "Delete"
+        words = f"scale {pods} → {after['replicas']}" + (": the data of those that leave is deleted" if gone else "")
+        return Effect(Does.SCALE, words, destructive=gone)
+    return None
+
+
+def _restarted(kind: str, spec: Mapping[str, Any], pods: int) -> Effect | None:
+    strategy = (spec.get("strategy" if kind == "Deployment" else "updateStrategy") or {}).get("type")
+    if kind == "ReplicaSet" or pods == 0:
+        return None
+    if strategy == "OnDelete":
+        return Effect(Does.UPDATE, f"update in place; {_pods(pods)} change when they are deleted")
+    if strategy == "Recreate":
+        return Effect(Does.RESTART, f"restart of {_pods(pods)} at once")
+    return _restart(pods)
+
+
+def _restart(pods: int) -> Effect:
+    return Effect(Does.RESTART, f"rolling restart of {_pods(pods)}")
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'s' if count != 1 else ''}"
+
+
+def _retention(spec: Mapping[str, Any], when: str) -> str:
+    return str((spec.get("persistentVolumeClaimRetentionPolicy") or {}).get(when, "Retain"))

@@ -1,0 +1,55 @@
+"""Text of others, as it may be shown: names and messages come from repositories, servers and pods, and some would like
+to move the cursor, turn the line around, or be read as mark-up."""
+
+from __future__ import annotations
+
+from html import escape
+
+_MARKDOWN = frozenset("\\`*_{}[]()<>|#~!$&@")
+
+
+def visible(text: str) -> str:
+    """Every letter as itself, and what a terminal would obey as an escape that can be read. One line."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
+
+
+def lines(text: str) -> list[str]:
+    """Of several lines, each by itself."""
+    return [visible(line) for line in text.splitlines()] or [""]
+
+
+def in_html(text: str) -> str:
+    return escape(visible(text), quote=True)
+
+
+def in_markdown(text: str) -> str:
+    """Text that Markdown and HTML read as text, also in a table: no link, no picture, no mention.
+
+    Forges look for mentions and addresses in what Markdown has made, so those get a space of no width inside.
+    """
+    said = "".join(f"&#{ord(letter)};" if letter in _MARKDOWN else letter for letter in visible(text))
+    for mark in ("&#64;", "&#35;", ":", "www"):
+        said = said.replace(mark, f"{mark}&#8203;") if _begins_link(mark, said) else said
+    return said
+
+
+def fenced(body: list[str], language: str = "") -> list[str]:
+    """A block of code that nothing in it can end."""
+    longest = max((len(run) for line in body for run in _runs(line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", *body, fence]
+
+
+def _begins_link(mark: str, text: str) -> bool:
+    return f"{mark}//" in text if mark == ":" else mark in text
+
+
+def _runs(line: str) -> list[str]:
+    return [part for part in "".join(letter if letter == "`" else " " for letter in line).split() if part]
+
+
+def _escaped(letter: str) -> str:
+    code = ord(letter)
+    return {9: " ", 10: " "}.get(code) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,0 +1,6 @@
+"""What a pull request would change: two revisions against each other, and against the clusters where asked.
+
+sides     both from git's objects: the base, and the base as it is once the head is merged
+between   desired against desired, no cluster asked: what the merge itself changes
+live      the same against the clusters: what a sync would do after the merge, and what of it is drift
+"""

@@ -1,0 +1,63 @@
+"""From two revisions to what their merge would do: evaluate both, compare them, and ask the clusters if asked to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fleet.errors import ConfigurationError
+from fleet.evaluate.evaluation import evaluate
+from fleet.evaluate.pool import Pool
+from fleet.evaluate.result import Evaluation
+from fleet.plan.digest import plan_hash
+from fleet.plan.forest import About, Revision
+from fleet.preview.between import between
+from fleet.preview.live import reachable, with_drift
+from fleet.preview.sides import Sides, sides
+from fleet.sync.progress import Progress
+from fleet.sync.run import How, Run, preview
+
+
+def of_merge(
+    base: str,
+    head: str,
+    how: How | None = None,
+    progress: Progress | None = None,
+    *,
+    stacks: Sequence[str] = (),
+    clusters: Sequence[str] = (),
+) -> tuple[Run, About]:
+    """The plans and what they are about. Without `how` no cluster is asked, and no kubeconfig is needed."""
+    with sides(base, head) as both:
+        before, after = _evaluated(both, base)
+    settings = both.base.repository.settings
+    changed, leaving = between(before, after, stacks=stacks, clusters=clusters, deletions=settings.budget.deletions)
+    remarks = (*both.remarks, *leaving)
+    about = About(
+        depth="desired",
+        base=Revision(base, both.before.id, both.before.subject),
+        head=Revision(head, both.head.id, both.head.subject),
+        tree=both.tree,
+        plan_hash=plan_hash(one.plan for one in changed if one.plan),
+        hashes={(one.stack, one.cluster): plan_hash([one.plan]) for one in changed if one.plan},
+    )
+    if how is None or progress is None:
+        return Run(changed, remarks), about
+    asked, unasked = reachable(before, after, stacks=stacks, clusters=clusters)
+    how = replace(how, deletions=settings.budget.deletions, claim=replace(how.claim, repository=both.base.identity))
+    live = asyncio.run(preview(asked, how, progress))
+    return Run(with_drift(live.results, changed), (*remarks, *unasked, *live.remarks)), replace(about, depth="live")
+
+
+def _evaluated(both: Sides, base: str) -> tuple[Evaluation, Evaluation]:
+    """Both sides, of which nothing is remembered: what the head's code says is nobody's truth yet."""
+    with Pool() as pool:
+        before = both.base.remembered or evaluate(both.base.repository, pool=pool)
+        if before.problems:
+            raise ConfigurationError(
+                f"the base itself cannot be evaluated: {before.problems[0].message}",
+                hint=f"put {base} right first; `fleet check` says how",
+                source=before.problems[0].source,
+            )
+        return before, evaluate(both.merged, pool=pool).check()

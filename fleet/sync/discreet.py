@@ -1,0 +1,55 @@
+"""Nothing that is told about a run has a secret value in it, whoever's words it is: a server's, a pod's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from fleet.errors import FleetError
+from fleet.model.desired import Desired, Key
+from fleet.model.hidden import Hidden
+from fleet.model.secrecy import is_secret
+from fleet.sync.outcome import ObjectHealth, Result
+from fleet.sync.progress import Progress
+
+
+def hidden_in(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, Any] | None]]) -> Hidden:
+    """The values of every Secret that is wanted or was read."""
+    wanted = (one.manifest for each in desired for one in each.objects if is_secret(one.key))
+    there = (found for each in live for key, found in each.items() if found and is_secret(key))
+    return Hidden.of([*wanted, *there])
+
+
+def discreet(result: Result, hidden: Hidden) -> Result:
+    if not hidden:
+        return result
+    return replace(
+        result,
+        problem=_cleaned(result.problem, hidden),
+        unhealthy=_cleaned(result.unhealthy, hidden),
+        objects=quiet(result.objects, hidden),
+    )
+
+
+def quiet(objects: tuple[ObjectHealth, ...], hidden: Hidden) -> tuple[ObjectHealth, ...]:
+    return tuple(one._replace(message=hidden.clean(one.message)) for one in objects) if hidden else objects
+
+
+def _cleaned(problem: FleetError | None, hidden: Hidden) -> FleetError | None:
+    if problem:
+        problem.rewrite(hidden.clean)
+    return problem
+
+
+class DiscreetProgress:
+    """What a person sees meanwhile, without it too."""
+
+    def __init__(self, progress: Progress, hidden: Hidden) -> None:
+        self._progress, self._hidden = progress, hidden
+
+    def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
+        self._progress.update(stack, cluster, phase, self._hidden.clean(detail))
+
+    def say(self, text: str) -> None:
+        self._progress.say(text)

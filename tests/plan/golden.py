@@ -1,0 +1,57 @@
+"""Every view of the example, as files that people look at and tests compare to the byte.
+
+python -m tests.plan.golden     write them anew, after a view was changed on purpose; look at the difference in git
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import yaml
+
+from fleet.plan.data import plan_data
+from fleet.plan.markdown import comments, markdown
+from fleet.plan.page import page
+from fleet.plan.text import tree
+from tests.plan.example import about, branches
+
+DIRECTORY = Path(__file__).parent / "golden"
+WIDTHS = (40, 60, 80, 120)
+
+
+def views() -> dict[str, str]:
+    """Every file by its name."""
+    data = plan_data(branches(), about=about())
+    made = {
+        "text.txt": tree(branches(), about=about()),
+        "text-colour.txt": tree(branches(), about=about(), colour=True),
+        "text-unchanged.txt": tree(branches(), about=about(), unchanged=True),
+        "text-without-a-merge.txt": tree(branches()),
+        "preview.md": markdown(branches(), about=about()),
+        "preview-cut.md": markdown(branches(), about=about(), limit=3000),
+        "preview.html": page(branches(), about=about()),
+        "preview.json": orjson.dumps(data, option=orjson.OPT_INDENT_2).decode(),
+        "preview.yaml": yaml.safe_dump(data, sort_keys=False, allow_unicode=True),
+        "nothing.txt": tree([]),
+        "nothing.md": markdown([]),
+        "nothing.html": page([]),
+    }
+    for width in WIDTHS:
+        made[f"text-{width}.txt"] = tree(branches(), about=about(), width=width)
+        made[f"text-{width}-colour.txt"] = tree(branches(), about=about(), width=width, colour=True)
+    for number, text in enumerate(comments(branches(), about=about(), limit=3000), start=1):
+        made[f"preview-comment-{number}.md"] = text
+    return {name: f"{text.rstrip()}\n" for name, text in made.items()}
+
+
+def main() -> None:
+    DIRECTORY.mkdir(exist_ok=True)
+    for file in DIRECTORY.iterdir():
+        file.unlink()
+    for name, text in views().items():
+        (DIRECTORY / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

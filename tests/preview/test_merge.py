@@ -1,0 +1,326 @@
+"""`fleet preview --base --head`: two revisions from git alone, with no cluster and no kubeconfig anywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.preview.plain import PlainRepository, manifest
+
+A, B = manifest("ConfigMap", "a", data={"x": "1"}), manifest("ConfigMap", "b", data={"x": "1"})
+A2 = manifest("ConfigMap", "a", data={"x": "2"})
+
+
+def steps(document: dict[str, Any]) -> set[tuple[str, str, str, str]]:
+    return {(one["stack"], one["cluster"], one["verb"], one["object"]["name"]) for one in document["steps"]}
+
+
+def test_a_merge_is_shown_without_any_cluster(plain: PlainRepository) -> None:
+    plain.wants(A, B)
+    plain.commit()
+    plain.change()
+    plain.wants(A2, manifest("ConfigMap", "c"))
+    plain.commit("Another price")
+    shown = plain.preview()
+    assert shown.code == 0, shown.err
+    assert '│  ├─ ~ update     ConfigMap shop/a  stacks/shop.py:9\n│  │               data.x: "1" → "2"' in shown.out
+    assert "no cluster asked" in shown.out
+    assert "2 to create, 2 to update, 2 to delete, 2 unchanged" in shown.out
+    document = plain.preview("-o", "json").json()
+    assert document["depth"] == "desired"
+    assert document["head"]["subject"] == "Another price"
+    assert ("shop", "eu-1", "delete", "b") in steps(document)
+
+
+def test_head_is_what_is_checked_out_unless_given_and_files_that_are_not_committed_do_not_count(
+    plain: PlainRepository,
+) -> None:
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    plain.wants(A2)
+    plain.commit()
+    plain.wants(A2, B)
+    before = plain.git("status", "--porcelain")
+    shown = plain.fleet("preview", "--base", "main", "-o", "json").json()
+    assert steps(shown) == {("shop", "eu-1", "update", "a"), ("shop", "us-1", "update", "a")}
+    assert plain.git("status", "--porcelain") == before
+    assert plain.git("branch", "--show-current").strip() == "change"
+
+
+def test_what_others_merged_meanwhile_is_no_part_of_the_change_and_does_not_alter_its_hash(
+    plain: PlainRepository,
+) -> None:
+    plain.wants(A)
+    plain.wants(B, stack="other")
+    plain.commit()
+    plain.change()
+    plain.wants(A2)
+    plain.commit()
+    alone = plain.preview("-o", "json").json()
+    plain.main()
+    plain.wants(manifest("ConfigMap", "b", data={"x": "9"}), stack="other")
+    plain.commit("a neighbour")
+    beside = plain.preview("-o", "json").json()
+    assert steps(beside) == {("shop", "eu-1", "update", "a"), ("shop", "us-1", "update", "a")}
+    assert beside["planHash"] == alone["planHash"]
+    assert beside["tree"] != alone["tree"]
+    plain.git("merge", "--squash", "--quiet", "change")
+    squashed = plain.commit("squashed")
+    applied = plain.preview("-o", "json", base=f"{squashed}^", head=squashed).json()
+    assert (applied["planHash"], applied["tree"]) == (beside["planHash"], beside["tree"])
+
+
+def test_the_hash_is_another_when_the_change_is(plain: PlainRepository) -> None:
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    hashes = set()
+    for value in "123":
+        plain.wants(manifest("ConfigMap", "a", data={"x": value}))
+        plain.commit()
+        hashes.add(plain.preview("-o", "json").json()["planHash"])
+    assert len(hashes) == 3
+
+
+def test_a_merge_conflict_is_an_error_that_names_the_files(plain: PlainRepository) -> None:
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    plain.wants(A2)
+    plain.commit()
+    plain.main()
+    plain.wants(manifest("ConfigMap", "a", data={"x": "3"}))
+    plain.commit()
+    shown = plain.preview()
+    assert shown.code == 4
+    assert "both change 'stacks/shop.py'" in shown.err
+    assert "merge or rebase the branch" in shown.err
+
+
+def test_histories_without_a_common_ancestor_are_refused(plain: PlainRepository) -> None:
+    plain.wants(A)
+    plain.commit()
+    plain.git("checkout", "--quiet", "--orphan", "change")
+    plain.commit("apart")
+    shown = plain.preview()
+    assert shown.code == 2
+    assert "no common ancestor" in shown.err
+
+
+def test_settings_are_those_of_the_base(plain: PlainRepository) -> None:
+    many = [manifest("ConfigMap", f"c{number}") for number in range(3)]
+    plain.write("fleet.toml", '[fleet]\nname = "plain"\n[budget]\ndeletions = 2\n')
+    plain.wants(A, *many)
+    plain.commit()
+    plain.change()
+    plain.write("fleet.toml", '[fleet]\nname = "plain"\n[budget]\ndeletions = 1000\n[paths]\nstacks = "elsewhere"\n')
+    plain.wants(A)
+    plain.commit()
+    shown = plain.preview()
+    assert shown.code == 5
+    assert "the budget is 2" in shown.err
+    assert "fleet.toml changes too" in shown.err
+
+
+def test_what_the_repository_forbids_is_refused(plain: PlainRepository) -> None:
+    protected = f"fleet.Manifest({A!r}, opts=Options(protect=True))"
+    plain.wants(protected)
+    plain.commit()
+    plain.change()
+    plain.wants()
+    plain.commit()
+    shown = plain.preview()
+    assert shown.code == 5
+    assert "is protected" in shown.err
+    plain.wants(A)
+    plain.commit()
+    shown = plain.preview()
+    assert shown.code == 0
+    assert "opts.protect: true → false" in shown.out
+
+
+def test_a_stack_or_a_cluster_that_leaves_is_said_and_nothing_is_deleted(plain: PlainRepository) -> None:
+    plain.wants(A)
+    plain.wants(B, stack="other")
+    plain.commit()
+    plain.change()
+    (plain.root / "stacks/other.py").unlink()
+    plain.write("clusters/all.py", "import fleet\n\nfleet.Cluster('eu-1', labels={'env': 'prod'})\n")
+    plain.commit()
+    shown = plain.preview("-o", "json")
+    assert shown.json()["steps"] == []
+    assert "stack other leaves git" in shown.err
+    assert "cluster us-1 leaves the fleet" in shown.err
+    assert shown.json()["remarks"] == shown.err.splitlines()
+
+
+def test_a_cluster_that_no_longer_fits_is_forgotten_and_counts(plain: PlainRepository) -> None:
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    plain.wants(A, clusters="['eu-1']")
+    plain.commit()
+    assert steps(plain.preview("-o", "json").json()) == {
+        ("shop", "us-1", "forget", "a"),
+        ("shop", "us-1", "forget", "shop"),
+    }
+
+
+def test_stacks_and_clusters_can_be_chosen(plain: PlainRepository) -> None:
+    plain.wants(A)
+    plain.wants(B, stack="other")
+    plain.commit()
+    plain.change()
+    plain.wants(A2)
+    plain.wants(manifest("ConfigMap", "b", data={"x": "2"}), stack="other")
+    plain.commit()
+    only = plain.preview("--stack", "other", "--cluster", "us-1", "-o", "json").json()
+    assert steps(only) == {("other", "us-1", "update", "b")}
+    assert plain.preview("--stack", "otter").code == 6
+    assert plain.preview("--cluster", "mars").code == 6
+
+
+def test_no_change_is_no_change(plain: PlainRepository) -> None:
+    plain.wants(A, 'Etcd("store", version="3.5", members=3, storage="1Gi")')
+    plain.commit()
+    plain.change()
+    plain.commit("only words")
+    shown = plain.preview("--expect-no-changes")
+    assert shown.code == 0, shown.err
+    plain.wants(A2, 'Etcd("store", version="3.5", members=3, storage="1Gi")')
+    plain.commit()
+    assert plain.preview("--expect-no-changes").code == 7
+
+
+def test_a_broken_head_is_its_authors_error_and_a_broken_base_is_named(plain: PlainRepository) -> None:
+    plain.wants(A)
+    good = plain.commit()
+    plain.change()
+    plain.wants("raise ValueError('no')")
+    broken = plain.commit()
+    shown = plain.preview(base=good, head=broken)
+    assert shown.code == 2
+    assert "stacks/shop.py" in shown.err
+    plain.wants(A2)
+    shown = plain.preview(base=broken, head=plain.commit())
+    assert shown.code == 2
+    assert "the base itself cannot be evaluated" in shown.err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--head", "main"),
+        ("--base", "main", "--revision", "main"),
+        ("--base", "main", "--take-over", "x"),
+        ("--base", "main", "--kubeconfig", "fleet.toml"),
+    ],
+)
+def test_flags_that_say_nothing_together_are_refused(plain: PlainRepository, flags: tuple[str, ...]) -> None:
+    plain.wants(A)
+    plain.commit()
+    assert plain.fleet("preview", *flags).code == 2
+
+
+def web(**spec: Any) -> dict[str, Any]:
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "web", "image": spec.pop("image")}]}}
+    return {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": pod, **spec}
+
+
+DELETED = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"}}
+ETCD = "Etcd('store', version={!r}, members={}, storage='1Gi', volume=Volume(on_delete={!r}, on_scale_in={!r}))"
+ON_DELETE = {"fleet.dev/on-delete": "delete"}
+CLAIM = manifest("PersistentVolumeClaim", "data", spec={"accessModes": ["ReadWriteOnce"]})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "does", "words", "destructive"),
+    [
+        (None, A, "create", "create", False),
+        (A, A2, "update in place", "update in place", False),
+        (A, None, "delete", "delete", True),
+        (
+            manifest("Deployment", "w", spec=web(image="w:1")),
+            manifest("Deployment", "w", spec=web(image="w:2")),
+            "restart",
+            "rolling restart of 3 pods",
+            False,
+        ),
+        (
+            manifest("Deployment", "w", spec=web(image="w:1", strategy={"type": "Recreate"})),
+            manifest("Deployment", "w", spec=web(image="w:2", strategy={"type": "Recreate"})),
+            "restart",
+            "restart of 3 pods at once",
+            False,
+        ),
+        (
+            manifest("StatefulSet", "w", spec=web(image="w:1", **DELETED)),
+            manifest("StatefulSet", "w", spec=web(image="w:1", **DELETED, replicas=1)),
+            "scale",
+            "scale 3 → 1: the data of those that leave is deleted",
+            True,
+        ),
+        (
+            manifest("StatefulSet", "w", spec=web(image="w:1", **DELETED)),
+            None,
+            "delete data",
+            "data deleted: its volume claims go with it",
+            True,
+        ),
+        (
+            {**CLAIM, "metadata": {"name": "data", "annotations": ON_DELETE}},
+            None,
+            "delete data",
+            "data deleted",
+            True,
+        ),
+        (CLAIM, None, "forget", "forget; it is left running", False),
+        (
+            ETCD.format("3.4", 3, "keep", "keep"),
+            ETCD.format("3.6", 3, "keep", "keep"),
+            "upgrade",
+            "upgrade 3.4 → 3.6 in 2 hops; point of no return: 3.5.26, from there back only by a restore",
+            True,
+        ),
+        (
+            ETCD.format("3.5", 3, "keep", "keep"),
+            ETCD.format("3.5.30", 3, "keep", "keep"),
+            "upgrade",
+            "upgrade 3.5 → 3.5.30",
+            False,
+        ),
+        (
+            ETCD.format("3.5", 5, "keep", "delete"),
+            ETCD.format("3.5", 3, "keep", "delete"),
+            "scale",
+            "scale 5 → 3: the data of 2 members is deleted when they have left",
+            True,
+        ),
+        (
+            ETCD.format("3.5", 3, "delete", "keep"),
+            None,
+            "delete data",
+            "data deleted: the app with its volumes",
+            True,
+        ),
+    ],
+)
+def test_a_change_is_named_for_what_it_does_to_users(
+    plain: PlainRepository,
+    before: dict[str, Any] | str | None,
+    after: dict[str, Any] | str | None,
+    does: str,
+    words: str,
+    destructive: bool,
+) -> None:
+    volume = "from fleet import Volume"
+    plain.wants(volume, manifest("ConfigMap", "stays"), *([before] if before else []), clusters="['eu-1']")
+    plain.commit()
+    plain.change()
+    plain.wants(volume, manifest("ConfigMap", "stays"), *([after] if after else []), clusters="['eu-1']")
+    plain.commit()
+    found = plain.preview("-o", "json").json()["steps"]
+    step = next(one for one in found if one["object"]["kind"] != "RoleBinding")
+    assert (step["does"], step["effect"], step["destructive"]) == (does, words, destructive)
