@@ -53,9 +53,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         result = cli.main(args=arguments, prog_name="fleet", standalone_mode=False)
     except FleetError as error:
-        from fleet.plan.visible import lines  # it may be a server's words, and those may move a terminal's cursor
-
-        click.secho("\n".join(lines(f"error: {error}")), fg="red", err=True)
+        click.secho(f"error: {error}", fg="red", err=True)
         return error.exit_code
     except click.UsageError as error:
         error.show()

@@ -43,6 +43,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def remark(text: str) -> None:
     """A line for people on stderr; never part of the result."""
-    from fleet.plan.visible import lines
+    from fleet.printable import printable
 
-    click.echo("\n".join(lines(text)), err=True)
+    click.echo(printable(text), err=True)

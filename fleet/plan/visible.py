@@ -1,18 +1,18 @@
-"""Text of others, as it may be shown: names and messages come from repositories, servers and pods, and some would like
-to move the cursor, turn the line around, or be read as mark-up."""
+"""Text of others in a view: names and messages come from repositories, servers and pods, and some would like to move
+the cursor, begin a line of their own, or be read as mark-up."""
 
 from __future__ import annotations
 
 from html import escape
 
+from fleet.printable import printable
+
 _MARKDOWN = frozenset("\\`*_{}[]()<>|#~!$&@")
 
 
 def visible(text: str) -> str:
-    """Every letter as itself, and what a terminal would obey as an escape that can be read. One line."""
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text)
+    """On one line, with nothing that a terminal would obey."""
+    return printable(text).replace("\n", " ").replace("\t", " ")
 
 
 def lines(text: str) -> list[str]:
@@ -48,8 +48,3 @@ def _begins_link(mark: str, text: str) -> bool:
 
 def _runs(line: str) -> list[str]:
     return [part for part in "".join(letter if letter == "`" else " " for letter in line).split() if part]
-
-
-def _escaped(letter: str) -> str:
-    code = ord(letter)
-    return {9: " ", 10: " "}.get(code) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

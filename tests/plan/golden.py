@@ -16,7 +16,7 @@ from fleet.plan.page import page
 from fleet.plan.text import tree
 from tests.plan.example import about, branches
 
-DIRECTORY = Path(__file__).parent / "golden"
+DIRECTORY = Path(__file__).parent / "views"
 WIDTHS = (40, 60, 80, 120)
 
 
