@@ -64,6 +64,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """What happens to requests. Those that no rule is about are passed on as they are."""
+
     __pydantic_config__ = _STRICT
 
     rules: Sequence[Rule] = ()
