@@ -21,6 +21,7 @@ from fleet import testing as fleet_testing
 from fleet.apps import driver as drivers
 from fleet.apps.registry import driver, kinds
 from fleet.testing import plugin
+from fleet.testing import proxy as fleet_testing_proxy
 
 
 def stacks() -> str:
@@ -79,6 +80,13 @@ def testing() -> str:
     parts += ["", "## Classes", ""]
     for name in fleet_testing.__all__:
         parts += _class(getattr(fleet_testing, name), f"fleet.testing.{name}", "###")
+    parts += ["## fleet.testing.proxy", "", shown(fleet_testing_proxy.__doc__ or ""), ""]
+    for name in fleet_testing_proxy.__all__:
+        value = getattr(fleet_testing_proxy, name)
+        if inspect.isclass(value):
+            parts += _class(value, f"fleet.testing.proxy.{name}", "###")
+        elif inspect.isfunction(value):
+            parts += _function(value, f"fleet.testing.proxy.{name}", "###")
     return "\n".join(parts)
 
 
