@@ -49,7 +49,7 @@ class Execution:
     async def _told(self, problem: FleetError, step: Step) -> FleetError:
         """With the place in the user's files, and without secret values that a server quotes in its refusal."""
         if step.manifest:
-            hidden = Hidden.of([step.manifest], await secrecy_for(self._client, [step]))
+            hidden = Hidden.of([step.manifest], await secrecy_for(self._client, [step]), public=step.key)
             problem.rewrite(hidden.clean)
         return _placed(problem, step)
 

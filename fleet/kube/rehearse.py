@@ -53,7 +53,7 @@ async def _try(client: Client, discovery: Discovery, step: Step, found: Rehearsa
         said = problem.message
     if said:
         manifests = [step.manifest] if step.manifest else []
-        hidden = Hidden.of(manifests, await secrecy_for(client, [step]))
+        hidden = Hidden.of(manifests, await secrecy_for(client, [step]), public=step.key)
         found.objections[step.key] = hidden.clean(said)
 
 

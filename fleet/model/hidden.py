@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -30,9 +30,16 @@ class Hidden:
         self._pattern = _pattern(self._values) if self._values else None
 
     @classmethod
-    def of(cls, manifests: Iterable[Mapping[str, Any]], secrecy: Secrecy = BUILT_IN) -> Hidden:
-        """The secret values of these objects, in every form in which a message may have them."""
-        return cls(form for manifest in manifests for form in _of(manifest, secrecy))
+    def of(
+        cls, manifests: Iterable[Mapping[str, Any]], secrecy: Secrecy = BUILT_IN, *, public: Collection[str] = ()
+    ) -> Hidden:
+        """The secret values of these objects, in every form in which a message may have them.
+
+        `public` are words that everybody sees anyway (names of stacks, clusters, objects): a user name in a Secret is
+        often one of them, and taking it out would leave no message readable.
+        """
+        values = {value for manifest in manifests for value in _of(manifest, secrecy)}
+        return cls(form for value in values.difference(public) for form in _forms(value))
 
     def __bool__(self) -> bool:
         return self._pattern is not None
@@ -63,9 +70,8 @@ def _pattern(values: frozenset[str]) -> re.Pattern[str] | None:
 
 def _of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator[str]:
     for trail, text in secret_texts(manifest, secrecy):
-        yield from _forms(text)
-        if trail[:1] == ("data",) and (plain := _decoded(text)):
-            yield from _forms(plain)
+        plain = _decoded(text) if trail[:1] == ("data",) else ""
+        yield plain or text
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     copy = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
     if isinstance(copy, str) and next(secret_texts(manifest, secrecy), None) is not None:

@@ -15,10 +15,15 @@ from fleet.sync.progress import Progress
 
 
 def hidden_in(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, Any] | None]]) -> Hidden:
-    """The values of every Secret that is wanted or was read."""
-    wanted = (one.manifest for each in desired for one in each.objects if is_secret(one.key))
-    there = (found for each in live for key, found in each.items() if found and is_secret(key))
-    return Hidden.of([*wanted, *there])
+    """The values of every Secret that is wanted or was read, but for those that are names which everybody sees."""
+    wanted, here = list(desired), list(live)
+    secrets = [one.manifest for each in wanted for one in each.objects if is_secret(one.key)]
+    secrets += [found for each in here for key, found in each.items() if found and is_secret(key)]
+    if not secrets:
+        return Hidden()
+    names = {word for each in wanted for word in (each.stack, each.cluster)}
+    keys = {one.key for each in wanted for one in each.objects}.union(*(each.keys() for each in here))
+    return Hidden.of(secrets, public=names.union(*keys))
 
 
 def discreet(result: Result, hidden: Hidden) -> Result:

@@ -22,7 +22,7 @@ import orjson
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.model.desired import Desired, Key, Object
-from fleet.model.secrecy import is_secret
+from fleet.model.secrecy import declared_secrecy, is_secret
 from fleet.plan.normal import manifest_hash, normalise
 from fleet.repository.settings import Settings
 from fleet.sync.surroundings import surroundings
@@ -57,7 +57,7 @@ def recall(tree: str) -> Remembered | None:
 
 def remember(tree: str, settings: Settings, evaluation: Evaluation) -> None:
     """Keep it if it may be kept; a cache that cannot be written is none."""
-    if evaluation.problems or evaluation.foreign or any(map(_is_secret, _objects(evaluation))):
+    if evaluation.problems or evaluation.foreign or _has_secrets(evaluation):
         return
     key = _key(tree)
     body = orjson.dumps({"key": key, "settings": settings, **_data(evaluation)}, default=list)
@@ -120,8 +120,11 @@ def _objects(evaluation: Evaluation) -> Iterator[Object]:
     return (one for stack in evaluation.stacks for desired in stack.desired for one in desired.objects)
 
 
-def _is_secret(one: Object) -> bool:
-    return is_secret(one.key)
+def _has_secrets(evaluation: Evaluation) -> bool:
+    """Also in fields that a definition of the same files marks."""
+    definitions = (one.manifest for one in _objects(evaluation) if one.key.kind == "CustomResourceDefinition")
+    known = declared_secrecy(definitions)
+    return any(is_secret(one.key) or known.of(one.key) for one in _objects(evaluation))
 
 
 def _data(evaluation: Evaluation) -> dict[str, Any]:

@@ -178,6 +178,11 @@ def test_numbers_that_a_server_quotes_are_taken_out() -> None:
     assert said == f"got &value.valueUnstructured{{Value:{REDACTED}}} and {REDACTED}"
 
 
+def test_names_that_everybody_sees_stay_readable() -> None:
+    hidden = Hidden.of([secret(stringData={"user": "orders", "password": CANARY})], public={"orders", "eu-1"})
+    assert hidden.clean(f"patch orders/db: {CANARY}") == f"patch orders/db: {REDACTED}"
+
+
 def test_nothing_hidden_costs_nothing_and_shows_everything() -> None:
     hidden = Hidden.of([vault(token="x")])
     assert not hidden
