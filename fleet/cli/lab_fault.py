@@ -103,7 +103,7 @@ def fault_options(command: F) -> F:
     option = click.option(
         "--for", "seconds", type=Seconds(), help="Undo it after that time, as 30s or 5m. [default: when it is cleared]"
     )
-    return option(place_options(command))
+    return place_options(option(command))
 
 
 def target_argument(command: F) -> F:
