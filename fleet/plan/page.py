@@ -29,6 +29,7 @@ code { font: .85rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace
 details, .problem { border: 1px solid var(--line); border-radius: .4rem; margin: .5rem 0; background: var(--card); }
 summary, .problem { cursor: pointer; padding: .6rem 1rem; } .problem { cursor: auto; color: var(--delete); }
 details[open] > summary { border-bottom: 1px solid var(--line); }
+details > p { padding: .5rem 1rem 0; }
 ol { list-style: none; margin: 0; padding: 0; } ol > li { padding: .6rem 1rem; border-top: 1px solid var(--line); }
 ol > li:first-child { border-top: 0; } ul.fields { margin: .25rem 0 0; padding-left: 1.2rem; }
 .tag { display: inline-block; border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem; font-size: .8rem;
