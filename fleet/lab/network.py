@@ -48,6 +48,12 @@ def bridge_name(lab: str, cluster: ClusterSpec) -> str:
     return f"fl{lab}-{IPv4Network(cluster.network)[0].packed[1]}"
 
 
+def hardware_address(lab: str, cluster: ClusterSpec) -> str:
+    """Of the host's end of the bridge; the second digit says that no manufacturer gave it."""
+    octets = bytes.fromhex(lab) + IPv4Network(cluster.network)[0].packed[1:2]
+    return f"02:f1:{octets.hex(':')}"
+
+
 def cable_name(lab: str, cluster: ClusterSpec, node: int) -> str:
     return f"{bridge_name(lab, cluster)}n{node}"
 
@@ -64,7 +70,10 @@ def lay_bridge(lab: str, cluster: ClusterSpec) -> None:
     """Make the cluster's bridge with its address and routes; what is there already stays."""
     bridge = bridge_name(lab, cluster)
     if bridge not in links(lab):
-        ip("link", "add", bridge, "type", "bridge", "stp_state", 0, "forward_delay", 0)
+        # With an address of its own: else it has one of its nodes', and when that node goes the others look for it
+        # where it was and find nobody, the API server included, for half a minute.
+        own = hardware_address(lab, cluster)
+        ip("link", "add", bridge, "address", own, "type", "bridge", "stp_state", 0, "forward_delay", 0)
     # Where a firewall looks at bridged packets too (Docker turns that on), neighbours would not reach each other.
     for family in ("iptables", "ip6tables", "arptables"):
         switch = Path(f"/sys/class/net/{bridge}/bridge/nf_call_{family}")

@@ -192,6 +192,13 @@ def test_when_the_proxy_is_killed_the_server_is_there_at_once(cluster: Cluster, 
     assert Connection(cluster).get(maps(cluster))[0] == 200
 
 
+def test_a_proxy_that_hangs_is_cleared_as_well(cluster: Cluster, broken: Faults) -> None:
+    fault = broken.api.fail(500)
+    process.running(cluster.lab.directory)[f"fault/api/{cluster.name}"].suspend()
+    fault.clear()
+    assert Connection(cluster).get(maps(cluster))[0] == 200
+
+
 def test_a_server_that_is_killed_meanwhile_has_the_fault_again_when_it_is_back(
     cluster: Cluster, broken: Faults
 ) -> None:

@@ -62,6 +62,24 @@ def test_a_node_meets_it_too(town: Town, breaking: Faults) -> None:
     town.cluster.kubectl("delete", "pod", "unheard-of")
 
 
+def test_a_node_whose_watches_end_and_whose_lease_looks_old_goes_on(town: Town, breaking: Faults) -> None:
+    """It speaks protobuf; what the proxy changes comes to it as JSON."""
+    node = town.nodes[0]
+
+    def renewed() -> str:
+        return town.cluster.kubectl("-n", "kube-node-lease", "get", "lease", node, "-o", "jsonpath={.spec.renewTime}")
+
+    before = renewed()
+    with breaking.api.skew(-3600), breaking.api.forget(Match(agent="kubelet"), after_events=1):
+        old = renewed()
+        assert old < before
+        town.cluster.apply(pod("later", node))
+        town.cluster.kubectl("wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
+        town.cluster.wait("it renews its lease", lambda: renewed() > old, 20)
+    assert renewed() > before
+    town.cluster.kubectl("delete", "pod", "later")
+
+
 def test_commands_in_pods_go_through(town: Town, breaking: Faults) -> None:
     with breaking.api.slow(0.1):
         assert town.cluster.execute("here", "echo", "hello") == "hello\n"

@@ -38,22 +38,19 @@ def test_nodes_that_are_cut_off_from_each_other_are_whole_inside(town: Town, bre
 
 
 def test_a_node_that_is_cut_off_from_everybody_is_whole_inside(town: Town, breaking: Faults) -> None:
-    spec = town.cluster.lab.spec.cluster(town.cluster.name)
-    api = (spec.gateway, spec.ports["kube-apiserver"])
     with breaking.partition([f"node/{town.nodes[0]}"]):
         assert not town.reaches("here", "there")
-        assert not town.dials("here", *api, through="beside")
+        assert not town.dials("here", *town.api_server, through="beside")
         assert town.reaches("here", "beside")
-    assert town.dials("here", *api)
+    assert town.dials("here", *town.api_server)
 
 
 def test_a_node_without_the_api_server_is_lost_to_it_while_its_pods_go_on(town: Town, breaking: Faults) -> None:
-    spec = town.cluster.lab.spec.cluster(town.cluster.name)
-    service, node = (str(spec.services[1]), 443), town.nodes[0]
+    service, node = town.api_service, town.nodes[0]
     assert town.dials("here", *service)
     with breaking.partition([f"node/{node}"], ["kube-apiserver"]):
         assert not town.dials("here", *service)
-        assert not town.dials("here", spec.gateway, spec.ports["kube-apiserver"])
+        assert not town.dials("here", *town.api_server)
         assert town.dials("there", *service)
         assert town.reaches("here", "there")
         town.cluster.wait("the node is lost", lambda: not town.is_ready(node), 40)

@@ -52,6 +52,7 @@ def test_a_killed_node_is_gone_with_all_that_ran_on_it_and_comes_back(town: Town
     town.shell("there", "echo kept > /data/file; sync")
     killed = breaking.kill(f"node/{node}")
     assert not town.reaches("here", "there")
+    assert town.dials("here", *town.api_server)  # the others lose nothing
     with pytest.raises(ConfigurationError, match="does not run"):
         breaking.freeze(f"node/{node}")
     killed.clear()

@@ -99,6 +99,15 @@ class Town:
     def nodes(self) -> list[str]:
         return sorted(self.cluster.node_names)[:2]
 
+    @cached_property
+    def api_server(self) -> tuple[str, int]:
+        spec = self.cluster.lab.spec.cluster(self.cluster.name)
+        return spec.gateway, spec.ports["kube-apiserver"]
+
+    @cached_property
+    def api_service(self) -> tuple[str, int]:
+        return str(self.cluster.lab.spec.cluster(self.cluster.name).services[1]), 443
+
     def build(self) -> None:
         self.cluster.images("etcd:3.5")
         first, second = self.nodes
