@@ -6,7 +6,7 @@ import hashlib
 import io
 import platform
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import orjson
 from fleet.lab.files import sha256
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def write_archive(
@@ -28,11 +29,10 @@ def write_archive(
 ) -> None:
     """Make `target` from layers, each a tar of a part of the root file system."""
     digests = [sha256(layer) for layer in layers]
-    path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     config: dict[str, Any] = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Cmd": list(command), "Env": [path, *environment], "WorkingDir": "/", "User": user},
+        "config": {"Cmd": list(command), "Env": [f"PATH={PATH}", *environment], "WorkingDir": "/", "User": user},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
     }
     blob = orjson.dumps(config, option=orjson.OPT_SORT_KEYS)
@@ -46,11 +46,18 @@ def write_archive(
         _add(archive, "manifest.json", orjson.dumps(manifest))
 
 
-def layer_of(files: Path, target: Path, *, below: str = "") -> None:
-    """A layer from a directory, owned by root and with a fixed time: equal content gives an equal layer."""
+def layer_of(files: Path, target: Path, *, owned: Iterable[str] = (), owner: int = 0) -> None:
+    """A layer from a directory, of root and with a fixed time: equal content gives an equal layer.
+
+    `owned` are directories that the layer has beside, empty ones of `owner`.
+    """
     with tarfile.open(target, "w") as layer:
         for file in sorted(files.rglob("*")):
-            layer.add(file, str(Path(below) / file.relative_to(files)), recursive=False, filter=_anonymous)
+            layer.add(file, file.relative_to(files).as_posix(), recursive=False, filter=_anonymous)
+        for path in owned:
+            member = tarfile.TarInfo(path.strip("/"))
+            member.type, member.mode, member.uid, member.gid = tarfile.DIRTYPE, 0o755, owner, owner
+            layer.addfile(member)
 
 
 def contents(archive: Path) -> dict[str, str]:

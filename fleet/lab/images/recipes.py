@@ -1,9 +1,10 @@
-"""The recipes of images, as data: what they are called, what is inside."""
+"""The recipes of images, as data: what they are called, what is inside, what runs in them."""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,22 @@ from fleet.errors import ConfigurationError
 from fleet.version import __version__
 
 PREFIX = "localhost/fleet-lab"
+EVERY = "images"
+OWNER = 999  # the user and group of every engine's process and data
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One image: `name:version` from packages of a Debian release, perhaps with this project on top."""
+    """One image: `name:version` from packages of a Debian release, perhaps with jars or this project on top.
+
+    - `account`: the name that the packages give to the user of the engine; it gets the number of `OWNER`
+    - `owned`: directories that the engine writes to, empty in the image; the first one is for its data
+    - `without`: patterns of paths that the packages bring and the image does not need
+    - `jars`: Maven artifacts by the directory that they and all that they need go to; what one directory has, the
+      next ones do not repeat. The exact files are locked in `jars/NAME-VERSION.lock`
+    - `programs`: commands of the image by name, each with the options and the main class that Java gets
+    - `files`: texts by path
+    """
 
     name: str
     version: str
@@ -24,6 +36,13 @@ class Recipe:
     packages: tuple[str, ...]
     command: tuple[str, ...]
     user: str = ""
+    account: str = ""
+    owned: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    jars: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    programs: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
     wheel: bool = False
     python: str = ""
 
@@ -31,6 +50,15 @@ class Recipe:
     def reference(self) -> str:
         """The name by which a pod asks for it; `localhost/` keeps a kubelet from looking for a registry."""
         return f"{PREFIX}/{self.name}:{self.version}"
+
+    @property
+    def runs_as(self) -> str:
+        """The user of the image's process, in numbers: a kubelet can see that it is not root."""
+        return self.user or (f"{OWNER}:{OWNER}" if self.account else "")
+
+    @property
+    def source(self) -> str:
+        return f"Debian {self.suite}" + (", Maven Central" if self.jars else "")
 
 
 @cache
@@ -42,12 +70,19 @@ def all_recipes() -> tuple[Recipe, ...]:
 
 
 def _recipe(name: str, version: str, fields: dict[str, Any]) -> Recipe:
-    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()}
-    return Recipe(name=name, version=version or __version__, **values)
+    return Recipe(name=name, version=version or __version__, **{key: _fixed(value) for key, value in fields.items()})
+
+
+def _fixed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _fixed(inner) for key, inner in value.items()}
+    return tuple(value) if isinstance(value, list) else value
 
 
 def find(wanted: str) -> list[Recipe]:
-    """The recipes that `etcd` (all of them) or `etcd:3.5` (that one) names."""
+    """The recipes that `etcd` (all of them), `etcd:3.5` (that one) or `images` (every one that there is) names."""
+    if wanted == EVERY:
+        return list(all_recipes())
     name, _, version = wanted.partition(":")
     named = [recipe for recipe in all_recipes() if recipe.name == name]
     if not named:

@@ -1,0 +1,106 @@
+"""Root file systems from Debian's packages, as layers: the essential system of a release, and what packages add to it.
+
+mmdebstrap installs them with the machine's own apt settings. The result depends on nothing but the archive's content:
+no times, and the account of an engine has the same number in every release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from fleet.errors import ResourceError
+from fleet.lab import packages
+from fleet.lab.images import store
+from fleet.lab.images.difference import difference
+from fleet.lab.images.recipes import OWNER, Recipe
+
+LEAN = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
+# What installing leaves behind and no container needs.
+LITTER = ("/var/cache/*/*", "/var/log/*", "/var/lib/apt/*", "/var/lib/*/*-old", "/etc/*-")
+
+
+def layers(recipe: Recipe, work: Path) -> list[Path]:
+    """The layers of a recipe's release and packages; `work` is a place for what is needed only now."""
+    below = _essential(recipe.suite, work)
+    return [below, _added(recipe, below, work)]
+
+
+def _essential(suite: str, work: Path) -> Path:
+    target = _place(suite, f"{LEAN}")
+    if not target.exists():
+        _install(work / "essential.tar", suite)
+        (work / "essential.tar").replace(target)
+    return store.used(target)
+
+
+def _added(recipe: Recipe, below: Path, work: Path) -> Path:
+    """Kept by content if something else comes on top: it may be made anew often, or two images have this in common."""
+    hooks, dropped = [], [*LITTER, *recipe.without]
+    if recipe.account:
+        hooks.append(_account(recipe.account, recipe.owned[0]))
+        dropped += [f"{path}/*" for path in recipe.owned]  # such as a database that a package made for itself
+    layer, shared = work / "packages.tar", bool(recipe.wheel or recipe.jars)
+    target = _place(recipe.suite, f"{recipe.packages} {hooks} {dropped} {LEAN}") if shared else layer
+    if not target.exists():
+        unpack = f'tar -C "$1" -xf {shlex.quote(str(below))}'
+        manuals = 'mkdir -p "$1/usr/share/man/man1"'  # update-alternatives of some packages fails without
+        _install(work / "whole.tar", recipe.suite, recipe.packages, hooks=[unpack, manuals, *hooks])
+        difference(below, work / "whole.tar", layer, without=dropped)
+        layer.replace(target)
+    return store.used(target)
+
+
+def _place(suite: str, content: str) -> Path:
+    key = hashlib.sha256(f"{suite} {content}".encode()).hexdigest()[:12]
+    return store.images() / f".base-{suite}-{key}.tar"
+
+
+def _install(target: Path, suite: str, wanted: tuple[str, ...] = (), *, hooks: Sequence[str] = ()) -> None:
+    """Install the essential system, or packages into what `hooks` (lines of shell, $1 is the place) put there."""
+    packages.require(packages.IMAGES, "images")
+    command = ["mmdebstrap", "--variant=custom" if wanted else "--variant=essential", "--skip=output/dev"]
+    command += [f"--include={','.join(wanted)}"] if wanted else []
+    command += ["--dpkgopt=force-unsafe-io"]  # what a crash leaves is thrown away whole
+    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEAN]
+    command += [f"--setup-hook={hook}" for hook in hooks]
+    command += [suite, str(target), *_mirror(suite)]
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SOURCE_DATE_EPOCH": "0"},
+        stdin=subprocess.DEVNULL,
+    )
+    if done.returncode:
+        lines = [
+            line for line in done.stderr.splitlines() if re.match(r"[EW]:|dpkg: |update-alternatives: ", line)
+        ] or done.stderr.splitlines()
+        raise ResourceError(
+            f"Debian {suite} with {', '.join(wanted) or 'nothing more'} could not be installed:\n    "
+            + "\n    ".join(lines[-10:]),
+            hint="Debian's package archive must be reachable with the machine's apt settings",
+        )
+
+
+def _account(name: str, home: str) -> str:
+    """A hook: packages that make an account for themselves take the one that is there."""
+    user, group = f"{name}:x:{OWNER}:{OWNER}::{home}:/bin/sh", f"{name}:x:{OWNER}:"
+    return f'echo {user} >> "$1/etc/passwd" && echo {group} >> "$1/etc/group"'
+
+
+def _mirror(suite: str) -> list[str]:
+    """The archive that the machine's own apt uses; none on another system: then mmdebstrap knows a default."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL)", "Created-By: Packages"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        uri, _, label = line.partition(" ")
+        if label == "Debian":
+            return [f"deb {uri} {suite} main"]
+    return []

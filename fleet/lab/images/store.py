@@ -1,0 +1,127 @@
+"""What the cache of images holds, and for how long.
+
+- An archive is called NAME-VERSION-CONTENT.tar. Of a recipe stay the three that were used last, and every one that was
+  used in the last hour: another process may be about to load it. Labs have files of their own, so none of them
+  misses what goes here.
+- Layers and jars stay as long as something is made with them at least once a month.
+- Half-made things are in directories that are locked while their maker lives; those of makers that were killed go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fleet.lab import paths
+
+KEPT = 3
+HOUR, MONTH = 3600, 30 * 24 * 3600
+
+
+def images() -> Path:
+    return paths.cache() / "images"
+
+
+def jars() -> Path:
+    return paths.cache() / "jars"
+
+
+@contextmanager
+def workshop() -> Iterator[Path]:
+    """A directory beside the images to make one in, gone afterwards."""
+    images().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=images(), prefix=".bake-", ignore_cleanup_errors=True) as work:
+        handle = os.open(work, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield Path(work)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def alone(archive: Path) -> Iterator[None]:
+    """Two processes that need an image make it once. The lock's time says when the image was used last."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(archive).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.utime(_lock(archive))
+        yield
+
+
+def used(file: Path) -> Path:
+    """Say that a layer or a jar is still of use."""
+    os.utime(file)
+    return file
+
+
+def newest(recipe: str) -> Path | None:
+    """The archive of a recipe (NAME-VERSION) that was used last."""
+    return max(_archives(recipe), key=_last_use, default=None)
+
+
+def tidy(recipe: str) -> None:
+    """Remove what is of no use any more, after an image of `recipe` was made."""
+    now = time.time()
+    older = sorted(_archives(recipe), key=_last_use, reverse=True)[KEPT:]
+    for archive in older:
+        if now - _last_use(archive) > HOUR:
+            _remove_archive(archive)
+    for file in [*images().glob(".base-*.tar"), *jars().glob("*.jar")]:
+        if now - _time(file) > MONTH:
+            file.unlink(missing_ok=True)
+    for work in images().glob(".bake-*"):
+        if now - _time(work) > HOUR:
+            _remove_abandoned(work)
+
+
+def _archives(recipe: str) -> list[Path]:
+    """By exact name: `redis-7.0` is not `redis-7.0-x`, and what is between the name and the end is one content."""
+    return [path for path in images().glob(f"{recipe}-*.tar") if "-" not in path.stem.removeprefix(f"{recipe}-")]
+
+
+def _remove_archive(archive: Path) -> None:
+    try:
+        lock = _lock(archive).open("r+")
+    except FileNotFoundError:  # then nobody has it
+        archive.unlink(missing_ok=True)
+        return
+    with lock, suppress(BlockingIOError):  # somebody uses it now
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if time.time() - _last_use(archive) > HOUR:
+            archive.unlink(missing_ok=True)
+            # Who waits for this very lock makes the image under a lock that others do not see: twice the work, no harm.
+            _lock(archive).unlink(missing_ok=True)
+
+
+def _remove_abandoned(work: Path) -> None:
+    with suppress(FileNotFoundError):
+        handle = os.open(work, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(work, ignore_errors=True)
+        except BlockingIOError:  # its maker lives
+            return
+        finally:
+            os.close(handle)
+
+
+def _lock(archive: Path) -> Path:
+    return archive.with_name(f".{archive.name}.lock")
+
+
+def _last_use(archive: Path) -> float:
+    return max(_time(archive), _time(_lock(archive)))
+
+
+def _time(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
