@@ -210,6 +210,10 @@ def test_a_restarted_member_is_reached_on_a_new_connection(cluster: EtcdCluster)
         member.stop()
         with pytest.raises(Unreachable):
             await etcd.status(member.endpoint)
+        await asyncio.sleep(0.5)  # the others see that it is gone
+        with pytest.raises(Refused) as refused:
+            await etcd.add_learner(cluster.founders[0].endpoint, "https://127.0.0.1:1")
+        assert refused.value.unhealthy
         member.start()
         async with Etcd(cluster.tls()) as other:
             await _reached(other, member.endpoint)

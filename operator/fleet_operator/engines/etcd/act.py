@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from fleet.apps.etcd.files import quota
 from fleet.errors import ResourceError
@@ -41,17 +42,41 @@ async def _act(etcd: Etcd, seen: Seen, step: Act) -> None:
             raise ResourceError(f"etcd has no act {other!r}")
 
 
+def _members(seen: Seen) -> list[Endpoint]:
+    """Whom to ask: the leader first if it is known, since the others would ask it too."""
+    pods = dict.fromkeys(pod for pod in (seen.leader, *seen.healthy_pods, *seen.statuses) if pod is not None)
+    places = [place for pod in pods if (place := endpoint(seen.app, seen.world, pod)) is not None]
+    if not places:
+        raise ResourceError("no member answers")
+    return places
+
+
 def _anyone(seen: Seen) -> Endpoint:
-    """A member to ask: the leader if it is known, since the others would ask it too."""
-    for pod in (seen.leader, *seen.healthy_pods, *seen.statuses):
-        if pod is not None and (place := endpoint(seen.app, seen.world, pod)) is not None:
-            return place
-    raise ResourceError("no member answers")
+    return _members(seen)[0]
+
+
+async def _in_turn(seen: Seen, change: Callable[[Endpoint], Awaitable[object]]) -> None:
+    """Ask one member after the other to change the list, until one does not find its cluster unhealthy.
+
+    Each judges by its own connections, and can be wrong for as long as it runs: a message that was under way to a
+    member's old address fails late, and marks a peer as silent that speaks again over another connection. Such a
+    refusal changed nothing, so the next one can be asked.
+    """
+    *others, last = _members(seen)
+    for place in others:
+        try:
+            await change(place)
+        except Refused as problem:
+            if not problem.unhealthy:
+                raise
+        else:
+            return
+    await change(last)
 
 
 async def _add(etcd: Etcd, seen: Seen, peer_url: str) -> None:
     try:
-        await etcd.add_learner(_anyone(seen), peer_url)
+        await _in_turn(seen, lambda place: etcd.add_learner(place, peer_url))
     except Refused as problem:
         if not problem.already_there:
             raise
@@ -59,7 +84,7 @@ async def _add(etcd: Etcd, seen: Seen, peer_url: str) -> None:
 
 async def _remove(etcd: Etcd, seen: Seen, member: int) -> None:
     try:
-        await etcd.remove(_anyone(seen), member)
+        await _in_turn(seen, lambda place: etcd.remove(place, member))
     except Refused as problem:
         if not problem.not_found:
             raise
@@ -67,7 +92,7 @@ async def _remove(etcd: Etcd, seen: Seen, member: int) -> None:
 
 async def _promote(etcd: Etcd, seen: Seen, member: int) -> None:
     try:
-        await etcd.promote(_anyone(seen), member)
+        await _in_turn(seen, lambda place: etcd.promote(place, member))
     except Refused as problem:
         if problem.learner_not_ready:
             return  # it is asked again with the next pass

@@ -1,0 +1,92 @@
+"""Whom the operator asks to change etcd's list of members, and what it makes of a refusal.
+
+Each member judges by its own connections whether the list may change, and can be wrong about a peer for as long as it
+runs (a message that fails late marks as silent a peer that speaks again over another connection). Nobody can bring a
+real etcd there on purpose, so what a member says is written here, in etcd's own words; that etcd says them is shown in
+test_protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiohttp import web
+from fleet_operator.core.step import Act, NotYetError
+from fleet_operator.engines.etcd.act import act
+from fleet_operator.engines.etcd.protocol import Etcd, Refused
+
+from tests.operator.drawn import Drawing, app
+
+UNHEALTHY = "etcdserver: unhealthy cluster"
+DONE = ""
+
+
+@dataclass
+class Talk:
+    """Who was asked what, in order."""
+
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def member(address: str, says: str, talk: Talk) -> AsyncIterator[None]:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        talk.asked.append((address, request.path.rpartition("/")[2]))
+        if says == DONE:
+            return web.json_response({"member": {"ID": "1"}})
+        return web.json_response({"error": says, "message": says, "code": 14}, status=503)
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, address, 2379).start()
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def asked(what: str, *says: str, leader: int = 0, **arguments: Any) -> Sequence[tuple[str, str]]:
+    """The members' answers, by ordinal → who was asked what."""
+    drawing, talk = Drawing(app(tls={"enabled": False}), leader=leader), Talk()
+    addresses = [f"127.17.0.{number + 1}" for number in range(3)]
+    for pod, address in zip(drawing.pods.values(), addresses, strict=True):
+        pod["status"]["podIP"] = address
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            for address, words in zip(addresses, says, strict=True):
+                await stack.enter_async_context(member(address, words, talk))
+            async with Etcd(None) as etcd:
+                await act(etcd, drawing.seen(), Act(what, arguments))
+
+    asyncio.run(run())
+    return talk.asked
+
+
+CHANGES = [("add", {"peer_url": "http://db-3:2380"}), ("remove", {"member": 7}), ("promote", {"member": 7})]
+
+
+@pytest.mark.parametrize(("what", "arguments"), CHANGES)
+def test_the_leader_is_asked_and_nobody_else_when_it_agrees(what: str, arguments: dict[str, Any]) -> None:
+    assert asked(what, DONE, DONE, DONE, leader=1, **arguments) == [("127.17.0.2", what)]
+
+
+@pytest.mark.parametrize(("what", "arguments"), CHANGES)
+def test_what_one_finds_unhealthy_another_may_grant(what: str, arguments: dict[str, Any]) -> None:
+    spoken = asked(what, UNHEALTHY, UNHEALTHY, DONE, **arguments)
+    assert spoken == [("127.17.0.1", what), ("127.17.0.2", what), ("127.17.0.3", what)]
+
+
+def test_when_all_refuse_it_is_for_later() -> None:
+    with pytest.raises(NotYetError, match="in touch"):
+        asked("add", UNHEALTHY, UNHEALTHY, UNHEALTHY, peer_url="http://db-3:2380")
+
+
+def test_another_refusal_is_the_answer_and_is_asked_of_nobody_else() -> None:
+    with pytest.raises(Refused, match="too many requests"):
+        asked("add", "etcdserver: too many requests", DONE, DONE, peer_url="http://db-3:2380")
