@@ -17,7 +17,6 @@ would be right. It formats itself; the command line only prints it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from fleet.printable import printable
@@ -47,13 +46,6 @@ class FleetError(Exception):
         self.hint = hint
         self.source = source
         self.field = field
-
-    def rewrite(self, change: Callable[[str], str]) -> None:
-        """Put every text of it through `change`, which takes out what must not be shown."""
-        self.message = change(self.message)
-        self.hint = change(self.hint) if self.hint else self.hint
-        self.field = change(self.field) if self.field else self.field
-        self.args = (self.message,)
 
     def __str__(self) -> str:
         where = ": ".join(str(part) for part in (self.source, self.field) if part)

@@ -49,8 +49,8 @@ class Execution:
     async def _told(self, problem: FleetError, step: Step) -> FleetError:
         """With the place in the user's files, and without secret values that a server quotes in its refusal."""
         if step.manifest:
-            hidden = Hidden.of([step.manifest], await secrecy_for(self._client, [step]), public=step.key)
-            problem.rewrite(hidden.clean)
+            known = await secrecy_for(self._client, [step])
+            Hidden.of([step.manifest], known, public=step.key).clean_error(problem)
         return _placed(problem, step)
 
     async def _apply(self, step: Step) -> Result:

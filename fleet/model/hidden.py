@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import orjson
 
+from fleet.errors import FleetError
 from fleet.model.secrecy import BUILT_IN, LAST_APPLIED, REDACTED, Secrecy, secret_texts
 
 FEWEST = 4  # letters; a shorter value is taken out only where it stands in quotes: it is a part of too many words
@@ -52,6 +53,13 @@ class Hidden:
 
     def clean(self, text: str) -> str:
         return self._pattern.sub(_replaced, text) if self._pattern and text else text
+
+    def clean_error(self, problem: FleetError) -> None:
+        """Every text of an error, where it stands."""
+        problem.message = self.clean(problem.message)
+        problem.hint = self.clean(problem.hint) if problem.hint else problem.hint
+        problem.field = self.clean(problem.field) if problem.field else problem.field
+        problem.args = (problem.message,)
 
 
 def _replaced(match: re.Match[str]) -> str:

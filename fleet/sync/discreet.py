@@ -43,7 +43,7 @@ def quiet(objects: tuple[ObjectHealth, ...], hidden: Hidden) -> tuple[ObjectHeal
 
 def _cleaned(problem: FleetError | None, hidden: Hidden) -> FleetError | None:
     if problem:
-        problem.rewrite(hidden.clean)
+        hidden.clean_error(problem)
     return problem
 
 

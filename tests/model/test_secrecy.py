@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fleet.errors import ResourceError
 from fleet.model.desired import Key
 from fleet.model.hidden import Hidden
 from fleet.model.secrecy import (
@@ -176,6 +177,12 @@ def test_numbers_that_a_server_quotes_are_taken_out() -> None:
     hidden = Hidden.of([secret(data={"pin": 98, "port": 54321})])
     said = hidden.clean("got &value.valueUnstructured{Value:98} and 54321")
     assert said == f"got &value.valueUnstructured{{Value:{REDACTED}}} and {REDACTED}"
+
+
+def test_every_text_of_an_error_is_cleaned() -> None:
+    problem = ResourceError(f"bad {CANARY}", hint=f"not {CANARY}", field=f"a[{CANARY}]")
+    Hidden.of([secret(stringData={"a": CANARY})]).clean_error(problem)
+    assert "canary" not in f"{problem} {problem!r} {problem.hint} {problem.field}"
 
 
 def test_names_that_everybody_sees_stay_readable() -> None:

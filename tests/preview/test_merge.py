@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -324,3 +325,34 @@ def test_a_change_is_named_for_what_it_does_to_users(
     found = plain.preview("-o", "json").json()["steps"]
     step = next(one for one in found if one["object"]["kind"] != "RoleBinding")
     assert (step["does"], step["effect"], step["destructive"]) == (does, words, destructive)
+
+
+def test_a_fleet_may_lie_below_the_top_of_its_repository(
+    plain: PlainRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.wants(A)
+    for part in ("clusters", "stacks"):
+        shutil.copytree(plain.root / part, plain.root / "deep" / part)
+    shutil.copy(plain.root / "fleet.toml", plain.root / "deep")
+    plain.commit()
+    plain.change()
+    plain.wants(B)
+    file = plain.root / "deep/stacks/shop.py"
+    file.write_text(file.read_text().replace("'x': '1'", "'x': '2'"))
+    plain.commit()
+    monkeypatch.chdir(plain.root / "deep")
+    assert steps(plain.preview("-o", "json").json()) == {
+        ("shop", "eu-1", "update", "a"),
+        ("shop", "us-1", "update", "a"),
+    }
+
+
+def test_a_head_that_leads_out_of_its_tree_is_refused(plain: PlainRepository) -> None:
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    (plain.root / "stacks/theirs.py").symlink_to("/etc/passwd")
+    plain.commit()
+    shown = plain.preview()
+    assert shown.code == 5
+    assert "symlink" in shown.err
