@@ -27,6 +27,7 @@ def _storage_class() -> dict[str, Any]:
         "provisioner": PROVISIONER,
         "volumeBindingMode": "WaitForFirstConsumer",
         "reclaimPolicy": "Delete",
+        "allowVolumeExpansion": True,
     }
 
 
@@ -55,7 +56,8 @@ def _provisioner_rights() -> list[dict[str, Any]]:
         "fleet-lab-provisioner",
         [
             _rule("", ["persistentvolumeclaims"], WATCH),
-            _rule("", ["persistentvolumes"], [*WATCH, "create", "delete"]),
+            _rule("", ["persistentvolumeclaims/status"], ["update"]),
+            _rule("", ["persistentvolumes"], [*WATCH, "create", "update", "delete"]),
             _rule("storage.k8s.io", ["storageclasses"], WATCH),
         ],
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from fleet.lab import kubeconfig
+from fleet.lab import kubeconfig, packages
 from fleet.lab.binaries import Binaries
 from fleet.lab.files import write
 from fleet.lab.kubeconfig import Access
@@ -222,7 +222,7 @@ class ControlPlane:
             "root": self.directory / "volumes",
             "simulated": "false" if self.spec.network else "true",
         }
-        return self._program("provisioner", flags, **FRUGAL)
+        return self._program("provisioner", flags, PATH=packages.SEARCH, **FRUGAL)
 
     def _coredns(self) -> Program:
         health = f"127.0.0.1:{self.spec.ports['coredns']}"

@@ -171,6 +171,9 @@ class Node:
             "podLogsDir": str(self.directory / "pod-logs"),
             "resolvConf": str(resolv),
             "serializeImagePulls": False,
+            # A pod's volumes are looked at this often: whether one shall grow, and how full it is.
+            "syncFrequency": "10s",
+            "volumeStatsAggPeriod": "10s",
             "tlsCertFile": str(certificate),
             "tlsPrivateKeyFile": str(key),
             "volumePluginDir": str(self.directory / "volume-plugins"),

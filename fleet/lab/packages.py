@@ -21,6 +21,7 @@ NODES = {
     "ip": "iproute2",
     "unshare": "util-linux",
     "mount": "mount",
+    "mkfs.xfs": "xfsprogs",
 }
 IMAGES = {"mmdebstrap": "mmdebstrap"}
 

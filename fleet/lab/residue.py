@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import ResourceError
-from fleet.lab import cgroups, network, process
+from fleet.lab import cgroups, loops, network, process
 from fleet.lab import spec as specs
 
 
@@ -25,14 +25,15 @@ class Residue:
     mounts: tuple[str, ...]
     cgroups: tuple[str, ...]
     links: tuple[str, ...]
+    devices: tuple[str, ...]
     files: tuple[str, ...]
 
     def __bool__(self) -> bool:
-        return any((self.processes, self.mounts, self.cgroups, self.links, self.files))
+        return any((self.processes, self.mounts, self.cgroups, self.links, self.devices, self.files))
 
     def __str__(self) -> str:
         kinds = {"processes": self.processes, "mounts": self.mounts, "cgroups": self.cgroups, "links": self.links}
-        kinds["files"] = self.files
+        kinds |= {"devices": self.devices, "files": self.files}
         return "; ".join(f"{kind}: {', '.join(found[:5])}" for kind, found in kinds.items() if found)
 
 
@@ -45,6 +46,7 @@ def find(name: str) -> Residue:
         mounts=tuple(str(mount) for mount in mounts_below(directory)),
         cgroups=tuple(str(tree) for tree in cgroups.trees(lab)),
         links=tuple(network.links(lab)),
+        devices=tuple(str(device) for device in loops.devices(directory)),
         files=(str(directory),) if directory.exists() else (),
     )
 
@@ -61,6 +63,9 @@ def remove(name: str) -> None:
         if time.monotonic() > deadline:
             break
     network.remove(lab)
+    while (devices := loops.devices(directory)) and time.monotonic() < deadline:
+        for device in devices:
+            loops.release(device)
     if not mounts_below(directory):  # never through a mount: what is behind it is not ours to delete
         shutil.rmtree(directory, ignore_errors=True)
     if left := find(name):

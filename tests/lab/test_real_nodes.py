@@ -41,7 +41,7 @@ def etcd(replicas: int) -> list[dict[str, Any]]:
     }
     claim = {
         "metadata": {"name": "data"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "64Mi"}}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "256Mi"}}},
     }
     ports = [{"name": "client", "port": 2379}, {"name": "peer", "port": 2380}]
     return [
@@ -135,27 +135,6 @@ def test_the_operator_image_reaches_the_api_server_with_its_service_account(real
     said = real_cluster.kubectl("logs", "operator")
     assert f"system:serviceaccount:{real_cluster.namespace}:operator" in said
     assert "v1." in said
-
-
-def test_a_volume_and_its_data_go_when_the_claim_goes(real_cluster: Cluster) -> None:
-    real_cluster.images("etcd:3.5")
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "64Mi"}}},
-    }
-    writer = pod("writer", ETCD, ["sh", "-c", "echo kept > /data/file"])
-    writer["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
-    writer["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    writer["spec"]["securityContext"] = {"runAsUser": 1000}
-    real_cluster.apply(claim, writer)
-    real_cluster.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/writer", "--timeout=60s")
-    volume = real_cluster.get("pv", real_cluster.get("pvc", "data")["spec"]["volumeName"])
-    place = Path(volume["spec"]["local"]["path"])
-    assert (place / "file").read_text() == "kept\n"
-    real_cluster.kubectl("delete", "pod/writer", "pvc/data")
-    real_cluster.wait("the directory is gone", lambda: not place.exists())
 
 
 def test_an_image_of_a_users_own_runs(real_cluster: Cluster, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tests.operator.writer import Place, Writer, lost
 OPERATOR_IMAGE = f"localhost/fleet-lab/fleet-operator:{__version__}"
 ETCD_IMAGE = "localhost/fleet-lab/etcd:{series}"
 REPOSITORY = Path(__file__).parents[2]
-SMALL = {"storage": "256Mi", "resources": {"cpu": "200m", "memory": "256Mi"}}  # so that many fit on two nodes
+SMALL = {"storage": "512Mi", "resources": {"cpu": "200m", "memory": "256Mi"}}  # so that many fit on two nodes
 
 Object = dict[str, Any]
 

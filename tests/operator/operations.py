@@ -27,7 +27,7 @@ from fleet.testing import Cluster
 from fleet.testing.audit import Request
 from tests.operator.e2e import ETCD_IMAGE, REPOSITORY, App, Operator, definitions, release
 
-TINY = {"storage": "128Mi", "resources": {"cpu": "20m", "memory": "128Mi"}}
+TINY = {"storage": "256Mi", "resources": {"cpu": "20m", "memory": "128Mi"}}
 NAME = "db"
 PATIENCE = 300.0  # seconds for one operation, whatever else the machine does
 _CHANGED = re.compile(r'"msg":"(added|removed) member".*?"(?:added-peer-id|removed-remote-peer-id)":"([0-9a-f]+)"')

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.etcd.io/etcd/server/v3/etcdmain"
-	apiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
@@ -24,8 +23,6 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
-
-	"fleet.dev/lab/kubernetes/provisioner"
 )
 
 var programs = map[string]func() *cobra.Command{
@@ -35,11 +32,8 @@ var programs = map[string]func() *cobra.Command{
 	"kube-proxy":              proxy.NewProxyCommand,
 	"kubectl":                 kubectl.NewDefaultKubectlCommand,
 	// It handles signals itself; a second handler would panic.
-	"kubelet":     func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
-	"provisioner": func() *cobra.Command { return provisioner.NewCommand(signalled()) },
+	"kubelet": func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
 }
-
-func signalled() context.Context { return apiserver.SetupSignalContext() }
 
 func main() {
 	name := filepath.Base(os.Args[0])
