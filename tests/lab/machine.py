@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from fleet.lab import process
+from fleet.lab import loops, process
 from fleet.lab.spec import identity_of
 
 PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/tmp")
@@ -30,12 +30,13 @@ class Machine:
 
 
 def snapshot() -> Machine:
-    """Everything a lab could leave: processes, mounts, control groups, links, namespaces, rules, files."""
+    """Everything a lab could leave: processes, mounts, control groups, links, devices, namespaces, rules, files."""
     things = {
         "processes": {described for one in psutil.process_iter() if (described := _described(one))},
         "mounts": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
         "cgroups": {str(path) for path in Path("/sys/fs/cgroup").glob("**/fleet-lab-*")},
         "links": {path.name for path in Path("/sys/class/net").iterdir()},
+        "devices": _devices(),
         "namespaces": _namespaces(),
         "rules": set(_output("iptables-save").splitlines()) | set(_output("nft", "list", "ruleset").splitlines()),
         "routes": set(_output("ip", "route", "show", "table", "all").splitlines()),
@@ -78,6 +79,12 @@ def _described(one: psutil.Process) -> str:
         return f"{one.pid} {one.name()} {_lab(one)}".strip() if ours else ""
     except psutil.Error:
         return ""
+
+
+def _devices() -> set[str]:
+    """The loop devices, each with the file that it shows; those that show none are left by a lab if it made them."""
+    shown = {path.name: loops.file_of(path.name) for path in Path("/sys/block").glob("loop*")}
+    return {f"{name} {file or ''}" for name, file in shown.items() if file or int(name.removeprefix("loop")) >= 4096}
 
 
 def _namespaces() -> set[str]:

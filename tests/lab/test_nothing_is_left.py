@@ -14,11 +14,12 @@ import psutil
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab import Lab, cgroups, network, process, residue
+from fleet.lab import Lab, cgroups, loops, network, process, residue, volumes
 from fleet.lab.lab import down
 from fleet.testing import Cluster
 from tests.lab.machine import difference, snapshot
 from tests.lab.test_real_nodes import pod
+from tests.lab.test_volumes import claim
 
 pytestmark = pytest.mark.real_nodes
 
@@ -35,14 +36,17 @@ def own_state(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 def running_pod(lab: Lab) -> None:
-    """A container that runs: its process is not a child of ours, and outlives its shim."""
+    """A container that runs: its process is not a child of ours, and outlives its shim. It has a volume mounted."""
     from fleet.lab.images.bake import pause
     from fleet.lab.node import PAUSE
 
     lab.load_images([pause(PAUSE)])
     name = lab.spec.clusters[0].name
     cluster = Cluster(lab, name, "default")
-    cluster.apply(pod("held", PAUSE, ["/pause"], restartPolicy="Always"))
+    held = pod("held", PAUSE, ["/pause"], restartPolicy="Always")
+    held["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    held["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster.apply(claim("data", "64Mi"), held)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/held", "--timeout=60s")
 
 
@@ -117,14 +121,22 @@ def test_up_after_a_reboot_brings_everything_back() -> None:
     lab = Lab.up("boot", ["x"], nodes="real", workers=1)
     running_pod(lab)
     lab.kubectl("x", "create", "configmap", "kept", "--from-literal=a=b")
-    # What a reboot takes away: processes, control groups, links. Files stay.
+    volume = volumes.find(lab, "x", "default", "data")
+    assert volume.mount
+    (volume.mount / "file").write_text("kept")
+    # What a reboot takes away: processes, control groups, links, loop devices. Files stay.
     process.stop(lab.directory)
     cgroups.remove(lab.spec.id)
     network.remove(lab.spec.id)
+    while devices := loops.devices(lab.directory):
+        loops.release(devices[0])
     again = Lab.up("boot")
     assert again.status()["ready"]
     assert "kept" in again.kubectl("x", "get", "configmaps")
     again.kubectl("x", "wait", "--for=condition=Ready", "pod/held", "--timeout=90s")
+    again_mounted = volumes.find(again, "x", "default", "data").mount
+    assert again_mounted
+    assert (again_mounted / "file").read_text() == "kept"
 
 
 def test_a_killed_program_is_started_again_by_up() -> None:
