@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleet.cli.lazy import LazyGroup
 from fleet.cli.output import emit, output_option, remark, table
 
 if TYPE_CHECKING:
@@ -37,7 +38,12 @@ def _open(name: str) -> Lab:
     return Lab.open(name)
 
 
-@click.group()
+MORE = {
+    "fault": ("fleet.cli.lab_fault:fault", "Break something on purpose, and mend it again."),
+}
+
+
+@click.group(cls=LazyGroup, commands=MORE)
 def lab() -> None:
     """Real Kubernetes clusters on this machine, without Docker.
 

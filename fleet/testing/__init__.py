@@ -8,6 +8,7 @@ Fixtures:
 - `cluster`: a real API server with simulated nodes, shared by the run, with a fresh namespace for this test
 - `clusters`: `clusters(3)` gives three of them
 - `real_cluster`: one with two real nodes, where containers run (Linux, root)
+- `faults`: what can go wrong in `real_cluster`, all of it undone after the test
 - `api_proxy`: a proxy in front of `cluster` with a plan of what goes wrong; see `fleet.testing.proxy`
 - `git_remote`: a bare git repository to push to
 
@@ -16,6 +17,7 @@ Fixtures:
 
 from fleet.testing.audit import AuditLog, Request
 from fleet.testing.cluster import Cluster
+from fleet.testing.faults import Broken, Faults
 from fleet.testing.git import GitRemote
 
-__all__ = ["AuditLog", "Cluster", "GitRemote", "Request"]
+__all__ = ["AuditLog", "Broken", "Cluster", "Faults", "GitRemote", "Request"]

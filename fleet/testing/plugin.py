@@ -14,6 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
     from fleet.testing.cluster import Cluster
+    from fleet.testing.faults import Faults
     from fleet.testing.git import GitRemote
     from fleet.testing.proxy import Proxy
 
@@ -108,6 +109,16 @@ def real_cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[C
     found = _with_namespace(fleet_labs.real(), 0, request)
     yield found
     _remove_namespace(found)
+
+
+@pytest.fixture
+def faults(real_cluster: Cluster) -> Iterator[Faults]:
+    """What can go wrong in `real_cluster`; all of it is undone after the test."""
+    from fleet.testing.faults import Faults
+
+    broken = Faults(real_cluster)
+    yield broken
+    broken.clear()
 
 
 @pytest.fixture
