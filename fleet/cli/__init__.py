@@ -26,6 +26,7 @@ COMMANDS = {
     "operator": ("fleet.cli.operator:operator", "The part of fleet inside clusters: install, status, uninstall."),
     "crds": ("fleet.cli.crds:crds", "Print, write or check the custom resource definitions."),
     "cluster": ("fleet.cli.cluster:cluster", "Clusters of this repository: add, list, check, remove."),
+    "doctor": ("fleet.cli.doctor:doctor", "Say what this machine gives: Python, git, and the sandbox for stacks."),
     "completion": ("fleet.cli.completion:completion", "Print the script that completes commands and names in a shell."),
     "lab": ("fleet.cli.lab:lab", "Real Kubernetes clusters on this machine, in one command."),
 }

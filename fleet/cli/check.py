@@ -31,11 +31,14 @@ def check(revision: str | None, once: bool, form: str) -> int:
         from fleet.evaluate import evaluate  # while the pool warms up
 
         evaluation = evaluate(repository, twice=not once, pool=pool)
+        level = pool.given().level
+    if not level.confines:
+        remark("the stacks ran without a sandbox: see `fleet doctor`")
     if form == "text":
         evaluation.check()
         for file in sorted({one.file for one in evaluation.reads} - {one.source.file for one in evaluation.stacks}):
             remark(f"{file} declares no stack; start the name with _ if it is shared code")
-    emit(_data(evaluation), form, lambda: _text(evaluation, twice=not once))
+    emit(_data(evaluation) | {"sandbox": level}, form, lambda: _text(evaluation, twice=not once))
     return evaluation.problems[0].exit_code if evaluation.problems else 0
 
 

@@ -10,21 +10,23 @@ import re
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.explain import inside, overtime
-from fleet.evaluate.job import Job
+from fleet.evaluate.job import UNCONFINED, Job
 from fleet.evaluate.pool import Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.model.desired import Object
+from fleet.printable import printable
 
+DEEPEST = 100  # manifests are a dozen deep; the stages after this one walk them by recursion
 _SHOWN_BYTES, _SHOWN_LINES, _SHOWN_WIDTH = 10_000, 10, 200
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
-_CONTROL = re.compile(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
     if failure is not None:
         return Answer(), (_shown(failure, outcome),)
     try:
-        answer = decode(Answer, orjson.loads(last))
+        answer = decode(Answer, document(last))
         _check(job, answer)
     except (MalformedError, orjson.JSONDecodeError) as error:
         malformed = ProblemData(
@@ -84,6 +86,30 @@ def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
         )
         return Answer(), (_shown(malformed, outcome),)
     return answer, tuple(_shown(problem, outcome) for problem in answer.problems)
+
+
+def document(text: bytes) -> Any:
+    """The data, if it is the one text that a worker writes for it: no key twice, no NaN, no number cut short."""
+    data = orjson.loads(text)
+    try:
+        only = orjson.dumps(data) + b"\n"
+    except TypeError as error:
+        raise MalformedError(str(error)) from None
+    if only != text:
+        raise MalformedError("data in another form than ours")
+    if _deeper_than(DEEPEST, data):
+        raise MalformedError(f"data nested more than {DEEPEST} deep")
+    return data
+
+
+def _deeper_than(most: int, data: Any) -> bool:
+    level = [data]
+    for _ in range(most + 1):
+        containers = [one for one in level if type(one) in (dict, list)]
+        if not containers:
+            return False
+        level = [inner for one in containers for inner in (one.values() if type(one) is dict else one)]
+    return True
 
 
 def _lines(stream: bytes) -> tuple[list[bytes], bytes]:
@@ -110,6 +136,10 @@ def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> Pr
     """Why there is no answer to read, if so. The order matters: the first that applies is the cause of the others."""
     limits = job.limits
     here = at if last.startswith(b"{") else _traced(job, last) or at
+    if last.startswith(UNCONFINED):
+        reason = last.removeprefix(UNCONFINED).decode(errors="replace").strip()
+        hint = "`fleet doctor` says what this machine gives; can its owner read the directory without being root?"
+        return ProblemData(f"was not run, for the sandbox could not be made: {reason}", hint, None, *at)
     if last.startswith(b"Timeout") or outcome.overtime:
         message, hint = overtime(limits)
         return ProblemData(message, hint, None, *here)
@@ -195,8 +225,3 @@ def _tail(output: bytes) -> str:
     text = printable(output[-_SHOWN_BYTES:].decode(errors="replace")).strip()
     lines = text.splitlines()[-_SHOWN_LINES:]
     return "\n".join(line if len(line) <= _SHOWN_WIDTH else f"…{line[-_SHOWN_WIDTH:]}" for line in lines)
-
-
-def printable(text: str) -> str:
-    """Without what a terminal would obey."""
-    return _CONTROL.sub("�", text)

@@ -1,8 +1,9 @@
 """What is different in the second evaluation, so that code which depends on it is found out before it does harm.
 
 The process is another one, so object addresses and random numbers differ by themselves, and it is started with
-another hash seed (the order of sets) and another time zone (see `pool.py`). Here: the clock and the order of directory
-listings, which would be the same seconds later on this machine, and others on another machine or another day.
+another hash seed (the order of sets) and another time zone (see `pool.py`). Here: the clock, the order of directory
+listings, and process numbers (in a sandbox every worker is the first process), which would be the same seconds later on
+this machine, and others on another machine or another day.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ OTHER_SEED, OTHER_TIME_ZONE = "4211", "FLEET-23:59:59"  # almost a day ahead: to
 
 
 def everything() -> None:
+    """For a zygote and all its workers."""
     _shift_clock()
     _turn_listings()
 
@@ -65,3 +67,10 @@ def _turn_listings() -> None:
 
     os.listdir = lambda path=".": listdir(path)[::-1]  # type: ignore[assignment]
     os.scandir = turned
+
+
+def renumber() -> None:
+    """In a worker only: the zygote needs the true numbers of processes."""
+    own, parent = os.getpid, os.getppid
+    os.getpid = lambda: own() + 1
+    os.getppid = lambda: parent() + 1

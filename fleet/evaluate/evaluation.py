@@ -19,6 +19,7 @@ from fleet.evaluate.excerpt import with_excerpt
 from fleet.evaluate.job import Job, Task
 from fleet.evaluate.pool import Outcome, Pool
 from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
+from fleet.evaluate.sandbox.level import Given
 from fleet.model.graph import ordered
 from fleet.repository import Code, Limits, Repository
 
@@ -33,18 +34,27 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a repository's stacks (those named, or all) for all their clusters; with `()`, only the clusters.
 
-    It never runs user code in this process, and may be called from any thread. A `pool` that is kept open keeps the
-    zygotes warm for the next time.
+    It never runs user code in this process, and may be called from any thread. Code of others (`trust.code` of the
+    settings) is refused where the machine gives no sandbox; one's own runs in the best there is. A `pool` that is kept
+    open keeps the zygotes warm for the next time.
     """
-    if repository.settings.trust.code is Code.OTHERS:
-        raise PolicyError(
-            "the code of others is evaluated in a sandbox only, and there is none here",
-            hint='for code of your own: code = "own" under [trust] in fleet.toml, on the branch that is synced',
-        )
     if pool is None:
         with Pool(twice=twice) as own:
             return evaluate(repository, stacks=stacks, twice=twice, limits=limits, pool=own)
+    if repository.settings.trust.code is Code.OTHERS:
+        _require_a_sandbox(pool.given())
     return _Evaluator(repository, limits or repository.settings.limits, pool, twice).evaluate(stacks)
+
+
+def _require_a_sandbox(given: Given) -> None:
+    if given.level.confines:
+        return
+    reasons = "; ".join(f"level {level}: {why}" for level, why in given.why_not.items())
+    raise PolicyError(
+        f"the code of others is evaluated in a sandbox only, and there is none here ({reasons})",
+        hint='see `fleet doctor`; for code of your own: code = "own" under [trust] in fleet.toml, on the branch that is'
+        " synced",
+    )
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from difflib import get_close_matches
-from errno import EFBIG
+from errno import EACCES, EFBIG, EPERM, EROFS
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -105,6 +105,11 @@ def _told(error: BaseException, limits: Limits) -> tuple[str, str | None, str | 
         case OSError() if error.errno == EFBIG:
             hint = "print less, or raise output under [limits] in fleet.toml"
             return f"wrote more than {limits.output} bytes of output", hint, None
+        case OSError() if error.errno in (EACCES, EPERM, EROFS):
+            hint = "a stack sees its repository and Python, and nothing else of the machine: put into the repository"
+            return f"{type(error).__name__}: {_text_of(error)}", f"{hint} what it needs", None
+        case RuntimeError() if "start new thread" in str(error):
+            return "a stack cannot start threads", "do it one after the other: a stack only describes", None
         case RecursionError():
             return "calls itself without end", "see the function at this line", None
         case SystemExit():

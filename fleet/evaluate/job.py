@@ -11,6 +11,7 @@ from fleet.repository.settings import Limits
 # A worker that is out of time is ended by the first of three that can: its own alarm, which knows the line; a watchdog
 # in its process that needs no Python to run; the zygote. Seconds after the limit.
 WATCHDOG, KILL = 0.5, 1.5
+UNCONFINED = b"Unconfined: "  # in the place of an answer: no code was run, and why
 
 
 class Task(StrEnum):

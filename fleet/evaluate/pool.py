@@ -28,6 +28,7 @@ from fleet.errors import FleetError
 from fleet.evaluate import wire
 from fleet.evaluate.disturb import OTHER_SEED, OTHER_TIME_ZONE, SEED, TIME_ZONE
 from fleet.evaluate.job import KILL, Job
+from fleet.evaluate.sandbox.level import Given, Level, Sandbox
 
 _STARTING = 30.0  # for a zygote to import the model on a busy machine
 _KEPT = (
@@ -55,7 +56,8 @@ class Outcome:
 class _Process:
     """A zygote, as its parent has it."""
 
-    def __init__(self, *, disturbed: bool) -> None:
+    def __init__(self, sandbox: Sandbox, *, disturbed: bool) -> None:
+        self._given: Given | None = None
         self.control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         seed, zone = (OTHER_SEED, OTHER_TIME_ZONE) if disturbed else (SEED, TIME_ZONE)
@@ -63,7 +65,14 @@ class _Process:
         environment |= {"PYTHONHASHSEED": seed, "TZ": zone, "LANG": "C.UTF-8", "PYTHONUTF8": "1"}
         environment["PYDANTIC_DISABLE_PLUGINS"] = "1"  # no code of others in the model, and a quicker start
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fleet.evaluate.zygote", str(theirs.fileno())]
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "fleet.evaluate.zygote",
+                str(theirs.fileno()),
+                orjson.dumps(sandbox.data()).decode(),
+            ]
             + (["disturbed"] if disturbed else []),
             cwd="/",
             env=environment,
@@ -74,6 +83,21 @@ class _Process:
             start_new_session=True,  # Ctrl-C is for us; we tell it
         )
         theirs.close()
+
+    def given(self) -> Given:
+        """The sandbox that its workers are put into; waits until it is warm."""
+        if self._given is None:
+            self.control.settimeout(_STARTING)
+            try:
+                hello = wire.receive_hello(self.control)
+            except TimeoutError:
+                raise FleetError("the evaluation could not start in time", hint="is the machine overloaded?") from None
+            finally:
+                self.control.settimeout(None)
+            if hello is None:
+                raise self.died() or FleetError("the evaluation could not start: it was ended")
+            self._given = Given.of(orjson.loads(hello))
+        return self._given
 
     def died(self) -> FleetError | None:
         """Once its socket is closed: the error when it ended by itself, which only a fault of ours makes it do."""
@@ -132,19 +156,32 @@ class _Run:
         self.output.close()
 
 
+def _weakness(given: Given) -> int:
+    return list(Level).index(given.level)
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Pool:
-    """Zygotes and the workers under them. `twice` starts the second, disturbed zygote at once beside the first."""
+    """Zygotes and the workers under them. `twice` starts the second, disturbed zygote at once beside the first.
 
-    def __init__(self, *, twice: bool = False, width: int | None = None) -> None:
+    Workers are put into the best sandbox that the machine gives, unless `sandbox` says less.
+    """
+
+    def __init__(self, *, twice: bool = False, width: int | None = None, sandbox: Sandbox | None = None) -> None:
         self._width = width or _cores()
         self._numbers = count(1)
+        self._sandbox = sandbox or Sandbox()
         self._processes = {
-            disturbed: _Process(disturbed=disturbed) for disturbed in ((False, True) if twice else (False,))
+            disturbed: _Process(self._sandbox, disturbed=disturbed)
+            for disturbed in ((False, True) if twice else (False,))
         }
+
+    def given(self) -> Given:
+        """The sandbox that jobs of this pool are run in: of two zygotes, the weaker one."""
+        return max((self._process(disturbed).given() for disturbed in self._processes or (False,)), key=_weakness)
 
     def __enter__(self) -> Self:
         return self
@@ -177,10 +214,14 @@ class Pool:
                     self._discard(run.process)
         return [outcomes[index] for index in range(len(jobs))]
 
+    def _process(self, disturbed: bool) -> _Process:
+        if disturbed not in self._processes:
+            self._processes[disturbed] = _Process(self._sandbox, disturbed=disturbed)
+        return self._processes[disturbed]
+
     def _start(self, index: int, job: Job) -> tuple[int, _Run]:
-        process = self._processes.get(job.disturbed)
-        if process is None:
-            process = self._processes[job.disturbed] = _Process(disturbed=job.disturbed)
+        process = self._process(job.disturbed)
+        process.given()  # and so it is warm; what it says from here on is how runs end
         number = next(self._numbers)
         pipe, theirs = os.pipe()
         os.set_blocking(pipe, False)

@@ -1,7 +1,8 @@
 """What the operating system offers to hold processes together. Linux has it all; elsewhere the pipes have to do.
 
 subreaper      processes that a worker leaves behind become children of the zygote, which ends them
-die_with       a process is killed by the kernel when the one that started it dies
+die_with       a process is killed by the kernel when the one that started it dies (…_holds: seen from a pid namespace,
+               where that one has no number)
 children       the processes whose parent is this one, each with its session
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
 import sys
 from dataclasses import dataclass
@@ -28,6 +30,13 @@ def die_with(parent: int) -> None:
     if LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it died before the kernel knew
+        os._exit(1)
+
+
+def die_with_whoever_holds(pipe: int) -> None:
+    """To be called in a new child of whoever holds the other end of this pipe, and alone does."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if select.select([pipe], [], [], 0)[0]:  # closed: it died before the kernel knew
         os._exit(1)
 
 

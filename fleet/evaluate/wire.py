@@ -1,8 +1,9 @@
 """The frames between the command line and its zygotes: small, fixed, and with nothing of the user's code in them.
 
-The parent asks for a run and hands over two file descriptors with the request: where the worker writes its result
-and where it prints. The zygote answers once per run, when nothing of it is alive any more. What user code produces
-never passes through the zygote; it goes straight to the parent, which caps it and validates it.
+A zygote says first which sandbox it gives. The parent asks for a run and hands over two file descriptors with the
+request: where the worker writes its result and where it prints. The zygote answers once per run, when nothing of it is
+alive any more. What user code produces never passes through the zygote; it goes straight to the parent, which caps it
+and validates it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 RUN, KILL = b"R", b"K"
 _REQUEST = struct.Struct("!cIdQ")  # verb, run, seconds it may take, bytes of the job that follow
+_HELLO = struct.Struct("!I")  # bytes of JSON that follow
 _ENDED = struct.Struct("!IiI?")  # run, exit code (negative: signal), processes left behind, whether time ran out
 
 
@@ -48,6 +50,20 @@ def receive_request(control: socket.socket) -> Request | None:
     verb, run, seconds, length = _REQUEST.unpack(header)
     job = _exactly(control, length)
     return Request(verb, run, seconds, job, tuple(descriptors)) if len(job) == length else None
+
+
+def send_hello(control: socket.socket, data: bytes) -> None:
+    control.sendall(_HELLO.pack(len(data)) + data)
+
+
+def receive_hello(control: socket.socket) -> bytes | None:
+    """What the zygote says of itself; None when it has gone."""
+    header = _exactly(control, _HELLO.size)
+    if len(header) < _HELLO.size:
+        return None
+    (length,) = _HELLO.unpack(header)
+    data = _exactly(control, length)
+    return data if len(data) == length else None
 
 
 def send_ended(control: socket.socket, ended: Ended) -> None:

@@ -3,9 +3,9 @@
 This is the boundary. On this side runs user code; what leaves is lines of JSON on one descriptor: notes of where it is
 (`{"at": [file, line]}`), then the answer. The parent believes none of it without looking.
 
+    confine    the sandbox: a view of its own, no privileges, Landlock; what every stack needs is imported by then
     limit      wall clock, CPU, memory, output: the line that hits a limit is told
-    confine    ← the sandbox goes here (namespaces, Landlock, seccomp): after the limits, before the first line of user
-                 code; what has to be open is open by then, and what every stack needs is imported
+    filter     the last of the sandbox: system calls. Without all of it no line of user code is run
     guard      refuse, at the user's line, what a stack has no business doing
     run        the task
     answer     at most `limits.result` bytes
@@ -17,11 +17,9 @@ import contextlib
 import faulthandler
 import importlib
 import os
-import resource
 import signal
 import sys
 from collections.abc import Callable
-from math import ceil
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -30,9 +28,12 @@ import orjson
 
 import fleet
 import fleet.apps
-from fleet.evaluate import explain, load
+from fleet.evaluate import disturb, explain, load
 from fleet.evaluate.guard import stand_guard
-from fleet.evaluate.job import WATCHDOG, Job, Task
+from fleet.evaluate.job import UNCONFINED, WATCHDOG, Job, Task
+from fleet.evaluate.sandbox import bounds
+from fleet.evaluate.sandbox.confine import Cell
+from fleet.evaluate.sandbox.level import Layer
 from fleet.model.desired import Key
 from fleet.repository.settings import Limits
 
@@ -76,15 +77,29 @@ class Answer:
             view = view[os.write(self.descriptor, view) :]
 
 
-def work(request: bytes, descriptor: int) -> NoReturn:
+def refuse(descriptor: int, error: Exception) -> NoReturn:
+    """End without a line of user code, because the sandbox could not be made."""
+    Answer(descriptor).give(UNCONFINED + f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+    _exit(1)
+
+
+def work(request: bytes, descriptor: int, cell: Cell) -> NoReturn:
     """Do the job and end the process."""
     answer = Answer(descriptor)
     ballast = bytearray(_BALLAST)
     job = _job(request)
     root = Path(job.root)
     try:
-        os.chdir(root)
-        _limit(job, answer)
+        try:
+            cell.shut({0, 1, 2, descriptor})
+            cell.wall(job.root)
+            os.chdir(root)
+            _limit(job, answer, cell)
+            cell.filter()
+        except Exception as error:
+            refuse(descriptor, error)
+        if job.disturbed:
+            disturb.renumber()
         ledger = stand_guard(root)
         load.make_importable(root, *job.importable)
         try:
@@ -135,23 +150,16 @@ def _about_result(what: str, at: tuple[str, int]) -> dict[str, Any]:
     return _problem(f"the result {what}", hint, *at)
 
 
-def _limit(job: Job, answer: Answer) -> None:
+def _limit(job: Job, answer: Answer, cell: Cell) -> None:
     limits = job.limits
-    seconds = ceil(limits.cpu)
     _alarm(signal.SIGALRM, job, answer, explain.overtime(limits))
     _alarm(signal.SIGXCPU, job, answer, explain.overworked(limits))
     signal.setitimer(signal.ITIMER_REAL, limits.time)
     # Where Python does not come to its senses, or crashes, a traceback in the place of an answer tells the line.
     faulthandler.enable(file=answer.descriptor, all_threads=False)
     faulthandler.dump_traceback_later(limits.time + WATCHDOG, exit=True, file=answer.descriptor)
-    for what, soft, hard in (
-        (resource.RLIMIT_CORE, 0, 0),
-        (resource.RLIMIT_CPU, seconds, seconds + 1),
-        (resource.RLIMIT_AS, limits.memory, limits.memory),
-        (resource.RLIMIT_FSIZE, limits.output, limits.output),
-    ):
-        with contextlib.suppress(ValueError, OSError):  # a lower one is in force already, or the system has none
-            resource.setrlimit(what, (soft, hard))
+    if Layer.RLIMITS in cell.layers:
+        bounds.impose(limits, alone=Layer.SECCOMP in cell.layers)
 
 
 def _alarm(number: signal.Signals, job: Job, answer: Answer, told: tuple[str, str]) -> None:

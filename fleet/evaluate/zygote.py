@@ -1,13 +1,16 @@
 """A warm process that forks one worker per run: pydantic and the model are imported once, before any user code.
 
     parent ──request, descriptors──▶ zygote ──fork──▶ worker (user code)
-       ▲ ◀──────────ended─────────────┘                  │
+       ▲ ◀───level, then ended────────┘                  │
        └───────────────── result, output ────────────────┘
+
+First of all it finds out which sandbox the machine gives, enters what all workers share of it, and says which it is.
+Where process numbers or mounts are a worker's own, a process between the two waits outside.
 
 It runs no user code itself and has no thread. It is the keeper of the workers' processes: ends them in time, ends what
 they leave behind, reaps all, and ends with everything under it when its parent is gone (the control socket closes).
 
-Started as `python -m fleet.evaluate.zygote FD [disturbed]`.
+Started as `python -m fleet.evaluate.zygote FD SANDBOX [disturbed]`.
 """
 
 from __future__ import annotations
@@ -24,7 +27,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+import orjson
+
 from fleet.evaluate import disturb, system, wire, worker
+from fleet.evaluate.sandbox import namespaces, view
+from fleet.evaluate.sandbox.confine import Cell, close_all_but
+from fleet.evaluate.sandbox.level import OF_NAMESPACES, Sandbox
+from fleet.evaluate.sandbox.probe import Probing
 
 
 @dataclass(slots=True)
@@ -37,8 +46,9 @@ class Running:
 
 
 class Zygote:
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, cell: Cell) -> None:
         self._control = control
+        self._cell = cell
         self._running: dict[int, Running] = {}  # by pid
         self._wake, wakeup = os.pipe()
         os.set_blocking(self._wake, False)
@@ -94,14 +104,12 @@ class Zygote:
             system.die_with(zygote)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self._control.close()
-            os.close(self._wake)
-            os.close(self._wakeup)
             result, output = request.descriptors
             os.dup2(output, 1)
             os.dup2(output, 2)
-            os.close(output)
-            worker.work(request.job, result)
+            if self._cell.separate:
+                _step_inside(self._cell, result)
+            worker.work(request.job, result, self._cell)
         finally:
             os._exit(70)  # a worker ends itself; this is for one that could not even begin
 
@@ -158,6 +166,29 @@ class Zygote:
         self._end_orphans(None)
 
 
+def _step_inside(cell: Cell, result: int) -> None:
+    """Return in a child that is in rooms of its own, and stay outside as its keeper, who ends as it does."""
+    alive, told = os.pipe()
+    try:
+        cell.hold()
+        pid = os.fork()
+    except OSError as error:
+        worker.refuse(result, error)
+    if pid == 0:
+        os.close(told)
+        system.die_with_whoever_holds(alive)
+        os.close(alive)
+        return
+    close_all_but({told})
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler to put back
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
 def _next_ended() -> tuple[int, int | None] | None:
     """A child that has ended, and its status if it is reaped.
 
@@ -184,19 +215,28 @@ def _noticed(_number: int, _frame: FrameType | None) -> None:
 
 
 def main() -> None:
-    descriptor, *how = sys.argv[1:]
+    descriptor, asked, *how = sys.argv[1:]
     del sys.argv[1:]  # user code finds the same there both times
     control = socket.socket(fileno=int(descriptor))
     control.set_inheritable(False)
+    sandbox = Sandbox.of(orjson.loads(asked))
+    probing = Probing(sandbox.highest)
     gc.disable()  # importing makes objects that stay: nothing to be found, and a fifth of the time
     worker.warm_up()
     if "disturbed" in how:
         disturb.everything()
-    gc.freeze()  # what is shared with the workers stays shared: their collector need not touch it
-    gc.enable()
     sys.dont_write_bytecode = True  # from here on only user code imports
     system.become_subreaper()
-    Zygote(control).serve()
+    given = probing.given()
+    layers = sandbox.layers(given.level)
+    if not layers.isdisjoint(OF_NAMESPACES):
+        namespaces.enter(layers)
+    cell = Cell(layers, view.installed())
+    cell.prepare()
+    gc.freeze()  # what is shared with the workers stays shared: their collector need not touch it
+    gc.enable()
+    wire.send_hello(control, orjson.dumps(given.data()))
+    Zygote(control, cell).serve()
     os._exit(0)  # nothing to tidy up, and everybody waits
 
 

@@ -119,29 +119,6 @@ BAD = [
     one("an end by sys.exit", "import sys\nsys.exit(0)", 7, "ended the process", "raise an error"),
     one("a crash", "import ctypes\nctypes.string_at(0)", 7, "crashed: Segmentation fault", "outside Python"),
     one("an end past Python", "import ctypes\nctypes.CDLL(None)._exit(3)", 4, "exit code 3", "raise an error"),
-    one(
-        "children left behind",
-        """
-        import ctypes, time
-        libc = ctypes.CDLL(None)
-        for _ in range(5):
-            if libc.fork() == 0:
-                libc.setsid()
-                if libc.fork():
-                    libc._exit(0)
-                time.sleep(1000)
-        """,
-        4,
-        "processes running (they were ended)",
-        "cannot start processes",
-    ),
-    one(
-        "a blow at the process above",
-        "import ctypes, os\nctypes.CDLL(None).kill(os.getppid(), 9)",
-        4,
-        "ended the process that evaluates it",
-        "cannot start or end processes",
-    ),
     one("a child process", "import os\nos.fork()", 7, "cannot start or end processes", "read that"),
     one("a program", "import subprocess\nsubprocess.run(['true'])", 7, "cannot start or end processes", "read that"),
     one(

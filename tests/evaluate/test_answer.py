@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,33 @@ def test_bytes_that_are_no_answer_are_a_problem(stream: bytes) -> None:
     answer, (problem,) = read(JOB, Outcome(stream, b""))
     assert answer == Answer()
     assert problem.source == Source("stacks/a.py", 1)
+
+
+FORGERIES = {
+    "a number that is none": '{"a":NaN}',
+    "a number without end": '{"a":Infinity}',
+    "an integer that does not fit": '{"a":123456789012345678901234567890}',
+    "a key given twice": '{"a":1,"a":2}',
+    "half a character": '{"a":"\\ud800"}',
+    "nesting without end": "[" * 200 + "]" * 200,
+    "another way to write it": '{"a": 1}',
+}
+
+
+@pytest.mark.parametrize("inside", FORGERIES.values(), ids=FORGERIES)
+def test_a_forged_answer_of_the_right_shape_is_a_problem(inside: str) -> None:
+    text = orjson.dumps(result()).decode().replace('"kind":', f'"data":{inside},"kind":') + "\n"
+
+    answer, (problem,) = read(JOB, Outcome(text.encode(), b""))
+
+    assert answer == Answer()
+    assert "is no result" in problem.message
+    assert decode(Answer, json.loads(text)).stacks, "nothing else is wrong with it"
+
+
+def test_an_answer_may_be_nested_as_deep_as_manifests_are() -> None:
+    text = orjson.dumps(result()).decode().replace('"kind":', f'"data":{"[" * 80 + "]" * 80},"kind":') + "\n"
+    assert read(JOB, Outcome(text.encode(), b""))[1] == ()
 
 
 def test_a_note_cannot_name_another_file() -> None:

@@ -9,7 +9,8 @@ from textwrap import dedent
 import pytest
 
 from fleet.errors import NotFoundError, PolicyError, Source
-from fleet.evaluate import Evaluation, Limits, Problem, Problems, evaluate
+from fleet.evaluate import Evaluation, Limits, Pool, Problem, Problems, evaluate
+from fleet.evaluate.sandbox.level import Level, Sandbox
 from fleet.repository import Code, Repository, Settings, Trust
 
 CLUSTERS = """
@@ -216,8 +217,22 @@ def test_code_sees_neither_credentials_nor_the_callers_environment(
 def test_code_of_others_is_refused_where_there_is_no_sandbox(tmp_path: Path) -> None:
     repository(tmp_path, {})
     others = Repository.at(tmp_path, settings=Settings(trust=Trust(code=Code.OTHERS)))
-    with pytest.raises(PolicyError, match="sandbox"):
-        evaluate(others)
+    with (
+        Pool(sandbox=Sandbox(Level.NONE)) as pool,
+        pytest.raises(PolicyError, match=r"in a sandbox only, .* \(level A: not asked for; level B: not asked for\)"),
+    ):
+        evaluate(others, pool=pool)
+
+
+@pytest.mark.parametrize("level", [Level.A, Level.B])
+def test_code_of_others_is_evaluated_in_a_sandbox(tmp_path: Path, level: Level) -> None:
+    repository(tmp_path, {"stacks/a.py": stack("a", config_map('"c"'))})
+    others = Repository.at(tmp_path, settings=Settings(trust=Trust(code=Code.OTHERS)))
+    with Pool(sandbox=Sandbox(level)) as pool:
+        given = pool.given()
+        if given.level is not level:
+            pytest.skip(f"this machine does not give level {level}: {given.why_not[level]}")
+        assert names(evaluate(others, pool=pool)) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -297,6 +312,23 @@ def test_a_loop_that_python_cannot_interrupt_is_ended_too(tmp_path: Path) -> Non
 
     assert "took longer than 1 s" in problem.message
     assert problem.source == Source("stacks/a.py", 6)
+
+
+def test_what_a_sandbox_refuses_is_told_at_its_line_with_what_to_do(tmp_path: Path) -> None:
+    files = {
+        "stacks/a.py": stack("a", "open('/etc/passwd')"),
+        "stacks/b.py": stack("b", "import threading", "threading.Thread(target=print).start()"),
+    }
+    with Pool(sandbox=Sandbox(Level.B)) as pool:
+        if not pool.given().level.confines:
+            pytest.skip("this machine gives no sandbox")
+        first, second = evaluate(repository(tmp_path, files), pool=pool).problems
+
+    assert first.source == Source("stacks/a.py", 4)
+    assert "Permission denied" in first.message
+    assert "put into the repository what it needs" in str(first.hint)
+    assert second.source == Source("stacks/b.py", 5)
+    assert second.message == "a stack cannot start threads"
 
 
 def test_a_stack_that_fails_once_it_knows_an_export_is_not_tried_for_ever(tmp_path: Path) -> None:

@@ -207,8 +207,8 @@ def test_a_tree_that_is_known_is_not_evaluated_whatever_the_commit(
         ("pass", True),
         ("import zoneinfo, json, yaml; zoneinfo.ZoneInfo('Europe/Paris')", True),
         ("open('fleet.toml').read()", True),
-        ("open('/etc/passwd').read()", False),
-        ("import os; os.listdir('/etc')", False),
+        ("with __import__('contextlib').suppress(OSError): open('/etc/passwd').read()", False),
+        ("with __import__('contextlib').suppress(OSError): __import__('os').listdir('/etc')", False),
     ],
 )
 def test_only_what_follows_from_the_files_is_remembered(tmp_path: Path, stack: str, kept: bool) -> None:

@@ -1,0 +1,130 @@
+# ruff: noqa: PTH102, PTH110, PTH112, PTH116, PTH120 - every worker does this first: plain calls take a third of the time
+"""What a worker sees of the machine: the tree, Python with its packages and libraries, a few devices, its own /tmp.
+
+The list is made once per zygote and serves both levels: as mounts where there is a mount namespace, so that nothing
+else is there at all, and as what Landlock grants. Nothing in it is one person's: no home, no /proc, and of /etc what
+the standard library asks for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.evaluate.sandbox import kernel
+from fleet.evaluate.sandbox.landlock import LIST, READ, WRITE, Access
+
+TEMPORARY = "/tmp"  # noqa: S108 - the worker's own
+TEMPORARY_BYTES, TEMPORARY_FILES = 16 * 1024 * 1024, 1024
+HIDDEN = frozenset({".git"})  # may hold addresses with passwords, and what nobody committed
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
+_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+_ASKED_BY_PYTHON = ("/usr/share/zoneinfo", "/etc/localtime", "/etc/mime.types")
+_STAGE = "/sys"  # any directory that nobody needs to read from; what is mounted there is seen by this process only
+
+_NO_SUID, _NO_DEVICES, _NO_PROGRAMS, _RDONLY = 2, 4, 8, 1  # MS_* and MOUNT_ATTR_*: the same numbers
+_BIND, _RECURSIVE, _PRIVATE, _DETACH = 4096, 16384, 1 << 18, 2
+_AT_CURRENT, _AT_RECURSIVE = -100, 0x8000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    installed: tuple[str, ...]  # readable, each with what is below
+
+    def granted(self, root: str, *, writing: bool) -> Iterator[tuple[str, Access]]:
+        """For Landlock."""
+        yield from ((path, READ) for path in self.installed)
+        yield from ((device, Access.READ_FILE | Access.WRITE_FILE) for device in DEVICES)
+        if writing:
+            yield TEMPORARY, WRITE
+        entries = list(os.scandir(root))
+        if HIDDEN.isdisjoint(entry.name for entry in entries):
+            yield root, READ
+            return
+        yield root, LIST  # of everything; but the files of each entry only, and so not of the hidden ones
+        for entry in entries:
+            if entry.name not in HIDDEN and not entry.is_symlink():  # where it leads would be granted, and not it
+                yield entry.path, READ
+
+    def mount(self, root: str) -> None:
+        """Make it all there is, in this process' own mount namespace, and go to the tree."""
+        _mount("tmpfs", _STAGE, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=755,size=1m,nr_inodes=4096")
+        os.mkdir(_STAGE + TEMPORARY)
+        options = f"mode=1777,size={TEMPORARY_BYTES},nr_inodes={TEMPORARY_FILES}"
+        _mount("tmpfs", _STAGE + TEMPORARY, "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, options)
+        made = {"", TEMPORARY}
+        for path in _outermost((*self.installed, root)):
+            _bind(path, _NO_SUID | _NO_DEVICES, made)
+        for device in DEVICES:
+            _bind(device, _NO_SUID, made)
+        for hidden in (f"{root}/{name}" for name in HIDDEN):
+            if os.path.isdir(hidden):
+                _mount("tmpfs", _STAGE + hidden, "tmpfs", _RDONLY, "mode=0,size=4k")
+            elif os.path.exists(hidden):
+                _mount("/dev/null", _STAGE + hidden, "", _BIND, "")
+        _protect(_STAGE, 0, 0)
+        os.chdir(_STAGE)
+        kernel.call("pivot_root", b".", b".")  # the old root is now on top of the new one
+        kernel.call("umount2", b".", _DETACH)
+        os.chdir(root)
+
+
+def installed() -> View:
+    """What this Python consists of, as far as it is there. Each is a place for packages; none is a person's."""
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages", "lib-dynload")}
+    paths |= {str(Path(sysconfig.get_path("stdlib")).parent)} - {"/"}  # libpython
+    paths |= {str(Path(__file__).parents[2]), *_LIBRARIES, *_ASKED_BY_PYTHON}
+    return View(tuple(_outermost(tuple(path for path in paths if Path(path).exists()))))
+
+
+def make_private() -> None:
+    """What is mounted from here on is not seen outside, nor the other way round."""
+    _mount("none", "/", "", _RECURSIVE | _PRIVATE, "")
+
+
+def _outermost(paths: tuple[str, ...]) -> list[str]:
+    """Without those that lie in another one of them."""
+    kept: list[str] = []
+    for path in sorted(set(paths)):
+        if not any(path.startswith(f"{above}/") for above in kept):
+            kept.append(path)
+    return kept
+
+
+def _bind(path: str, flags: int, made: set[str]) -> None:
+    """The same file or directory at the same place, readable only; missing ones are left out."""
+    try:
+        is_directory = stat.S_ISDIR(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return
+    _make_directories(path if is_directory else os.path.dirname(path), made)
+    if not is_directory:
+        os.close(os.open(_STAGE + path, os.O_CREAT | os.O_WRONLY, 0o644))
+    _mount(path, _STAGE + path, "", _BIND | _RECURSIVE, "")
+    _protect(_STAGE + path, flags, _AT_RECURSIVE)
+
+
+def _make_directories(path: str, made: set[str]) -> None:
+    if path in made:
+        return
+    _make_directories(path.rpartition("/")[0], made)
+    with contextlib.suppress(FileExistsError):  # below a tree that is there already
+        os.mkdir(_STAGE + path, 0o755)
+    made.add(path)
+
+
+def _protect(place: str, flags: int, how: int) -> None:
+    """Read-only, on top of whatever flags the mount has already."""
+    attributes = (flags | _RDONLY).to_bytes(8, sys.byteorder) + bytes(24)
+    kernel.call("mount_setattr", _AT_CURRENT, place.encode(), how, attributes, len(attributes))
+
+
+def _mount(source: str, place: str, kind: str, flags: int, options: str) -> None:
+    kernel.call("mount", os.fsencode(source), os.fsencode(place), kind.encode(), flags, options.encode())

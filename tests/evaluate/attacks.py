@@ -1,0 +1,468 @@
+"""Attack programs: each is the body of a stack that tries one thing and says whether it got it.
+
+Data only; `test_attacks.py` runs each in every sandbox, whole and without the layers that stop it, and compares the
+table in docs/security.md with this list. `T` is what an attacker could know: paths, process numbers, ports. An attack
+has succeeded when its body ends with `won` true. It may use ctypes: nothing in Python is a wall.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.evaluate.sandbox.level import LAYERS, Layer, Level
+
+NET, IPC, PID, VIEW = Layer.NET, Layer.IPC, Layer.PID, Layer.VIEW
+PRIVILEGES, LANDLOCK, SECCOMP, RLIMITS = Layer.PRIVILEGES, Layer.LANDLOCK, Layer.SECCOMP, Layer.RLIMITS
+ENVIRONMENT, DESCRIPTORS = Layer.ENVIRONMENT, Layer.DESCRIPTORS
+FILES = (VIEW, LANDLOCK)
+CHANGES = (VIEW, LANDLOCK, SECCOMP)
+BOTH = (Level.A, Level.B)
+
+PRELUDE = """\
+import ctypes, json, os, socket, struct, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+T = json.load(open("target.json"))
+ARM = os.uname().machine == "aarch64"
+
+def ok(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+def call(x86, arm, *arguments):
+    return ok(libc.syscall(arm if ARM else x86, *[a if isinstance(a, bytes) else ctypes.c_long(a) for a in arguments]))
+
+def child():
+    pid = ok(libc.fork())
+    if pid == 0:
+        libc._exit(0)
+    return pid
+"""
+
+
+@dataclass(frozen=True)
+class Attack:
+    goal: str  # what kind of harm
+    name: str  # what it does
+    body: str
+    layers: tuple[Layer, ...]  # without these it succeeds
+    levels: tuple[Level, ...] = BOTH  # where it is tried
+    shown_at: tuple[Level, ...] = BOTH  # where leaving the layers out lets it succeed; else the kernel stops it anyway
+    machine: str = ""  # where it can be written at all
+
+
+def _socket(family: str, kind: str, use: str) -> str:
+    return f"s = socket.socket(socket.{family}, socket.{kind})\n{use}"
+
+
+ATTACKS = (
+    # Files: credentials, other people's files, and what the machine says about itself
+    Attack("credentials", "read a file of the home directory", "won = 'top secret' in open(T['secret']).read()", FILES),
+    Attack(
+        "credentials",
+        "read it by a relative path",
+        "won = 'top secret' in open('../' * 30 + T['secret']).read()",
+        FILES,
+    ),
+    Attack("credentials", "read it through a symlink in the tree", "won = 'top secret' in open('link').read()", FILES),
+    Attack(
+        "credentials",
+        "read it through /proc/self/root",
+        "won = 'top secret' in open('/proc/self/root' + T['secret']).read()",
+        FILES,
+    ),
+    Attack(
+        "credentials",
+        "read it through a descriptor of the root directory",
+        "root = os.open('/', os.O_PATH)\nfile = os.open(T['secret'][1:], os.O_RDONLY, dir_fd=root)\n"
+        "won = b'top secret' in os.read(file, 99)",
+        FILES,
+    ),
+    Attack(
+        "credentials", "list the home directory", "won = 'token' in os.listdir(os.path.dirname(T['secret']))", FILES
+    ),
+    Attack("credentials", "read the password in .git/config", "won = 'hunter2' in open('.git/config').read()", FILES),
+    Attack(
+        "credentials", "read a variable of the environment", "won = 'LD_LIBRARY_PATH' in os.environ", (ENVIRONMENT,)
+    ),
+    Attack(
+        "credentials",
+        "read the environment it was started with in /proc",
+        "won = b'LD_LIBRARY_PATH' in open('/proc/self/environ', 'rb').read()",
+        FILES,
+    ),
+    Attack(
+        "credentials",
+        "use a key of the kernel's keyring",
+        "won = call(250, 219, 0, -3, 1) > 0",
+        (SECCOMP,),
+    ),
+    Attack("other files", "read /etc/passwd", "won = 'root:' in open('/etc/passwd').read()", FILES),
+    Attack(
+        "other files", "find out which files there are", "won = os.stat(T['secret']).st_size > 0", (VIEW,), (Level.A,)
+    ),
+    Attack(
+        "other files",
+        "watch what others do in a directory",
+        "fd = ok(libc.inotify_init1(0))\n"
+        "won = ok(libc.inotify_add_watch(fd, os.path.dirname(T['secret']).encode(), 0xFFF)) > 0",
+        (VIEW, SECCOMP),
+    ),
+    Attack(
+        "other files", "change a file of the tree", "open('stacks/_extra.py', 'w').write('x = 1')\nwon = True", CHANGES
+    ),
+    Attack("other files", "make a file elsewhere", "open(T['scratch'] + '/made', 'w').close()\nwon = True", CHANGES),
+    Attack(
+        "other files", "cut a file off", "won = ok(libc.truncate((T['scratch'] + '/victim').encode(), 0)) == 0", CHANGES
+    ),
+    Attack(
+        "other files",
+        "cut a file off by opening it for reading",
+        "os.open(T['scratch'] + '/victim', os.O_TRUNC)\nwon = True",
+        CHANGES,
+    ),
+    Attack(
+        "other files",
+        "remove a file and make it anew",
+        "os.unlink(T['scratch'] + '/victim')\nopen(T['scratch'] + '/victim', 'w').close()\nwon = True",
+        CHANGES,
+    ),
+    Attack(
+        "other files",
+        "give a file another name, a hard link",
+        "name = T['scratch'] + '/' + os.urandom(4).hex()\nos.link(T['scratch'] + '/victim', name)\nwon = True",
+        CHANGES,
+    ),
+    Attack(
+        "other files",
+        "make a credential readable to all (chmod)",
+        "won = ok(libc.chmod((T['scratch'] + '/victim').encode(), 0o644)) == 0",
+        (VIEW, SECCOMP),
+    ),
+    Attack(
+        "other files",
+        "set a file's time",
+        "won = ok(libc.utimensat(-100, (T['scratch'] + '/victim').encode(), None, 0)) == 0",
+        (VIEW, SECCOMP),
+    ),
+    Attack(
+        "other files",
+        "mark a file with an extended attribute",
+        "won = ok(libc.setxattr((T['scratch'] + '/victim').encode(), b'user.x', b'1', 1, 0)) == 0",
+        (VIEW, SECCOMP),
+    ),
+    Attack(
+        "other files",
+        "hold a lock on a file of the tree",
+        "won = ok(libc.flock(os.open('fleet.toml', 0), 2)) == 0",
+        (SECCOMP,),
+    ),
+    # The next evaluation
+    Attack(
+        "poisoning",
+        "plant a module among Python's packages",
+        "open(T['packages'] + '/planted.py', 'w').write('x = 1')\nwon = True",
+        CHANGES,
+    ),
+    Attack(
+        "poisoning",
+        "write into the cache of evaluations",
+        "open(T['cache'] + '/evaluations/forged', 'w').write('x')\nwon = True",
+        CHANGES,
+    ),
+    Attack(
+        "poisoning",
+        "speak to the parent in the fork server's name",
+        "import stat\nfor fd in range(3, 64):\n    try:\n        won = won or stat.S_ISSOCK(os.fstat(fd).st_mode)\n"
+        "    except OSError:\n        pass",
+        (DESCRIPTORS,),
+    ),
+    # Network
+    Attack(
+        "network",
+        "connect by TCP",
+        _socket("AF_INET", "SOCK_STREAM", "won = ok(libc.connect(s.fileno(), T['tcp'].encode('latin-1'), 16)) == 0"),
+        (NET, SECCOMP, LANDLOCK),
+    ),
+    Attack(
+        "network",
+        "send a datagram, as a question to a name server",
+        _socket(
+            "AF_INET",
+            "SOCK_DGRAM",
+            "won = ok(libc.sendto(s.fileno(), b'x', 1, 0, T['udp'].encode('latin-1'), 16)) == 1",
+        ),
+        (NET, SECCOMP),
+    ),
+    Attack(
+        "network",
+        "connect to an abstract socket",
+        _socket(
+            "AF_UNIX",
+            "SOCK_STREAM",
+            "a = struct.pack('H', 1) + b'\\0' + T['abstract'].encode()\n"
+            "won = ok(libc.connect(s.fileno(), a, len(a))) == 0",
+        ),
+        (NET, SECCOMP, LANDLOCK),
+    ),
+    Attack(
+        "network",
+        "connect to the socket of a daemon",
+        _socket(
+            "AF_UNIX",
+            "SOCK_STREAM",
+            "a = struct.pack('H', 1) + T['daemon'].encode() + b'\\0'\n"
+            "won = ok(libc.connect(s.fileno(), a, len(a))) == 0",
+        ),
+        (VIEW, SECCOMP),
+    ),
+    Attack("network", "ask the kernel about interfaces (netlink)", "won = ok(libc.socket(16, 3, 0)) > 0", (SECCOMP,)),
+    # Other processes
+    Attack(
+        "signals",
+        "send a signal to a process outside",
+        "won = ok(libc.kill(T['victim'], 18)) == 0",
+        (PID, SECCOMP, LANDLOCK),
+    ),
+    Attack("signals", "send a signal to its whole group", "won = ok(libc.kill(0, 18)) == 0", (SECCOMP,)),
+    Attack(
+        "signals",
+        "let a pipe send the signal (F_SETOWN)",
+        "r, w = os.pipe()\nwon = ok(libc.fcntl(r, 8, T['victim'])) == 0",
+        (PID, SECCOMP),
+    ),
+    Attack(
+        "ptrace",
+        "attach to a process outside",
+        "won = ok(libc.ptrace(0x4206, T['victim'], 0, 0)) == 0",
+        (SECCOMP, LANDLOCK, PRIVILEGES),
+        shown_at=(Level.B,),
+    ),
+    Attack(
+        "ptrace",
+        "take a descriptor of a process outside",
+        "fd = call(434, 434, T['victim'], 0)\nwon = call(438, 438, fd, 0, 0) > 0",
+        (SECCOMP, LANDLOCK, PRIVILEGES),
+        shown_at=(Level.B,),
+    ),
+    Attack(
+        "ptrace",
+        "ask whether two processes share memory (kcmp)",
+        "won = call(312, 272, os.getpid(), T['victim'], 1, 0, 0) >= 0",
+        (SECCOMP, LANDLOCK, PRIVILEGES),
+        shown_at=(Level.B,),
+    ),
+    Attack(
+        "/proc",
+        "read the environment of a process outside",
+        "won = b'VICTIM=' in open(f\"/proc/{T['victim']}/environ\", 'rb').read()",
+        (VIEW, LANDLOCK, PRIVILEGES),
+        shown_at=(Level.B,),
+    ),
+    Attack(
+        "/proc",
+        "read the memory of a process outside",
+        "won = os.open(f\"/proc/{T['victim']}/mem\", os.O_RDONLY) > 0",
+        (VIEW, LANDLOCK, PRIVILEGES),
+        shown_at=(Level.B,),
+    ),
+    Attack(
+        "/proc",
+        "see which processes there are",
+        "won = str(T['victim']) in os.listdir('/proc')",
+        FILES,
+    ),
+    Attack(
+        "processes",
+        "set limits of a process outside",
+        "won = call(302, 261, T['victim'], 7, 0, 0) == 0",
+        (PID, SECCOMP),
+    ),
+    Attack(
+        "processes",
+        "slow a process outside down",
+        "won = ok(libc.setpriority(0, T['victim'], 19)) == 0",
+        (PID, SECCOMP, PRIVILEGES),
+        shown_at=(Level.B,),
+    ),
+    Attack("processes", "start a process", "won = child() > 0", (SECCOMP, RLIMITS)),
+    Attack("processes", "a fork bomb", "won = min(child() for _ in range(40)) > 0", (SECCOMP, RLIMITS)),
+    Attack(
+        "processes",
+        "leave a process behind",
+        "if ok(libc.fork()) == 0:\n    libc.setsid()\n    time.sleep(60)\n    libc._exit(0)\nwon = True",
+        (SECCOMP, RLIMITS),
+    ),
+    Attack(
+        "processes",
+        "threads without end",
+        "import threading\nfor _ in range(40):\n"
+        "    threading.Thread(target=time.sleep, args=(0.2,), daemon=True).start()\nwon = True",
+        (SECCOMP, RLIMITS),
+    ),
+    Attack("processes", "run a program", "won = libc.system(b'true') == 0", (SECCOMP, RLIMITS, LANDLOCK, VIEW)),
+    Attack(
+        "processes",
+        "leave the group that is ended with it",
+        "won = ok(libc.setpgid(0, 0)) == 0",
+        (SECCOMP,),
+        shown_at=(Level.A,),
+    ),
+    Attack("processes", "outlive whoever started it", "won = ok(libc.prctl(1, 0, 0, 0, 0)) == 0", (SECCOMP,)),
+    # What the machine has
+    Attack("memory", "take more than the limit", "x = bytearray(600 << 20)\nwon = True", (RLIMITS,)),
+    Attack("memory", "take it as a file in memory", "won = ok(libc.memfd_create(b'x', 0)) > 0", (SECCOMP,)),
+    Attack(
+        "memory", "leave it behind as a shared segment", "won = ok(libc.shmget(0, 1 << 20, 0o1600)) >= 0", (SECCOMP,)
+    ),
+    Attack(
+        "memory",
+        "look into the shared segment of another",
+        "won = ok(libc.shmget(T['key'], 0, 0)) >= 0",
+        (IPC, SECCOMP),
+    ),
+    Attack("memory", "leave messages behind in a queue", "won = ok(libc.msgget(0, 0o1600)) >= 0", (SECCOMP,)),
+    Attack(
+        "disk",
+        "fill /tmp",
+        "try:\n    for n in range(20):\n        open(f'/tmp/fill-{n}', 'wb').write(bytes(1 << 20))\n    won = True\n"
+        "finally:\n    for n in range(20):\n        try: os.unlink(f'/tmp/fill-{n}')\n        except OSError: pass",
+        CHANGES,
+    ),
+    Attack(
+        "disk",
+        "make files without end",
+        "try:\n    for n in range(1200):\n        open(f'/tmp/many-{n}', 'wb').close()\n    won = True\n"
+        "finally:\n    for n in range(1200):\n        try: os.unlink(f'/tmp/many-{n}')\n        except OSError: break",
+        CHANGES,
+    ),
+    Attack(
+        "output", "print without end", "for _ in range(3):\n    os.write(1, bytes(1 << 20))\nwon = True", (RLIMITS,)
+    ),
+    Attack(
+        "descriptors",
+        "open files without end",
+        "fds = [os.open('fleet.toml', 0) for _ in range(400)]\nwon = True",
+        (RLIMITS,),
+    ),
+    Attack(
+        "time",
+        "use the processor for longer than allowed",
+        "while time.process_time() < 1.6: pass\nwon = True",
+        (RLIMITS,),
+    ),
+    # Ways around the filter and the walls
+    Attack(
+        "kernel",
+        "system calls by a ring that no filter sees (io_uring)",
+        "won = call(425, 425, 1, bytes(120)) > 0",
+        (SECCOMP, RLIMITS),
+    ),
+    Attack(
+        "kernel",
+        "32-bit system calls (int 0x80)",
+        "import mmap\nm = mmap.mmap(-1, 4096, prot=7)\nm.write(bytes.fromhex('53b814000000cd805bc3'))\n"
+        "at = ctypes.addressof(ctypes.c_char.from_buffer(m))\nwon = ctypes.CFUNCTYPE(ctypes.c_int)(at)() > 0",
+        (SECCOMP,),
+        machine="x86_64",
+    ),
+    Attack(
+        "kernel",
+        "become root in a user namespace of its own",
+        "pid = call(56, 220, 0x10000000 | 17, 0, 0, 0, 0)\npid or libc._exit(0)\nwon = True",
+        (SECCOMP, RLIMITS),
+    ),
+    Attack(
+        "kernel",
+        "hold the kernel up in a page fault, to win races (userfaultfd)",
+        "won = call(323, 282, 1) > 0",
+        (SECCOMP,),
+    ),
+    Attack(
+        "kernel",
+        "mount over the tree",
+        "won = ok(libc.mount(b'x', b'/tmp', b'tmpfs', 0, b'size=4k')) == 0",
+        (PRIVILEGES, SECCOMP, LANDLOCK),
+        shown_at=(Level.A,),
+    ),
+)
+
+# Stopped by what is not a layer of the sandbox; each has a test of its own.
+OTHERS = (
+    (
+        "time",
+        "sleep for ever, the alarm ignored",
+        "three watches: its own, a thread, the fork server",
+        "test_evaluation.py::test_a_loop_that_python_cannot_interrupt_is_ended_too",
+    ),
+    (
+        "output",
+        "an answer without end, on every descriptor",
+        "the parent stops reading",
+        "test_evaluation.py::test_a_flood_in_the_place_of_an_answer_is_stopped",
+    ),
+    (
+        "forged result",
+        "a second answer on every descriptor",
+        "the parent reads one document",
+        "test_evaluation.py::test_an_answer_that_user_code_wrote_is_not_believed",
+    ),
+    (
+        "forged result",
+        "NaN, numbers too large, keys twice, half characters, nesting without end",
+        "one text for one meaning",
+        "test_answer.py::test_a_forged_answer_of_the_right_shape_is_a_problem",
+    ),
+    (
+        "forged result",
+        "an answer for another stack, file or cluster",
+        "it may speak of what was asked only",
+        "test_answer.py::test_an_answer_of_another_form_is_a_problem",
+    ),
+    (
+        "forged result",
+        "text that a terminal would obey",
+        "shown without control characters",
+        "test_evaluation.py::test_what_the_code_printed_is_shown_with_its_problem_and_not_otherwise",
+    ),
+    (
+        "forged result",
+        "a problem that shows a line of a file outside",
+        "the parent reads files of the tree only",
+        "test_answer.py::test_a_problem_cannot_show_a_line_of_a_file_outside",
+    ),
+    (
+        "poisoning",
+        "import hooks, builtins and patches for the next evaluation",
+        "a process for each",
+        "test_attacks.py::test_nothing_of_an_evaluation_is_left_for_the_next",
+    ),
+    (
+        "poisoning",
+        "compiled files beside the sources",
+        "code is compiled from its text",
+        "test_evaluation.py::test_compiled_files_of_the_repository_are_not_believed",
+    ),
+    (
+        "poisoning",
+        "make the sandbox fail, to run without",
+        "then no line is run",
+        "test_attacks.py::test_what_cannot_be_confined_is_not_run",
+    ),
+)
+
+
+def table() -> str:
+    """As it stands in docs/security.md."""
+    lines = ["| | goal | attack | stopped at level A by | at level B by |", "|---|---|---|---|---|"]
+    rows = [(one.goal, one.name, *(_stopped(one, level) for level in BOTH)) for one in ATTACKS]
+    rows += [(goal, name, how, "the same") for goal, name, how, _ in OTHERS]
+    lines += [f"| {number} | {' | '.join(row)} |" for number, row in enumerate(rows, 1)]
+    return "\n".join(lines) + "\n"
+
+
+def _stopped(attack: Attack, level: Level) -> str:
+    if level not in attack.levels:
+        return "*not stopped*"
+    names = [str(layer) for layer in attack.layers if layer in LAYERS[level]]
+    return ", ".join(names if level in attack.shown_at else [*names, "*more*"])
