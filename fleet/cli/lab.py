@@ -96,7 +96,8 @@ def prepare(nodes: tuple[Any, ...], images: tuple[str, ...]) -> None:
 
     \b
     fleet lab prepare                    programs for clusters, real nodes included where they are possible
-    fleet lab prepare etcd               and the images of etcd
+    fleet lab prepare etcd redis:8.0     and the images of etcd, and one of redis
+    fleet lab prepare images             and all images
     """
     from fleet.lab.images.bake import bake
     from fleet.lab.images.recipes import find
@@ -276,14 +277,21 @@ def image() -> None:
 @image.command("list")
 @output_option
 def list_images(form: str) -> None:
-    """List the images that can be built."""
+    """List the images that can be built, and the size of those that are."""
+    from fleet.lab.images.bake import baked
     from fleet.lab.images.recipes import all_recipes
 
-    rows = [
-        {"name": f"{one.name}:{one.version}", "image": one.reference, "from": f"Debian {one.suite}"}
-        for one in all_recipes()
-    ]
-    emit(rows, form, lambda: table(["name", "image", "from"], [list(row.values()) for row in rows]))
+    rows: list[dict[str, Any]] = []
+    for one in all_recipes():
+        archive = baked(one)
+        size = archive.stat().st_size if archive else None
+        rows.append({"name": f"{one.name}:{one.version}", "image": one.reference, "from": one.source, "size": size})
+
+    def text() -> str:
+        lines = [[*list(row.values())[:3], f"{row['size'] // 1_000_000} MB" if row["size"] else "-"] for row in rows]
+        return table(["name", "image", "from", "size"], lines)
+
+    emit(rows, form, text)
 
 
 @image.command("build")
