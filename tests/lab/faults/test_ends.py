@@ -122,6 +122,7 @@ faults = Faults(Cluster(Lab.open(lab), cluster, namespace))
 faults.freeze("pod/beside")
 faults.partition([f"node/{nodes[0]}"], ["kube-apiserver"])
 faults.disturb(["pod/here"], ["pod/there"], loss=1)
+faults.fill("volume/data")
 faults.kill("kube-scheduler")
 print("broken", flush=True)
 time.sleep(600)
@@ -135,7 +136,7 @@ def test_all_is_undone_when_the_process_that_broke_it_is_killed(town: Town) -> N
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert child.stdout
     assert child.stdout.readline() == "broken\n"
-    assert len(records.read(cluster.lab.directory)) == 4
+    assert len(records.read(cluster.lab.directory)) == 5
     assert not town.reaches("here", "there")
     assert not town.reaches("here", "beside")
     child.send_signal(signal.SIGKILL)  # nobody waits for it: it stays a zombie
@@ -145,6 +146,7 @@ def test_all_is_undone_when_the_process_that_broke_it_is_killed(town: Town) -> N
     assert town.reaches("here", "beside")
     assert cluster.process("kube-scheduler")
     assert town.dials("here", *town.api_service)
+    assert town.shell("there", "head -c 1000000 /dev/zero > /data/x && rm /data/x && echo written") == "written\n"
 
 
 @pytest.mark.real_nodes

@@ -83,7 +83,7 @@ def pod(name: str, node: str, claim: str = "") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def claim(name: str, size: str = "16Mi") -> dict[str, Any]:
+def claim(name: str, size: str = "32Mi") -> dict[str, Any]:
     resources = {"requests": {"storage": size}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": resources}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec}
