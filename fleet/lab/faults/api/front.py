@@ -73,6 +73,7 @@ class Front:
             if found != done and (self._listener is not None or done or not found):  # at first it has to be in place
                 done = found
                 plans.carried_out(directory, done)
+            self._service.requests.clear()  # nobody asks here what came by
             await asyncio.sleep(INTERVAL)
 
     async def _take_place(self) -> None:

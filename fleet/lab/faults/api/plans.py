@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
+import psutil
 
 from fleet.errors import ResourceError
 from fleet.lab import process
@@ -24,7 +25,8 @@ from fleet.lab.proxy.plan import Plan
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
-PATIENCE = 20.0  # seconds for a process to start on a busy machine
+PATIENCE = 60.0  # seconds for a process to start on a busy machine
+HEARING = 5.0  # seconds for one that runs to take note
 Seen = tuple[int, ...]  # numbers of faults
 
 
@@ -42,7 +44,7 @@ def add(lab: Lab, cluster: str, number: int, plan: Plan) -> None:
         if started is None and not _is_running(place):
             started = _start(lab, cluster, place)
         if time.monotonic() > deadline or (started and started.poll() is not None):
-            raise _failure(cluster, "does not start", place)
+            raise _failure(cluster, place)
         time.sleep(0.01)
 
 
@@ -50,26 +52,40 @@ def _start(lab: Lab, cluster: str, place: Path) -> subprocess.Popen[bytes]:
     (place / "carried-out").unlink(missing_ok=True)
     command = [sys.executable, "-m", "fleet.lab.faults.api.front", lab.spec.name, cluster]
     environment = {"FLEET_STATE_DIR": str(lab.directory.parent.parent)}
-    return process.start(lab.directory, f"fault/api/{cluster}", command, _log(place), environment)
+    return process.start(lab.directory, _role(cluster), command, _log(place), environment)
 
 
 def remove(lab: Lab, cluster: str, number: int) -> None:
-    """Returns when it is not carried out any more."""
+    """Returns when it is not carried out any more; a process that does not hear of it is killed."""
     place = directory(lab, cluster)
     if not place.exists():
         return
     (place / f"{number}.json").unlink(missing_ok=True)
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if number not in _carried_out(place) or not _is_running(place):
+    deadline = time.monotonic() + HEARING
+    while number in _carried_out(place) and _is_running(place):
+        if time.monotonic() > deadline:
+            _end(lab, cluster)
+            if look(place):
+                _start(lab, cluster, place)
             return
         time.sleep(0.01)
-    raise _failure(cluster, "does not end", place)
 
 
-def _failure(cluster: str, what: str, place: Path) -> ResourceError:
+def _end(lab: Lab, cluster: str) -> None:
+    found = process.running(lab.directory).get(_role(cluster))
+    if found is not None:
+        with suppress(psutil.Error):
+            found.kill()
+            found.wait(PATIENCE)
+
+
+def _role(cluster: str) -> str:
+    return f"fault/api/{cluster}"
+
+
+def _failure(cluster: str, place: Path) -> ResourceError:
     log = process.tail(_log(place))
-    return ResourceError(f"the proxy before the API server of {cluster} {what}; the end of its log:\n{log}")
+    return ResourceError(f"the proxy before the API server of {cluster} does not start; the end of its log:\n{log}")
 
 
 def look(place: Path) -> Seen:
