@@ -24,6 +24,7 @@ import orjson
 import psutil
 
 from fleet.errors import FleetError
+from fleet.lab import volumes
 from fleet.lab.api import Api
 from fleet.render import crd
 from fleet.testing import Cluster
@@ -230,10 +231,10 @@ class App:
         return {name: uid for name, uid in names.items() if self._is_member(name.removeprefix("data-"))}
 
     def volume(self, pod: str) -> Path:
-        """The directory of a member's volume."""
-        claim = self.cluster.get("pvc", f"data-{pod}")
-        volume = self.cluster.get("pv", claim["spec"]["volumeName"])
-        return Path(volume["spec"]["local"]["path"])
+        """The directory of a member's volume, as this machine reaches it."""
+        found = volumes.find(self.cluster.lab, self.cluster.name, self.cluster.namespace, f"data-{pod}").mount
+        assert found, f"the volume of {pod} is not mounted"
+        return found
 
     def lose_pod(self, pod: str) -> Callable[[], None]:
         """A function that ends a member at once, with no chance to hand over, and takes its pod away."""
