@@ -40,6 +40,7 @@ def _open(name: str) -> Lab:
 
 MORE = {
     "fault": ("fleet.cli.lab_fault:fault", "Break something on purpose, and mend it again."),
+    "service": ("fleet.cli.lab_service:service", "An S3 server for the programs of a lab."),
 }
 
 
@@ -90,25 +91,29 @@ def up(name: str, clusters: str, nodes: Any, workers: int | None, kubernetes: st
 @click.option(
     "--nodes", type=click.Choice(["real", "simulated"]), multiple=True, help="[default: all that can be here]"
 )
-@click.argument("images", nargs=-1, metavar="[IMAGE]…", shell_complete=_recipe_names)
-def prepare(nodes: tuple[Any, ...], images: tuple[str, ...]) -> None:
+@click.argument("things", nargs=-1, metavar="[IMAGE|SERVICE]…", shell_complete=_recipe_names)
+def prepare(nodes: tuple[Any, ...], things: tuple[str, ...]) -> None:
     """Install and build ahead of time what labs need, so that the first `up` or test run does not wait for it.
 
     \b
     fleet lab prepare                    programs for clusters, real nodes included where they are possible
     fleet lab prepare etcd redis:8.0     and the images of etcd, and one of redis
     fleet lab prepare images             and all images
+    fleet lab prepare s3                 and the program of this service
     """
     from fleet.lab.images.bake import bake
     from fleet.lab.images.recipes import find
     from fleet.lab.lab import prepare as build
     from fleet.lab.plan import default_nodes
+    from fleet.lab.services import SERVICES
 
-    recipes = [recipe for wanted in images for recipe in find(wanted)]
+    recipes = [recipe for wanted in things if wanted not in SERVICES for recipe in find(wanted)]
     for one in nodes or dict.fromkeys(("simulated", default_nodes())):
         build(one)
     for recipe in recipes:
         bake(recipe)
+    for name in SERVICES.keys() & set(things):
+        SERVICES[name].build()
     remark("all that labs need is there")
 
 
@@ -220,6 +225,8 @@ def logs(name: str, cluster: str | None, follow: bool, lines: int, program: str 
     from fleet.lab.process import tail
 
     opened = _open(name)
+    if cluster is None and not opened.spec.clusters:
+        raise NotFoundError(f"lab {name!r} has no cluster", hint="its services: `fleet lab service logs SERVICE`")
     found = opened.logs(cluster or opened.spec.clusters[0].name)
     if program is None:
         click.echo("\n".join(found))

@@ -1,6 +1,6 @@
 """Build the Go modules of this package into the cache, one directory per module, version and content.
 
-A build appears in the cache whole or not at all, with the checksum of its binary: what was damaged since is
+A build appears in the cache whole or not at all, with the checksum of its content: what was damaged since is
 found when it is used, and built again.
 """
 
@@ -27,6 +27,14 @@ from fleet.lab.spec import KUBERNETES
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """Files of a module that is built in, which its program reads when it runs; they are copied beside the binary."""
+
+    module: str
+    paths: tuple[str, ...]  # files, or directories with all that is in them
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """A Go module inside this package and what is built of it."""
 
@@ -35,6 +43,7 @@ class Module:
     package: str = "."
     ldflags: str = ""
     programs: tuple[str, ...] = field(default=())  # names under which the one binary is called
+    files: Files | None = field(default=None, repr=False)
 
     @property
     def source(self) -> Path:
@@ -62,6 +71,7 @@ MODULES = {
         Module("coredns", "1.14.7", programs=("coredns",)),
         Module("kwok", "0.8.0", package="sigs.k8s.io/kwok/cmd/kwok", programs=("kwok",)),
         Module("pause", "1", programs=("pause",)),
+        Module("s3", "1.8.0", programs=("versitygw",)),
     )
 }
 
@@ -79,7 +89,8 @@ def built(module: Module) -> Path:
 
 
 def _content(module: Module) -> str:
-    digest = hashlib.sha256(f"{module} {platform.system()} {platform.machine()}".encode())
+    files = module.files or ""
+    digest = hashlib.sha256(f"{module} {files}{platform.system()} {platform.machine()}".encode())
     for file in sorted(module.source.rglob("*")):
         if file.suffix in {".go", ".mod", ".sum"}:
             digest.update(str(file.relative_to(module.source)).encode() + b"\0" + file.read_bytes() + b"\0")
@@ -87,11 +98,27 @@ def _content(module: Module) -> str:
 
 
 def _whole(target: Path, module: Module) -> bool:
-    binary, checksum = target / module.name, target / "sha256"
     try:
-        return checksum.read_text() == sha256(binary) and all((target / name).exists() for name in module.programs)
+        intact = (target / "sha256").read_text() == _checksum(target, module)
     except FileNotFoundError:
         return False
+    return intact and all((target / name).exists() for name in module.programs)
+
+
+def _checksum(directory: Path, module: Module) -> str:
+    """Of the binary; where there are files beside it, of all of them with their names."""
+    binary = sha256(directory / module.name)
+    if not module.files:
+        return binary
+    digest = hashlib.sha256(binary.encode())
+    for path in module.files.paths:
+        for file in _files_of(directory / path):
+            digest.update(f"{file.relative_to(directory)} {sha256(file)}\n".encode())
+    return digest.hexdigest()
+
+
+def _files_of(path: Path) -> list[Path]:
+    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
 @contextmanager
@@ -119,11 +146,27 @@ def _build(module: Module, target: Path) -> None:
         for program in module.programs:
             if program != module.name:
                 (work / program).symlink_to(module.name)
-        write(work / "sha256", sha256(work / module.name))
+        if module.files:
+            _copy_files(go, module, module.files, environment, work)
+        write(work / "sha256", _checksum(work, module))
         work.chmod(0o755)
         work.replace(target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _copy_files(go: Path, module: Module, files: Files, environment: dict[str, str], work: Path) -> None:
+    """By content only: in Go's cache of modules everything is read-only, and could not be removed later."""
+    command: list[str | Path] = [go, "list", "-m", "-f", "{{.Dir}}", files.module]
+    done = subprocess.run(command, cwd=module.source, env=environment, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise _failed(module, done.stderr)
+    root = Path(done.stdout.strip())
+    for path in files.paths:
+        for file in _files_of(root / path):
+            target = work / file.relative_to(root)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
 
 
 def _packages(go: Path, module: Module, environment: dict[str, str]) -> int:

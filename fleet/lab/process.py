@@ -51,6 +51,11 @@ def running(lab: Path) -> dict[str, psutil.Process]:
     return found
 
 
+def of_role(lab: Path, role: str) -> list[psutil.Process]:
+    """A program of the lab and whatever it started that still runs."""
+    return [process for process, own in _marked(lab) if own == role]
+
+
 def _marked(lab: Path) -> list[tuple[psutil.Process, str]]:
     result = []
     for process in psutil.process_iter():

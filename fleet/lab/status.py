@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def status(lab: Lab) -> dict[str, Any]:
     """The lab as data."""
     running = process.running(lab.directory)
-    with ThreadPoolExecutor(len(lab.spec.clusters)) as pool:
+    with ThreadPoolExecutor(max(1, len(lab.spec.clusters))) as pool:  # a lab may have services only
         clusters = list(pool.map(lambda cluster: _cluster(lab, cluster, running), lab.spec.clusters))
     return {
         "name": lab.spec.name,

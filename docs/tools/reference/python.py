@@ -73,7 +73,7 @@ def testing() -> str:
     parts += ["| fixture | gives | |", "|---|---|---|"]
     for name, value in vars(plugin).items():
         definition = getattr(value, "_fixture_function", None)
-        if definition is not None and name != "fleet_labs":
+        if definition is not None and not name.startswith("fleet_"):
             gives = annotation(definition.__annotations__.get("return", ""))
             gives = re.sub(r"^Iterator\[(.*)\]$", r"\1", gives)
             parts.append(f"| `{name}` | `{gives}` | {inspect.getdoc(definition)} |")

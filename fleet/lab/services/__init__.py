@@ -1,0 +1,10 @@
+"""Services beside the clusters of a lab: an S3 server, as real as the clusters.
+
+They are processes of the lab with their data below its directory, so `down` removes them like everything else. A lab
+may have services and no cluster.
+"""
+
+from fleet.lab.services.lifecycle import SERVICES, find, start, status, stop
+from fleet.lab.services.record import Record
+
+__all__ = ["SERVICES", "Record", "find", "start", "status", "stop"]

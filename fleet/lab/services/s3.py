@@ -1,0 +1,50 @@
+"""The S3 server: versitygw, with buckets as directories below the lab's directory."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from fleet.lab.build import MODULES, built
+from fleet.lab.controlplane import FRUGAL, Program
+from fleet.lab.services.kind import Service
+from fleet.lab.services.record import Record
+
+TITLE = f"versitygw {MODULES['s3'].version}"
+HEALTH = "/healthz"
+PORT = 9000
+REGION = "us-east-1"
+
+
+def build() -> Path:
+    return built(MODULES["s3"])
+
+
+def credentials() -> tuple[str, str]:
+    return f"LAB{secrets.token_hex(8).upper()}", secrets.token_urlsafe(30)
+
+
+def program(record: Record, programs: Path) -> Program:
+    command: list[str | Path] = [programs / "versitygw", f"-listen={record.address}:{record.port}"]
+    command += [f"-data={record.directory / 'data'}", f"-region={REGION}"]
+    keys = {"ROOT_ACCESS_KEY": record.user, "ROOT_SECRET_KEY": record.secret}
+    return Program(
+        record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), {**FRUGAL, **keys}
+    )
+
+
+def complete(record: Record, programs: Path) -> None:
+    """Its administrator is among its settings."""
+
+
+def environment(record: Record) -> dict[str, str]:
+    """What every client of S3 reads."""
+    return {
+        "AWS_ENDPOINT_URL": record.url,
+        "AWS_ACCESS_KEY_ID": record.user,
+        "AWS_SECRET_ACCESS_KEY": record.secret,
+        "AWS_REGION": REGION,
+    }
+
+
+S3 = Service("s3", TITLE, PORT, HEALTH, build, credentials, program, complete, environment)

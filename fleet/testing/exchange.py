@@ -1,0 +1,40 @@
+"""One HTTP request and its answer, to a service on this machine: no proxy, no redirects, no retries."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from fleet.errors import ResourceError
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; `headers` in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def good(self) -> bool:
+        return 200 <= self.status < 300
+
+
+def exchange(
+    method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes = b"", timeout: float = 60
+) -> Answer:
+    place = urlsplit(url)
+    target = f"{place.path or '/'}{'?' if place.query else ''}{place.query}"
+    connection = http.client.HTTPConnection(place.netloc, timeout=timeout)
+    try:
+        connection.request(method, target, body=body, headers=dict(headers or {}))
+        answer = connection.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return Answer(answer.status, found, answer.read())
+    except (OSError, http.client.HTTPException) as error:
+        raise ResourceError(f"{method} {url}: {error or type(error).__name__}") from error
+    finally:
+        connection.close()

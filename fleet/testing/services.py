@@ -1,0 +1,69 @@
+"""The fixture `s3`: one server for the whole run, and for every test an account and a bucket of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fleet.lab.services import Record
+    from fleet.testing.s3 import S3
+
+
+class Services:
+    """The services of one test run, started when first asked for; a lab of their own, which ends with the run.
+
+    With `--fleet-lab` they are those of that lab, and stay.
+    """
+
+    def __init__(self, existing: str | None) -> None:
+        self._existing = existing
+        self._records: dict[str, Record] = {}
+
+    @property
+    def lab(self) -> str:
+        return self._existing or f"t{os.getpid()}-services"
+
+    def give(self, name: str) -> Record:
+        from fleet.lab.process import identify
+        from fleet.lab.services import find, start
+        from fleet.lab.services.ask import answers
+
+        known = self._records.get(name)
+        if known is None or not answers(f"{known.url}{find(name).health}"):  # a test may have ended it
+            owner = None if self._existing else identify(os.getpid())
+            self._records[name] = start(self.lab, [name], owner=owner)[0]
+        return self._records[name]
+
+    def close(self) -> None:
+        from fleet.lab.lab import down
+
+        if self._records and not self._existing:
+            down(self.lab)
+
+
+@pytest.fixture(scope="session")
+def fleet_services(request: pytest.FixtureRequest) -> Iterator[Services]:
+    """The services of this run."""
+    services = Services(request.config.getoption("--fleet-lab"))
+    yield services
+    services.close()
+
+
+@pytest.fixture
+def s3(fleet_services: Services) -> Iterator[S3]:
+    """A real S3 server, shared by the run; a fresh account with a bucket for this test."""
+    from fleet.errors import ResourceError
+    from fleet.lab.services.s3 import REGION
+    from fleet.testing.s3 import S3
+    from fleet.testing.sigv4 import Key
+
+    record = fleet_services.give("s3")
+    found = S3.of(record.url, REGION, Key(record.user, record.secret))
+    yield found
+    with suppress(ResourceError):
+        found.remove(found.account)

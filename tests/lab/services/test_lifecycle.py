@@ -1,0 +1,154 @@
+"""Services start, stop, come back after they were killed, and go with their lab."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import psutil
+import pytest
+
+from fleet.cli import run
+from fleet.errors import NotFoundError, ResourceError
+from fleet.lab import process, residue, spec
+from fleet.lab.lab import Lab, down
+from fleet.lab.services import Record, start, stop
+from fleet.lab.services.address import LOOPBACK, POOLS, choose_port, free
+from fleet.lab.services.s3 import REGION
+from fleet.testing.s3 import Account, Bucket
+from fleet.testing.sigv4 import Key
+from tests.lab.machine import difference, snapshot
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Labs of these tests are apart from the ones that the run shares, and none is left."""
+    base = Path("/tmp") / f"fls{os.getpid()}"
+    monkeypatch.setenv("FLEET_STATE_DIR", str(base))
+    yield
+    for lab in (base / "labs").glob("*"):
+        residue.remove(lab.name)
+    subprocess.run(["rm", "-r", str(base)], check=False)
+
+
+def account(record: Record) -> Account:
+    return Account(record.url, REGION, Key(record.user, record.secret))
+
+
+def pid(record: Record) -> int:
+    return process.running(spec.directory(record.lab))[record.role].pid
+
+
+def test_what_s3_keeps_is_there_after_a_stop_a_freeze_and_a_kill() -> None:
+    before = snapshot()
+    (s3,) = start("alone", ["s3"])
+    bucket = account(s3).new_bucket("backups")
+    bucket.put("a", b"kept")
+    stop("alone", ["s3"])
+    with pytest.raises(ResourceError):
+        bucket.get("a")
+    assert start("alone", ["s3"]) == [s3]
+    assert bucket.get("a") == b"kept"
+    os.kill(pid(s3), signal.SIGKILL)
+    start("alone", ["s3"])
+    assert bucket.get("a") == b"kept"
+    directory = spec.directory("alone")
+    down("alone")
+    assert difference(before, snapshot(), directory) == {}
+
+
+def test_a_service_that_does_not_answer_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    (s3,) = start("frozen", ["s3"])
+    Bucket(account(s3), "backups").account.new_bucket("backups").put("a", b"kept")
+    frozen = pid(s3)
+    os.kill(frozen, signal.SIGSTOP)
+    monkeypatch.setattr("fleet.lab.services.lifecycle.PATIENT", 0.5)
+    start("frozen", ["s3"])
+    assert pid(s3) != frozen
+    assert Bucket(account(s3), "backups").get("a") == b"kept"
+
+
+def test_services_of_labs_are_apart_and_both_serve() -> None:
+    one, two = start("one", ["s3"])[0], start("two", ["s3"])[0]
+    assert one.url != two.url
+    account(one).new_bucket("only-here")
+    assert account(two).buckets() == []
+    down("one")
+    assert account(two).buckets() == []
+
+
+def test_a_lab_of_services_gets_clusters_later() -> None:
+    (s3,) = start("grown", ["s3"])
+    first = pid(s3)
+    lab = Lab.up("grown", ["x"], nodes="simulated", workers=1)
+    assert lab.status()["ready"]
+    assert pid(s3) == first
+    assert start("grown", ["s3"]) == [s3]
+    assert account(s3).buckets() == []
+
+
+def test_services_of_a_run_that_was_killed_are_removed_by_the_next_start() -> None:
+    script = "import os\nfrom fleet.lab.services import start\nfrom fleet.lab.process import identify\n"
+    script += "start('orphan', ['s3'], owner=identify(os.getpid()))\nos._exit(9)"
+    subprocess.run([sys.executable, "-c", script], check=False)
+    orphan = spec.directory("orphan")
+    assert process.running(orphan)
+    start("next", ["s3"])
+    assert not process.running(orphan)
+    assert not orphan.exists()
+
+
+def test_the_command_line_says_how_to_use_a_service_and_how_it_is(capfd: pytest.CaptureFixture[str]) -> None:
+    def fleet(*arguments: str, code: int = 0) -> tuple[str, str]:
+        assert run(["lab", *arguments]) == code
+        said = capfd.readouterr()
+        return said.out, said.err
+
+    started, _ = fleet("service", "s3", "--name", "typed")
+    assert "export AWS_ENDPOINT_URL=http://" in started
+    (row,) = orjson.loads(fleet("service", "start", "s3", "--name", "typed", "-o", "json")[0])
+    for line in fleet("service", "env", "--name", "typed")[0].splitlines():
+        name, _, value = line.removeprefix("export ").partition("=")
+        assert row["environment"][name] == value
+        assert line in started
+    header, service = fleet("service", "list")[0].splitlines()
+    assert header.split() == ["SERVICE", "LAB", "STATE", "URL", "PROGRAM", "MEMORY"]
+    assert service.split()[:4] == ["s3", "typed", "ready", row["url"]]
+    fleet("status", "--name", "typed")
+    assert "its services" in fleet("logs", "--name", "typed", code=6)[1]
+    assert "s3 is stopped" in fleet("service", "stop", "s3", "--name", "typed")[1]
+    assert "no service of lab 'typed' was running" in fleet("service", "stop", "--name", "typed")[1]
+    with pytest.raises(SystemExit, match="4"):
+        run(["lab", "service", "status", "--name", "typed"])
+    assert capfd.readouterr().out.split()[8] == "stopped"
+
+
+def test_an_unknown_service_and_an_unknown_lab_are_named(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["lab", "service", "start", "ftp"]) == 2
+    assert "'ftp' is not" in capfd.readouterr().err
+    with pytest.raises(NotFoundError, match="no service 'ftp'"):
+        start("x", ["ftp"])
+    with pytest.raises(NotFoundError, match="no lab 'nowhere'"):
+        stop("nowhere", ["s3"])
+    assert not spec.directory("x").exists()
+
+
+def test_a_services_address_is_one_that_no_route_leads_to() -> None:
+    assert free([], set()).startswith("10.99.")
+    assert free(["default", "10.99.0.0/16", "10.98.0.0/15", "fe80::/64"], set()).startswith("10.97.")
+    with pytest.raises(ResourceError, match="no free address"):
+        free([str(pool) for pool in POOLS], set())
+    assert choose_port("10.99.1.2", 9000) == 9000
+    assert choose_port(LOOPBACK, 9000) != 9000
+
+
+def test_nothing_listens_elsewhere_than_on_the_address_of_the_lab() -> None:
+    (s3,) = start("listening", ["s3"])
+    connections = psutil.Process(pid(s3)).net_connections("inet")
+    listening = {one.laddr[:2] for one in connections if one.status == psutil.CONN_LISTEN}
+    assert listening == {(s3.address, s3.port)}
