@@ -1,8 +1,7 @@
 """What the operating system offers to hold processes together. Linux has it all; elsewhere the pipes have to do.
 
 subreaper      processes that a worker leaves behind become children of the zygote, which ends them
-die_with       a process is killed by the kernel when the one that started it dies (…_holds: seen from a pid namespace,
-               where that one has no number)
+die_with       a process is killed by the kernel when the one that started it dies
 children       the processes whose parent is this one, each with its session
 """
 
@@ -25,18 +24,12 @@ def become_subreaper() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def die_with(parent: int) -> None:
-    """To be called in a new child of `parent`."""
+def die_with(parent: int, life: int) -> None:
+    """To be called in a new child of `parent`, who alone holds the other end of the pipe `life`."""
     if LINUX:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the kernel knew
-        os._exit(1)
-
-
-def die_with_whoever_holds(pipe: int) -> None:
-    """To be called in a new child of whoever holds the other end of this pipe, and alone does."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if select.select([pipe], [], [], 0)[0]:  # closed: it died before the kernel knew
+    # It may have died before the kernel knew. In a pid namespace of our own it has no number to be known by.
+    if os.getppid() not in (parent, 0) or select.select([life], [], [], 0)[0]:
         os._exit(1)
 
 

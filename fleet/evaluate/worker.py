@@ -37,6 +37,7 @@ from fleet.evaluate.sandbox.level import Layer
 from fleet.model.desired import Key
 from fleet.repository.settings import Limits
 
+REFUSED = 71  # the exit code of a worker that could not be confined
 _BALLAST = 1 << 20
 
 _exit = os._exit
@@ -77,10 +78,9 @@ class Answer:
             view = view[os.write(self.descriptor, view) :]
 
 
-def refuse(descriptor: int, error: Exception) -> NoReturn:
-    """End without a line of user code, because the sandbox could not be made."""
+def tell(descriptor: int, error: Exception) -> None:
+    """That no line of user code was run, because the sandbox could not be made."""
     Answer(descriptor).give(UNCONFINED + f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
-    _exit(1)
 
 
 def work(request: bytes, descriptor: int, cell: Cell) -> NoReturn:
@@ -97,7 +97,8 @@ def work(request: bytes, descriptor: int, cell: Cell) -> NoReturn:
             _limit(job, answer, cell)
             cell.filter()
         except Exception as error:
-            refuse(descriptor, error)
+            tell(descriptor, error)
+            _exit(REFUSED)
         if job.disturbed:
             disturb.renumber()
         ledger = stand_guard(root)

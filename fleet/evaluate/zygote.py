@@ -5,7 +5,6 @@
        └───────────────── result, output ────────────────┘
 
 First of all it finds out which sandbox the machine gives, enters what all workers share of it, and says which it is.
-Where process numbers or mounts are a worker's own, a process between the two waits outside.
 
 It runs no user code itself and has no thread. It is the keeper of the workers' processes: ends them in time, ends what
 they leave behind, reaps all, and ends with everything under it when its parent is gone (the control socket closes).
@@ -31,7 +30,7 @@ import orjson
 
 from fleet.evaluate import disturb, system, wire, worker
 from fleet.evaluate.sandbox import namespaces, view
-from fleet.evaluate.sandbox.confine import Cell, close_all_but
+from fleet.evaluate.sandbox.confine import Cell
 from fleet.evaluate.sandbox.level import OF_NAMESPACES, Sandbox
 from fleet.evaluate.sandbox.probe import Probing
 
@@ -55,7 +54,7 @@ class Zygote:
         os.set_blocking(wakeup, False)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _noticed)
-        self._wakeup = wakeup
+        self._life, self._held = os.pipe()  # the second end is open for as long as we live
 
     def serve(self) -> None:
         try:
@@ -87,28 +86,32 @@ class Zygote:
 
     def _start(self, request: wire.Request) -> None:
         me = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            self._become_worker(me, request)
-        with contextlib.suppress(OSError):  # the child does it too; whoever is first
-            os.setpgid(pid, pid)
+        try:
+            pid = self._cell.fork()
+        except OSError as error:  # the system has no room for another process, or for another namespace
+            worker.tell(request.descriptors[0], error)
+            wire.send_ended(self._control, wire.Ended(request.run, worker.REFUSED, 0, False))
+        else:
+            if pid == 0:
+                self._become_worker(me, request)
+            with contextlib.suppress(OSError):  # the child does it too; whoever is first
+                os.setpgid(pid, pid)
+            self._running[pid] = Running(request.run, pid, time.monotonic() + request.seconds)
         for descriptor in request.descriptors:
             os.close(descriptor)
-        self._running[pid] = Running(request.run, pid, time.monotonic() + request.seconds)
 
     def _become_worker(self, zygote: int, request: wire.Request) -> None:
         """In the new child; never returns."""
         try:
             with contextlib.suppress(OSError):
                 os.setsid()
-            system.die_with(zygote)
+            os.close(self._held)
+            system.die_with(zygote, self._life)
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             result, output = request.descriptors
             os.dup2(output, 1)
             os.dup2(output, 2)
-            if self._cell.separate:
-                _step_inside(self._cell, result)
             worker.work(request.job, result, self._cell)
         finally:
             os._exit(70)  # a worker ends itself; this is for one that could not even begin
@@ -164,29 +167,6 @@ class Zygote:
             os.waitpid(pid, 0)
         self._running.clear()
         self._end_orphans(None)
-
-
-def _step_inside(cell: Cell, result: int) -> None:
-    """Return in a child that is in rooms of its own, and stay outside as its keeper, who ends as it does."""
-    alive, told = os.pipe()
-    try:
-        cell.hold()
-        pid = os.fork()
-    except OSError as error:
-        worker.refuse(result, error)
-    if pid == 0:
-        os.close(told)
-        system.die_with_whoever_holds(alive)
-        os.close(alive)
-        return
-    close_all_but({told})
-    _, status = os.waitpid(pid, 0)
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler to put back
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
 
 
 def _next_ended() -> tuple[int, int | None] | None:

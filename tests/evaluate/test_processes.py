@@ -102,7 +102,7 @@ def test_everything_ends_when_the_command_line_is_killed(tmp_path: Path, how: si
         above = psutil.Process(command.pid)
         assert eventually(lambda: len(staying(tmp_path)) == 3)  # itself and two workers
         below = above.children(recursive=True)
-        assert len(below) in (4, 6)  # and two zygotes; with namespaces a keeper for each worker
+        assert len(below) == 4  # and two zygotes
     finally:
         os.kill(command.pid, how)
         command.wait(20)

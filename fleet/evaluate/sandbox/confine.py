@@ -1,6 +1,6 @@
 """Put a worker into its sandbox, in the order that the layers need; after this no step of it can be taken back.
 
-    held        (the zygote's child) mounts and process numbers of its own; the worker is forked into them
+    forked      into mounts and process numbers of its own
     shut        environment and descriptors: nothing is left of whoever started us
     walled      the view in the place of the file system, no privileges, Landlock: threads started later inherit it
     …           the limits and their watchdog thread are the worker's own business, in between
@@ -31,11 +31,6 @@ class Cell:
     view: View
 
     @property
-    def separate(self) -> bool:
-        """Whether a worker needs a parent of its own that waits outside."""
-        return not self.layers.isdisjoint({Layer.PID, Layer.VIEW})
-
-    @property
     def writing(self) -> bool:
         """Whether there is a private /tmp."""
         return Layer.VIEW in self.layers
@@ -45,8 +40,8 @@ class Cell:
         if Layer.SECCOMP in self.layers and kernel.MACHINE is not None:
             calls.common(kernel.MACHINE, writing=self.writing)
 
-    def hold(self) -> None:
-        namespaces.separate(self.layers)
+    def fork(self) -> int:
+        return namespaces.fork(self.layers)
 
     def shut(self, kept: Iterable[int]) -> None:
         if Layer.ENVIRONMENT in self.layers:

@@ -69,8 +69,7 @@ def _everything(layers: frozenset[Layer]) -> None:
     cell = Cell(layers, installed())
     if not layers.isdisjoint(OF_NAMESPACES):
         namespaces.enter(layers)
-        cell.hold()
-        reason = _tried(lambda: _inside(cell))
+        reason = _tried(lambda: _inside(cell), cell.fork)
         if reason is not None:
             raise OSError(reason)
         return
@@ -98,10 +97,10 @@ def _see_that_it_holds() -> None:
     raise OSError("it does not hold: system calls are not filtered")
 
 
-def _tried(attempt: Callable[[], None]) -> str | None:
+def _tried(attempt: Callable[[], None], fork: Callable[[], int] = os.fork) -> str | None:
     """What went wrong in a child of ours, if anything."""
     reading, writing = os.pipe()
-    pid = os.fork()
+    pid = fork()
     if pid == 0:
         try:
             os.close(reading)

@@ -20,7 +20,7 @@ NUMBERS: dict[Machine, dict[str, int]] = {
         read=0 write=1 open=2 close=3 stat=4 fstat=5 lstat=6 poll=7 lseek=8 mmap=9 mprotect=10 munmap=11 brk=12
         rt_sigaction=13 rt_sigprocmask=14 rt_sigreturn=15 ioctl=16 pread64=17 pwrite64=18 readv=19 writev=20
         access=21 pipe=22 select=23 sched_yield=24 mremap=25 mincore=27 madvise=28 dup=32 dup2=33 pause=34
-        nanosleep=35 getitimer=36 alarm=37 setitimer=38 getpid=39 exit=60 uname=63 fcntl=72 fsync=74
+        nanosleep=35 getitimer=36 alarm=37 setitimer=38 getpid=39 clone=56 exit=60 uname=63 fcntl=72 fsync=74
         fdatasync=75 ftruncate=77 getdents=78 getcwd=79 chdir=80 fchdir=81 rename=82 mkdir=83 rmdir=84 link=86
         unlink=87 symlink=88 readlink=89 umask=95 gettimeofday=96 getrlimit=97 getrusage=98 sysinfo=99 times=100
         getuid=102 getgid=104 geteuid=107 getegid=108 getppid=110 getpgrp=111 getgroups=115 getresuid=118
@@ -47,7 +47,7 @@ NUMBERS: dict[Machine, dict[str, int]] = {
         rt_sigaction=134 rt_sigprocmask=135 rt_sigpending=136 rt_sigtimedwait=137 rt_sigreturn=139 getresuid=148
         getresgid=150 times=153 getgroups=158 uname=160 sethostname=161 getrlimit=163 getrusage=165 umask=166
         prctl=167 getcpu=168 gettimeofday=169 getpid=172 getppid=173 getuid=174 geteuid=175 getgid=176
-        getegid=177 gettid=178 sysinfo=179 brk=214 munmap=215 mremap=216 mmap=222 mprotect=226 mincore=232
+        getegid=177 gettid=178 sysinfo=179 brk=214 munmap=215 mremap=216 clone=220 mmap=222 mprotect=226 mincore=232
         madvise=233 prlimit64=261 renameat2=276 seccomp=277 getrandom=278 membarrier=283 statx=291 rseq=293
         clone3=435 close_range=436 openat2=437 faccessat2=439 mount_setattr=442 landlock_create_ruleset=444
         landlock_add_rule=445 landlock_restrict_self=446
