@@ -29,6 +29,7 @@ def difference(below: Path, whole: Path, target: Path, *, without: Iterable[str]
                 continue
             if known.get(path) != _fingerprint(source, member):
                 member.name = path
+                member.pax_headers.pop("path", None)  # of a long name: it would win over the new one
                 layer.addfile(member, source.extractfile(member) if member.isreg() else None)
         for path in sorted(known.keys() - seen):
             parent, name = posixpath.split(path)

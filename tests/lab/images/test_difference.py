@@ -53,3 +53,9 @@ def test_what_is_unwanted_is_left_out_and_hides_nothing_below(tmp_path: Path) ->
 def test_another_mode_is_a_change(tmp_path: Path) -> None:
     below = tree(tmp_path / "below.tar", {"./a": "a"})
     assert layer(tmp_path, below, tree(tmp_path / "whole.tar", {"./a": "a"}, mode=0o755)) == {"a": b"a"}
+
+
+def test_long_names_are_as_they_should_be(tmp_path: Path) -> None:
+    path = "usr/" + "long/" * 60 + "name"
+    below = tree(tmp_path / "below.tar", BASE)
+    assert layer(tmp_path, below, tree(tmp_path / "whole.tar", {**BASE, f"./{path}": "x"})) == {path: b"x"}
