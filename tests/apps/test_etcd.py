@@ -11,6 +11,7 @@ from fleet import S3, TLS, Backup, Resources, Restore, Volume
 from fleet.apps import Etcd
 from fleet.apps.driver import Impact, Refusal
 from fleet.apps.etcd import DRIVER, EtcdConfig
+from fleet.apps.etcd.files import quota
 from fleet.apps.meaning import explain, meanings
 from fleet.apps.registry import driver, drivers, packages
 from fleet.model.app import API_VERSION
@@ -197,3 +198,10 @@ def test_every_app_type_is_a_package_with_one_line_of_registration() -> None:
 def test_settings_have_values_that_suit_a_first_try() -> None:
     assert Resources() == Resources(cpu="250m", memory="512Mi")
     assert Volume().on_scale_in == "delete"
+
+
+@pytest.mark.parametrize(
+    ("storage", "mebibytes"), [("256Mi", 64), ("1Gi", 512), ("2Gi", 1536), ("10Gi", 7680), ("100Gi", 8192)]
+)
+def test_the_database_leaves_room_for_its_logs(storage: str, mebibytes: int) -> None:
+    assert quota(Etcd("db", namespace="shop", version="3.5", storage=storage)) == mebibytes * 2**20

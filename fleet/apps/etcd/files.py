@@ -20,6 +20,7 @@ from fleet.model.types.duration import seconds
 from fleet.model.types.quantity import amount
 
 _LARGEST_QUOTA = 8 * 2**30
+_LOGS = 512 * 2**20  # five files of 64 MiB that etcd keeps, the next one, and a snapshot
 
 
 def common(app: Etcd) -> dict[str, Any]:
@@ -54,7 +55,8 @@ def common(app: Etcd) -> dict[str, Any]:
 def quota(app: Etcd) -> int:
     if app.config.quota:
         return int(amount(app.config.quota))
-    return min(int(amount(app.storage) * 3 / 4), _LARGEST_QUOTA)
+    storage = int(amount(app.storage))
+    return min(storage * 3 // 4, max(storage - _LOGS, storage // 4), _LARGEST_QUOTA)
 
 
 def _tls(what: str) -> dict[str, Any]:
