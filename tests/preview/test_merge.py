@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 
+from fleet.plan.data import plan_data
+from fleet.plan.markdown import comments, markdown
+from fleet.plan.page import page
+from fleet.plan.text import tree
+from fleet.preview.merge import of_merge
 from tests.preview.plain import PlainRepository, manifest
 
 A, B = manifest("ConfigMap", "a", data={"x": "1"}), manifest("ConfigMap", "b", data={"x": "1"})
@@ -356,3 +361,19 @@ def test_a_head_that_leads_out_of_its_tree_is_refused(plain: PlainRepository) ->
     shown = plain.preview()
     assert shown.code == 5
     assert "symlink" in shown.err
+
+
+def test_no_view_of_a_merge_has_a_secret_value(plain: PlainRepository) -> None:
+    plain.wants(manifest("Secret", "a", stringData={"password": "canary-1"}, data={"more": "Y2FuYXJ5LTE="}))
+    plain.commit()
+    plain.change()
+    plain.wants(manifest("Secret", "a", stringData={"password": "canary-2"}, data={"more": "Y2FuYXJ5LTI="}))
+    plain.commit()
+    run, about = of_merge("main", "change")
+    branches = [one.branch for one in run.results]
+    views = [tree(branches, about=about), markdown(branches, about=about), page(branches, about=about)]
+    views += [repr(plan_data(branches, about=about)), *comments(branches, about=about)]
+    for text in views:
+        assert "(redacted)" in text
+        assert "canary" not in text
+        assert "Y2FuYXJ5" not in text
