@@ -40,7 +40,7 @@ def _open(name: str) -> Lab:
 
 MORE = {
     "fault": ("fleet.cli.lab_fault:fault", "Break something on purpose, and mend it again."),
-    "service": ("fleet.cli.lab_service:service", "An S3 server for the programs of a lab."),
+    "service": ("fleet.cli.lab_service:service", "A forge (Gitea) and an S3 server for the programs of a lab."),
 }
 
 
@@ -99,7 +99,7 @@ def prepare(nodes: tuple[Any, ...], things: tuple[str, ...]) -> None:
     fleet lab prepare                    programs for clusters, real nodes included where they are possible
     fleet lab prepare etcd redis:8.0     and the images of etcd, and one of redis
     fleet lab prepare images             and all images
-    fleet lab prepare s3                 and the program of this service
+    fleet lab prepare forge s3           and the programs of these services
     """
     from fleet.lab.images.bake import bake
     from fleet.lab.images.recipes import find

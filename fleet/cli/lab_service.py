@@ -1,4 +1,4 @@
-"""`fleet lab service`: an S3 server beside the clusters."""
+"""`fleet lab service`: a forge and an S3 server beside the clusters."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import click
 from fleet.cli.lab import name_option
 from fleet.cli.output import emit, output_option, remark, table
 
-NAMES = ("s3",)  # those of fleet.lab.services, which is not imported for `--help`
+NAMES = ("forge", "s3")  # those of fleet.lab.services, which is not imported for `--help`
 
 
 class ServiceGroup(click.Group):
-    """`fleet lab service s3` is `fleet lab service start s3`."""
+    """`fleet lab service forge` is `fleet lab service start forge`."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -26,10 +26,11 @@ service_choice = click.Choice(NAMES)
 
 @click.group(cls=ServiceGroup)
 def service() -> None:
-    """An S3 server for the programs of a lab.
+    """A forge (Gitea) and an S3 server for the programs of a lab.
 
     \b
-    fleet lab service s3   short for `start s3`: buckets, for backups
+    fleet lab service forge   short for `start forge`: repositories, pull requests, webhooks
+    fleet lab service s3      buckets, for backups
 
     This machine and the pods of every lab reach them by the same URL. `fleet lab down` removes them with all they keep.
     """
@@ -40,10 +41,10 @@ def service() -> None:
 @click.argument("services", nargs=-1, required=True, type=service_choice, metavar="SERVICE…")
 @output_option
 def start(name: str, services: tuple[str, ...], form: str) -> None:
-    """Start services and say how to use them: s3. Those that run are left alone.
+    """Start services and say how to use them: forge, s3. Those that run are left alone.
 
     They belong to a lab, which is made if there is none of that name; it needs no clusters. The first start builds
-    the programs from source; `fleet lab prepare s3` does that ahead of time.
+    the programs from source; `fleet lab prepare forge s3` does that ahead of time.
     """
     from fleet.lab.services import start as start_services
     from fleet.lab.services import status as status_of
@@ -105,7 +106,7 @@ def status(name: str, form: str) -> None:
     from fleet.lab.services import status as status_of
 
     rows = status_of(name)
-    emit(rows, form, lambda: _table(rows) if rows else "no services; start one with `fleet lab service s3`")
+    emit(rows, form, lambda: _table(rows) if rows else "no services; start one with `fleet lab service forge`")
     if not all(row["ready"] for row in rows):
         raise SystemExit(4)
 
@@ -124,7 +125,7 @@ def list_services(form: str) -> None:
             rows += status_of(name)
         except FleetError:  # half made or broken: `fleet lab list` shows it
             continue
-    emit(rows, form, lambda: _table(rows) if rows else "no services; start one with `fleet lab service s3`")
+    emit(rows, form, lambda: _table(rows) if rows else "no services; start one with `fleet lab service forge`")
 
 
 def _table(rows: list[dict[str, Any]]) -> str:

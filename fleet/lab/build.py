@@ -57,6 +57,21 @@ def _kubernetes_version_flags() -> str:
     return " ".join(f"-X {package}.{name}={value}" for package in packages for name, value in values.items())
 
 
+GITEA = "1.25.5"
+# What its pages and its API are made with: one language, and no styles or scripts (they would need Node.js to build).
+_GITEA_FILES = Files(
+    "code.gitea.io/gitea",
+    (
+        "templates",
+        "public/assets/img",
+        "options/fileicon",
+        "options/gitignore",
+        "options/label",
+        "options/license",
+        "options/locale/locale_en-US.ini",
+        "options/readme",
+    ),
+)
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 MODULES = {
     module.name: module
@@ -71,6 +86,7 @@ MODULES = {
         Module("coredns", "1.14.7", programs=("coredns",)),
         Module("kwok", "0.8.0", package="sigs.k8s.io/kwok/cmd/kwok", programs=("kwok",)),
         Module("pause", "1", programs=("pause",)),
+        Module("gitea", GITEA, ldflags=f"-X main.version={GITEA}", programs=("gitea",), files=_GITEA_FILES),
         Module("s3", "1.8.0", programs=("versitygw",)),
     )
 }

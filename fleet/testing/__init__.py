@@ -11,6 +11,7 @@ Fixtures:
 - `faults`: what can go wrong in `real_cluster`, all of it undone after the test
 - `api_proxy`: a proxy in front of `cluster` with a plan of what goes wrong; see `fleet.testing.proxy`
 - `git_remote`: a bare git repository to push to
+- `forge`: a real forge (Gitea), shared by the run, with a fresh user for this test
 - `s3`: a real S3 server, shared by the run, with a fresh account and bucket for this test
 
 `--fleet-lab NAME` uses a lab that is running instead of starting one, which makes a test start in a blink.
@@ -19,7 +20,8 @@ Fixtures:
 from fleet.testing.audit import AuditLog, Request
 from fleet.testing.cluster import Cluster
 from fleet.testing.faults import Broken, Faults
+from fleet.testing.forge import Forge, ForgeError
 from fleet.testing.git import GitRemote
 from fleet.testing.s3 import S3, S3Error
 
-__all__ = ["S3", "AuditLog", "Broken", "Cluster", "Faults", "GitRemote", "Request", "S3Error"]
+__all__ = ["S3", "AuditLog", "Broken", "Cluster", "Faults", "Forge", "ForgeError", "GitRemote", "Request", "S3Error"]

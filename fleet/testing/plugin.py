@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fleet.testing.services import fleet_services, s3  # noqa: F401 - pytest finds fixtures by their names here
+from fleet.testing.services import fleet_services, forge, s3  # noqa: F401 - pytest finds fixtures by their names here
 
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab

@@ -1,4 +1,4 @@
-"""The fixture `s3`: one server for the whole run, and for every test an account and a bucket of its own."""
+"""The fixtures `forge` and `s3`: one of each for the whole run, and for every test users and buckets of its own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from fleet.lab.services import Record
+    from fleet.testing.forge import Forge
     from fleet.testing.s3 import S3
 
 
@@ -52,6 +53,19 @@ def fleet_services(request: pytest.FixtureRequest) -> Iterator[Services]:
     services = Services(request.config.getoption("--fleet-lab"))
     yield services
     services.close()
+
+
+@pytest.fixture
+def forge(fleet_services: Services) -> Iterator[Forge]:
+    """A real forge (Gitea), shared by the run; a fresh user for this test."""
+    from fleet.errors import ResourceError
+    from fleet.testing.forge import Forge
+
+    record = fleet_services.give("forge")
+    found = Forge.of(record.url, record.user, record.secret)
+    yield found
+    with suppress(ResourceError):  # a test that broke the forge has said so already
+        found.administrator.api("DELETE", f"/admin/users/{found.user.name}?purge=true")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from fleet.lab.spec import identity_of
 PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/tmp")
 NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
 NAMES |= {"provisioner", "coredns", "kwok", "containerd", "containerd-shim-runc-v2", "pause", "unshare", "runc"}
-NAMES |= {"versitygw"}
+NAMES |= {"gitea", "versitygw"}
 
 
 @dataclass(frozen=True, slots=True)

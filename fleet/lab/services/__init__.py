@@ -1,4 +1,4 @@
-"""Services beside the clusters of a lab: an S3 server, as real as the clusters.
+"""Services beside the clusters of a lab: a forge and an S3 server, as real as the clusters.
 
 They are processes of the lab with their data below its directory, so `down` removes them like everything else. A lab
 may have services and no cluster.

@@ -18,12 +18,13 @@ from fleet.lab.launch import PATIENCE, launch, wait_until
 from fleet.lab.locks import choosing, locked
 from fleet.lab.services import address
 from fleet.lab.services.ask import answers
+from fleet.lab.services.forge import FORGE
 from fleet.lab.services.kind import Service
 from fleet.lab.services.record import Record, records
 from fleet.lab.services.s3 import S3
 from fleet.lab.spec import LabSpec
 
-SERVICES = {kind.name: kind for kind in (S3,)}
+SERVICES = {kind.name: kind for kind in (FORGE, S3)}
 GRACE = 10  # seconds for a service to end by itself
 PATIENT = 20  # seconds for one that runs to say that it serves, before it counts as stuck
 

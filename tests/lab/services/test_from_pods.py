@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import orjson
 import pytest
 
 from fleet.lab.images.recipes import find
-from fleet.testing import S3, Cluster
+from fleet.testing import S3, Cluster, Forge
 from fleet.testing.sigv4 import signed
+from tests.lab.services.test_forge import pushed
 
 pytestmark = pytest.mark.real_nodes
 
@@ -40,6 +42,17 @@ def send(pod: Cluster, *requests: tuple[str, str, dict[str, str], str]) -> list[
     text = orjson.dumps(requests).decode()
     said = pod.kubectl("exec", "-i", "client", "--", "python3", "-c", SEND, input=text, timeout=60)
     return [orjson.loads(line) for line in said.splitlines()]
+
+
+def test_a_pod_reads_a_repository_of_the_forge(pod: Cluster, forge: Forge, tmp_path: Path) -> None:
+    repository = forge.repository("shop", private=True)
+    pushed(repository, tmp_path / "clone")
+    token = {"Authorization": f"token {forge.user.token}"}
+    raw = f"{forge.url}/api/v1/repos/{forge.user.name}/shop/raw/README.md"
+    references = f"{repository.url}/info/refs?service=git-upload-pack"  # what `git clone` asks first
+    file, advertised = send(pod, ("GET", raw, token, ""), ("GET", references, token, ""))
+    assert file == "# Shop\n"
+    assert "refs/heads/main" in advertised
 
 
 def test_a_pod_writes_to_a_bucket_what_this_machine_reads(pod: Cluster, s3: S3) -> None:

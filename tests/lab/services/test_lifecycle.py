@@ -17,9 +17,10 @@ from fleet.cli import run
 from fleet.errors import NotFoundError, ResourceError
 from fleet.lab import process, residue, spec
 from fleet.lab.lab import Lab, down
-from fleet.lab.services import Record, start, stop
+from fleet.lab.services import Record, start, status, stop
 from fleet.lab.services.address import LOOPBACK, POOLS, choose_port, free
 from fleet.lab.services.s3 import REGION
+from fleet.testing.forge import ForgeUser
 from fleet.testing.s3 import Account, Bucket
 from fleet.testing.sigv4 import Key
 from tests.lab.machine import difference, snapshot
@@ -36,12 +37,40 @@ def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 
+def administrator(record: Record) -> ForgeUser:
+    return ForgeUser(record.url, record.user, record.secret)
+
+
 def account(record: Record) -> Account:
     return Account(record.url, REGION, Key(record.user, record.secret))
 
 
 def pid(record: Record) -> int:
     return process.running(spec.directory(record.lab))[record.role].pid
+
+
+def test_what_a_forge_keeps_is_there_after_a_stop_and_after_it_was_killed() -> None:
+    before = snapshot()
+    (forge,) = start("alone", ["forge"])
+    administrator(forge).repository("shop")
+    assert stop("alone", ["forge"]) == ["forge"]
+    assert process.running(spec.directory("alone")) == {}
+    assert stop("alone") == []
+
+    assert start("alone", ["forge"]) == [forge]
+    assert administrator(forge).api("GET", f"/repos/{forge.user}/shop")["name"] == "shop"
+    first = pid(forge)
+    assert start("alone", ["forge"]) == [forge]
+    assert pid(forge) == first
+
+    os.kill(first, signal.SIGKILL)
+    assert [(one["name"], one["ready"]) for one in status("alone")] == [("forge", False)]
+    assert start("alone", ["forge"]) == [forge]
+    assert administrator(forge).api("GET", f"/repos/{forge.user}/shop")["name"] == "shop"
+
+    directory = spec.directory("alone")
+    down("alone")
+    assert difference(before, snapshot(), directory) == {}
 
 
 def test_what_s3_keeps_is_there_after_a_stop_a_freeze_and_a_kill() -> None:
@@ -101,6 +130,20 @@ def test_services_of_a_run_that_was_killed_are_removed_by_the_next_start() -> No
     start("next", ["s3"])
     assert not process.running(orphan)
     assert not orphan.exists()
+
+
+def test_nothing_is_left_when_a_start_is_killed_in_the_middle() -> None:
+    before = snapshot()
+    command = [sys.executable, "-m", "fleet", "lab", "service", "forge", "--name", "half"]
+    starting = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    while not process.running(spec.directory("half")):
+        assert starting.poll() is None
+    starting.kill()
+    starting.wait()
+    assert start("half", ["forge"])[0].lab == "half"
+    directory = spec.directory("half")
+    down("half")
+    assert difference(before, snapshot(), directory) == {}
 
 
 def test_the_command_line_says_how_to_use_a_service_and_how_it_is(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,133 @@
+"""The forge: Gitea, with its data in SQLite and its repositories below the lab's directory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import subprocess
+from pathlib import Path
+
+from fleet.errors import ResourceError
+from fleet.lab import packages
+from fleet.lab.build import GITEA, MODULES, built
+from fleet.lab.controlplane import FRUGAL, Program
+from fleet.lab.files import write
+from fleet.lab.services.ask import answers
+from fleet.lab.services.kind import Service
+from fleet.lab.services.record import Record
+
+TITLE = f"Gitea {GITEA}"
+HEALTH = "/api/healthz"
+PORT = 3000
+ADMINISTRATOR = "lab"
+
+
+def build() -> Path:
+    packages.require({"git": "git"}, "a forge")
+    return built(MODULES["gitea"])
+
+
+def credentials() -> tuple[str, str]:
+    return ADMINISTRATOR, secrets.token_hex(12)
+
+
+def program(record: Record, programs: Path) -> Program:
+    """Write its settings and return how it is started."""
+    write(_settings_file(record), _text(settings(record, programs)), 0o600)
+    command: list[str | Path] = [programs / "gitea", "web", "--config", _settings_file(record)]
+    return Program(record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), FRUGAL)
+
+
+def _settings_file(record: Record) -> Path:
+    return record.directory / "app.ini"
+
+
+def _derived(record: Record, purpose: str) -> str:
+    """A secret that the forge keeps things under: the same at every start, and nothing more to remember."""
+    return hashlib.sha256(f"{purpose} {record.secret}".encode()).hexdigest()
+
+
+def settings(record: Record, programs: Path) -> dict[str, dict[str, object]]:
+    """By section. What a lab does not need is off; nothing is asked of the Internet."""
+    data = record.directory
+    off: dict[str, object] = {"ENABLED": False}
+    return {
+        "": {"APP_NAME": "fleet lab", "RUN_MODE": "prod", "WORK_PATH": data, "I_AM_BEING_UNSAFE_RUNNING_AS_ROOT": True},
+        "server": {
+            "HTTP_ADDR": record.address,
+            "HTTP_PORT": record.port,
+            "ROOT_URL": f"{record.url}/",
+            "DOMAIN": record.address,
+            "STATIC_ROOT_PATH": programs,
+            "APP_DATA_PATH": data / "data",
+            "DISABLE_SSH": True,
+            "OFFLINE_MODE": True,
+            "GRACEFUL_HAMMER_TIME": "5s",
+        },
+        "database": {
+            "DB_TYPE": "sqlite3",
+            "PATH": data / "gitea.db",
+            "SQLITE_JOURNAL_MODE": "WAL",
+            "SQLITE_TIMEOUT": 20000,
+        },
+        "repository": {"ROOT": data / "repositories", "DEFAULT_BRANCH": "main", "ENABLE_PUSH_CREATE_USER": True},
+        "security": {
+            "INSTALL_LOCK": True,
+            "PASSWORD_HASH_ALGO": "pbkdf2_v1",  # quick: every request with a password computes it
+            "PASSWORD_COMPLEXITY": "off",
+            "SECRET_KEY": _derived(record, "stored"),
+            "INTERNAL_TOKEN": _derived(record, "internal"),
+        },
+        "service": {"DISABLE_REGISTRATION": True, "DEFAULT_KEEP_EMAIL_PRIVATE": True},
+        # Receivers are on this machine or in pods, and nowhere else.
+        "webhook": {"ALLOWED_HOST_LIST": "loopback,private", "DELIVER_TIMEOUT": 10},
+        "migrations": {"ALLOW_LOCALNETWORKS": True},
+        "i18n": {"LANGS": "en-US", "NAMES": "English"},
+        "indexer": {"ISSUE_INDEXER_TYPE": "db"},
+        "session": {"PROVIDER": "memory"},
+        "log": {"MODE": "console", "LEVEL": "Warn", "ROOT_PATH": data / "data"},
+        "oauth2": off,
+        "actions": off,
+        "packages": off,
+        "cron.update_checker": off,
+        "picture": {"DISABLE_GRAVATAR": True},
+        "api": {"MAX_RESPONSE_ITEMS": 1000},
+    }
+
+
+def _text(sections: dict[str, dict[str, object]]) -> str:
+    lines: list[str] = []
+    for name, values in sections.items():
+        lines += [f"[{name}]"] if name else []
+        lines += [
+            f"{key} = {str(value).lower() if isinstance(value, bool) else value}" for key, value in values.items()
+        ]
+    return "\n".join([*lines, ""])
+
+
+def complete(record: Record, programs: Path) -> None:
+    """Make the administrator, if the forge does not know it yet."""
+    if answers(f"{record.url}/api/v1/user", record.user, record.secret):
+        return
+    command: list[str | Path] = [programs / "gitea", "--config", _settings_file(record), "admin", "user", "create"]
+    command += ["--username", record.user, "--password", record.secret, "--email", "lab@example.com"]
+    command += ["--admin", "--must-change-password=false"]
+    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=keep, cwd="/", timeout=60)
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-600:]
+        raise ResourceError(f"the forge's administrator could not be made: {said}")
+
+
+def environment(record: Record) -> dict[str, str]:
+    login = f"http://{record.user}:{record.secret}@{record.address}:{record.port}"
+    return {
+        "FORGE_URL": record.url,
+        "FORGE_USER": record.user,
+        "FORGE_PASSWORD": record.secret,
+        "FORGE_LOGIN_URL": login,  # for git and curl
+    }
+
+
+FORGE = Service("forge", TITLE, PORT, HEALTH, build, credentials, program, complete, environment)
