@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+import orjson
 import psutil
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError, ResourceError
@@ -31,7 +32,7 @@ def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float
     with records.locked(lab.directory):
         now = time.time()
         until = None if seconds is None else now + seconds
-        facts = chosen.resolve(lab, fault)
+        facts = orjson.loads(orjson.dumps(chosen.resolve(lab, fault)))  # as whoever undoes it will read them
         active = Active(records.next_id(lab.directory), fault, facts, now, owner, until)
         if not chosen.lasts:
             chosen.begin(lab, active)

@@ -26,15 +26,12 @@ my $count = 0;
 while (1) {
     my $from = recv($s, my $text, 2048, 0) or next;
     $count++;
-    if ($text =~ /^dial (\S+) (\d+)/) {
+    if (my ($host, $port) = $text =~ /^dial (\S+) (\d+)/) {
+        my $place = pack_sockaddr_in($port, inet_aton($host));
         socket(my $t, PF_INET, SOCK_STREAM, 0);
-        $text = eval {
-            local $SIG{ALRM} = sub { die };
-            alarm 1;
-            my $made = connect($t, pack_sockaddr_in($2, inet_aton($1)));
-            alarm 0;
-            $made;
-        } ? "reached" : "not reached";
+        my $made = eval { local $SIG{ALRM} = sub { die }; alarm 1; connect($t, $place) };
+        alarm 0;
+        $text = $made ? "reached" : "not reached";
     }
     send($s, "$count $text", 0, $from);
 }
