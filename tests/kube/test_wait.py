@@ -20,7 +20,7 @@ from fleet.kube.wait import wait_for_health
 from fleet.kube.watch import Changed, Listed, changes
 from fleet.model.desired import Key
 from fleet.testing import Cluster
-from fleet.testing.proxy import Cut, Match, Plan, Proxy, Rule
+from fleet.testing.proxy import Cut, Expire, Match, Plan, Proxy, Rule
 from tests.kube.connected import agent, config_map, connected
 
 CONTAINER = {"name": "main", "image": "localhost/none:1"}
@@ -118,35 +118,24 @@ def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_c
     assert names == [f"m{n}" for n in range(6)]
 
 
-def test_a_watch_from_a_forgotten_version_lists_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first list is made to look older than anything that the server remembers."""
-    from fleet.kube import watch
-
-    listed = 0
-    real = watch._list
-
-    async def old(client: Client, scope: Scope) -> tuple[list[dict[str, Any]], str]:
-        nonlocal listed
-        listed += 1
-        objects, version = await real(client, scope)
-        return objects, "1" if listed == 1 else version
-
-    monkeypatch.setattr(watch, "_list", old)
+def test_a_watch_from_a_forgotten_version_lists_again(cluster: Cluster, tmp_path: Path) -> None:
     cluster.apply(config_map(cluster, "a"))
+    watches = Match(verb="watch", resource="configmaps")
 
-    async def run(client: Client) -> list[int]:
+    async def run() -> list[int]:
         sizes = []
-        async for event in changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
-            if isinstance(event, Listed):
-                sizes.append(len(event.objects))
-            if len(sizes) == 2:
-                break
+        async with asyncio.timeout(30), Client.of(proxy.kubeconfig, proxy.context) as client:
+            async for event in changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
+                if isinstance(event, Listed):
+                    sizes.append(len(event.objects))
+                if len(sizes) == 2:
+                    break
         return sizes
 
-    async def limited(client: Client) -> list[int]:
-        return await asyncio.wait_for(run(client), 20)
-
-    assert len(connected(cluster, limited)) == 2
+    with Proxy(cluster.kubeconfig, cluster.context, tmp_path, Plan([Rule(watches, Expire(), nth=1)])) as proxy:
+        first, second = asyncio.run(run())
+        assert proxy.count(watches) == 1
+    assert first == second > 0
 
 
 def test_a_watch_without_the_right_raises_and_does_not_try_for_ever(cluster: Cluster, tmp_path: Path) -> None:
