@@ -28,11 +28,11 @@ demo: setup ## Start two real clusters, sync the example fleet from git, show wh
 	$(BIN)/python -m tests.demo
 
 test: setup ## Run every test on real clusters
-	$(BIN)/python -m fleet lab prepare etcd fleet-operator
+	$(BIN)/python -m fleet lab prepare images forge s3
 	$(BIN)/python -m pytest
 
 test-full: setup ## Run every test, and every case of the long suites (hours)
-	$(BIN)/python -m fleet lab prepare etcd fleet-operator
+	$(BIN)/python -m fleet lab prepare images forge s3
 	$(BIN)/python -m pytest --full
 
 bench: setup ## Measure; prints figures, never fails on one

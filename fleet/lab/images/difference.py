@@ -29,7 +29,8 @@ def difference(below: Path, whole: Path, target: Path, *, without: Iterable[str]
                 continue
             if known.get(path) != _fingerprint(source, member):
                 member.name = path
-                member.pax_headers.pop("path", None)  # of a long name: it would win over the new one
+                # Of a long name: it would win over the new one.
+                member.pax_headers = {key: value for key, value in member.pax_headers.items() if key != "path"}
                 layer.addfile(member, source.extractfile(member) if member.isreg() else None)
         for path in sorted(known.keys() - seen):
             parent, name = posixpath.split(path)
