@@ -7,13 +7,14 @@ the lock of the faults, so that none begins unwatched in that moment.
 from __future__ import annotations
 
 import fcntl
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fleet.lab import process
+from fleet.lab import paths, process
 from fleet.lab.faults import records
 
 ROLE = "faults/guardian"
@@ -32,8 +33,14 @@ def ensure(lab: Path) -> None:
         ROLE,
         [sys.executable, "-m", "fleet.lab.faults.guardian", lab.name],
         records.directory(lab) / "guardian.log",
-        {"FLEET_STATE_DIR": str(lab.parent.parent)},
+        _environment(lab),
     )
+
+
+def _environment(lab: Path) -> dict[str, str]:
+    """The same lab and the same programs as here: it may have to start one again, and must not build it."""
+    found = {"FLEET_STATE_DIR": str(lab.parent.parent), "FLEET_CACHE_DIR": str(paths.cache())}
+    return found | {name: os.environ[name] for name in ("KUBEBUILDER_ASSETS",) if name in os.environ}
 
 
 @contextmanager
