@@ -140,9 +140,7 @@ def test_all_is_undone_when_the_process_that_broke_it_is_killed(town: Town) -> N
     assert not town.reaches("here", "there")
     assert not town.reaches("here", "beside")
     child.send_signal(signal.SIGKILL)  # nobody waits for it: it stays a zombie
-    print("killed", time.monotonic())
     wait_cleared(cluster.lab.directory)
-    print("cleared", time.monotonic())
     child.wait()
     assert town.reaches("here", "there")
     assert town.reaches("here", "beside")
