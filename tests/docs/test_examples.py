@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from mypy import api
 
+from fleet.lab.faults import clear
 from tests.docs.conftest import Desk
 from tests.docs.document import ROOT, RUNNABLE, Block, agrees, blocks, commands, pages
 from tests.docs.terminal import Terminal
@@ -42,8 +43,11 @@ def terminal(desk: Desk, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
     else:
         directory = desk.repository(directory, page.stem)
         environment["KUBECONFIG"] = str(desk.lab.kubeconfig)
-    with Terminal(directory, environment, tmp_path) as opened:
-        yield opened
+    try:
+        with Terminal(directory, environment, tmp_path) as opened:
+            yield opened
+    finally:
+        clear(desk.lab)  # of a page that did not come to its end
     if name(page) in FROM_NOTHING:
         desk.tidy_behind()
 
