@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import kubeconfig, packages, process, residue
+from fleet.lab import inotify, kubeconfig, packages, process, residue
 from fleet.lab import spec as specs
 from fleet.lab.api import Api
 from fleet.lab.binaries import Binaries
@@ -184,6 +184,7 @@ def prepare(nodes: Nodes, binaries: Binaries | None = None) -> None:
     binaries = binaries or Binaries(KUBERNETES)
     if nodes == "real":
         packages.require(packages.NODES, "real nodes")
+        inotify.allow_enough()
     for program in ("kube-apiserver", "provisioner", "coredns" if nodes == "real" else "kwok"):
         binaries[program]
     if nodes == "real":
