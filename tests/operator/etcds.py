@@ -70,17 +70,18 @@ def programs(version: str) -> Programs:
             for layer in (name for name in archive.getnames() if name.endswith("/layer.tar")):
                 with tarfile.open(fileobj=archive.extractfile(layer)) as files:
                     for name in ("etcd", "etcdctl", "etcdutl"):
-                        _extract(files, f"./usr/bin/{name}", partial / name)
+                        _extract(files, f"usr/bin/{name}", partial / name)
         if not target.exists():
             partial.rename(target)
     return Programs(version, target)
 
 
 def _extract(files: tarfile.TarFile, name: str, target: Path) -> None:
-    try:
-        content = files.extractfile(name)
-    except KeyError:
+    """If this layer has it; a layer may begin its names with `./`."""
+    found = next((one for one in files if one.name.removeprefix("./") == name), None)
+    if found is None:
         return
+    content = files.extractfile(found)
     assert content
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(content.read())
