@@ -1,6 +1,6 @@
 """One command at a time works on a lab, and one at a time chooses addresses and ports.
 
-Locks are on directories that are there anyway, so nothing is left to clean up.
+Locks are on directories and files that are there anyway or go with the lab, so nothing is left to clean up.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from fleet.lab import paths
 from fleet.lab import spec as specs
@@ -41,3 +42,15 @@ def choosing() -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def only_one(file: Path) -> Iterator[bool]:
+    """Whether nobody else holds this file, and nobody will for as long as this lasts. Waits for nobody."""
+    with file.open("w") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

@@ -6,16 +6,15 @@ the lock of the faults, so that none begins unwatched in that moment.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from fleet.lab import paths, process
 from fleet.lab.faults import records
+from fleet.lab.locks import only_one
 
 ROLE = "faults/guardian"
 INTERVAL = 0.2  # seconds between two looks
@@ -43,16 +42,9 @@ def _environment(lab: Path) -> dict[str, str]:
     return found | {name: os.environ[name] for name in ("KUBEBUILDER_ASSETS",) if name in os.environ}
 
 
-@contextmanager
-def _alone(lab: Path) -> Iterator[bool]:
+def _alone(lab: Path) -> AbstractContextManager[bool]:
     """Whether this is the guardian, for as long as that lasts."""
-    with (records.directory(lab) / "guardian").open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    return only_one(records.directory(lab) / "guardian")
 
 
 def watch(name: str) -> None:

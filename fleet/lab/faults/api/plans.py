@@ -5,12 +5,10 @@ It says in a file beside them which it has taken up, so whoever adds or removes 
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +18,7 @@ import psutil
 from fleet.errors import ResourceError
 from fleet.lab import process
 from fleet.lab.files import write
+from fleet.lab.locks import only_one
 from fleet.lab.proxy.plan import Plan
 
 if TYPE_CHECKING:
@@ -106,16 +105,9 @@ def carried_out(place: Path, seen: Seen) -> None:
     write(place / "carried-out", orjson.dumps(seen))
 
 
-@contextmanager
-def alone(place: Path) -> Iterator[bool]:
+def alone(place: Path) -> AbstractContextManager[bool]:
     """Whether nobody else carries plans out, and nobody will meanwhile."""
-    with (place / "front").open("w") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+    return only_one(place / "front")
 
 
 def _is_running(place: Path) -> bool:
