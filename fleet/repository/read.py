@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from fleet.errors import ConfigurationError, Source
-from fleet.repository.settings import Budget, Code, Fleet, Git, Limits, Paths, Settings, Trust
+from fleet.repository.settings import Budget, Code, Fleet, Forge, Git, Limits, Paths, Settings, Trust
 
 FILE = "fleet.toml"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -19,6 +19,12 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE = re.compile(r"(\d+)(Ki|Mi|Gi)?")
 _BYTES = {None: 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 _REF = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\x00-\x20~^:?*\[\\\x7f]+")
+
+_URL = re.compile(
+    r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w.~-]+)*/?|https?://\[[0-9A-Fa-f:.]+\](:\d{1,5})?(/[\w.~-]+)*/?"
+)
+_PATH = re.compile(r"[\w.-]+(/[\w.-]+)+")
+FORGES = ("github", "gitlab", "gitea")
 
 
 class InvalidError(ValueError):
@@ -45,6 +51,24 @@ def name(value: object) -> str:
 def ref(value: object) -> str:
     if not isinstance(value, str) or not _REF.fullmatch(value):
         raise InvalidError('is a name that git accepts, such as "main"')
+    return value
+
+
+def forge_kind(value: object) -> str:
+    if value not in FORGES:
+        raise InvalidError("is " + ", ".join(f'"{one}"' for one in FORGES[:-1]) + f' or "{FORGES[-1]}"')
+    return str(value)
+
+
+def forge_url(value: object) -> str:
+    if not isinstance(value, str) or not _URL.fullmatch(value):
+        raise InvalidError('is the address of a forge, such as "https://git.example.com", without a user or a password')
+    return value.rstrip("/")
+
+
+def forge_repository(value: object) -> str:
+    if not isinstance(value, str) or not _PATH.fullmatch(value) or ".." in value:
+        raise InvalidError('is a path on the forge, such as "team/fleet"')
     return value
 
 
@@ -78,6 +102,7 @@ SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
     "fleet": (Fleet, {"name": name}),
     "paths": (Paths, {"stacks": directory, "clusters": directory}),
     "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref}),
+    "forge": (Forge, {"kind": forge_kind, "url": forge_url, "repository": forge_repository}),
     "budget": (Budget, {"deletions": count}),
     "trust": (Trust, {"code": code}),
     "limits": (Limits, {"time": duration, "cpu": duration, "memory": size, "output": size, "result": size}),

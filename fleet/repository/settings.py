@@ -38,6 +38,15 @@ class Git:
 
 
 @dataclass(frozen=True, slots=True)
+class Forge:
+    """Where pull requests are, if the remote's address does not tell. Tokens are never here."""
+
+    kind: str = ""  # "github", "gitlab" or "gitea" (Forgejo too); "": by the host, where it is a well-known one
+    url: str = ""  # of the forge, as people open it; "": that of the remote
+    repository: str = ""  # its path there, such as "team/fleet"; "": that of the remote
+
+
+@dataclass(frozen=True, slots=True)
 class Budget:
     """How much one sync may take away from one cluster before a person has to say so."""
 
@@ -74,6 +83,7 @@ class Settings:
     fleet: Fleet = field(default_factory=Fleet)
     paths: Paths = field(default_factory=Paths)
     git: Git = field(default_factory=Git)
+    forge: Forge = field(default_factory=Forge)
     budget: Budget = field(default_factory=Budget)
     trust: Trust = field(default_factory=Trust)
     limits: Limits = field(default_factory=Limits)
@@ -85,6 +95,7 @@ class Settings:
             Fleet(**data["fleet"]),
             Paths(**data["paths"]),
             Git(**data["git"]),
+            Forge(**data["forge"]),
             Budget(**data["budget"]),
             Trust(Code(data["trust"]["code"])),
             Limits(**data["limits"]),

@@ -1,0 +1,1 @@
+"""GitLab, the one at gitlab.com and any other."""

@@ -1,0 +1,140 @@
+"""GitLab's REST API, version 4, as described at https://docs.gitlab.com/api."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from fleet.errors import AccessError, NotFoundError, ResourceError
+from fleet.forge.document import Document, UnreadableError, documents, parsed
+from fleet.forge.github.client import shortened
+from fleet.forge.gitlab import read
+from fleet.forge.http import Connection
+from fleet.forge.model import Comment, PullRequest, Repository, State
+
+DEVELOPER = 30  # the access level from which on one may push
+_STATES = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failed", State.ERROR: "failed"}
+_PAGE = 100
+
+
+class GitLab:
+    longest_comment = 1_000_000
+    longest_description = 255
+
+    def __init__(self, repository: Repository, token: str) -> None:
+        self.repository = repository
+        self._below = f"/projects/{quote(repository.path, safe='')}"
+        headers = {"Accept": "application/json", "PRIVATE-TOKEN": token}
+        self._connection = Connection(f"{repository.url}/api/v4", headers, token)
+        self._me = ""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._connection.close()
+
+    async def me(self) -> str:
+        if not self._me:
+            said = await self._connection.document("ask whose token it is", "GET", "/user")
+            self._me = said.some_text("username")
+        return self._me
+
+    async def pull_request(self, number: int) -> PullRequest:
+        what = f"look at merge request {number} of {self.repository.path}"
+        said = await self._connection.document(what, "GET", f"{self._below}/merge_requests/{number}")
+        found = self._read(what, said)
+        return self._read(what, said, await self._clone_url(said)) if found.fork else found
+
+    async def _clone_url(self, said: Document) -> str:
+        """Of a fork, as far as this token may see it."""
+        if not said.has("source_project_id"):
+            return ""
+        path = f"/projects/{said.number('source_project_id')}"
+        try:
+            fork = await self._connection.document("look at the fork of a merge request", "GET", path)
+        except (AccessError, NotFoundError):
+            return ""
+        return fork.some_text("http_url_to_repo")
+
+    async def pull_requests(self) -> list[PullRequest]:
+        what = f"list the merge requests of {self.repository.path}"
+        query = {"state": "opened", "per_page": _PAGE}
+        found = self._connection.pages(what, f"{self._below}/merge_requests", query)
+        return [self._read(what, one) async for one in found]
+
+    async def comments(self, number: int) -> list[Comment]:
+        what = f"read the comments on merge request {number} of {self.repository.path}"
+        query = {"sort": "asc", "order_by": "created_at", "per_page": _PAGE}
+        found = self._connection.pages(what, f"{self._notes(number)}", query)
+        made = [self._comment(what, number, one) async for one in found if not one.has("system")]
+        return sorted(made, key=lambda one: one.id)
+
+    async def create_comment(self, number: int, body: str) -> Comment:
+        what = f"comment on merge request {number} of {self.repository.path}"
+        said = await self._connection.document(what, "POST", self._notes(number), body={"body": body})
+        return self._comment(what, number, said)
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> Comment:
+        what = f"edit comment {comment} on merge request {number} of {self.repository.path}"
+        path = f"{self._notes(number)}/{comment}"
+        return self._comment(what, number, await self._connection.document(what, "PUT", path, body={"body": body}))
+
+    async def delete_comment(self, number: int, comment: int) -> None:
+        what = f"delete comment {comment} on merge request {number} of {self.repository.path}"
+        await self._connection.ask(what, "DELETE", f"{self._notes(number)}/{comment}", absent=True)
+
+    async def set_status(self, sha: str, context: str, state: State, description: str = "", url: str = "") -> None:
+        what = f"set the status {context} of {sha[:8]} in {self.repository.path}"
+        body = {"state": _STATES[state], "name": context}
+        body["description"] = shortened(description, self.longest_description)
+        if url:
+            body["target_url"] = url
+        try:
+            await self._connection.ask(what, "POST", f"{self._below}/statuses/{quote(sha, safe='')}", body=body)
+        except ResourceError as error:
+            # GitLab refuses to make pending what is pending.
+            if state is not State.PENDING or "Cannot transition status" not in error.message:
+                raise
+
+    async def may_approve(self, user: str) -> bool:
+        """Members are known by number, groups' members included."""
+        what = f"ask what {user} may do in {self.repository.path}"
+        answer = await self._connection.ask(what, "GET", f"/users?username={quote(user, safe='')}")
+        number = self._number(what, user, answer.content)
+        if number is None:
+            return False
+        member = await self._connection.ask(what, "GET", f"{self._below}/members/all/{number}", absent=True)
+        if member.status == 404:
+            return False
+        said = self._connection.read(what, member)
+        try:
+            return said.number("access_level") >= DEVELOPER and said.some_text("state") == "active"
+        except UnreadableError as error:
+            raise self._connection.unreadable(what, error) from None
+
+    def _number(self, what: str, user: str, content: bytes) -> int | None:
+        try:
+            named = [one for one in documents(parsed(content)) if one.text("username").lower() == user.lower()]
+            return named[0].number("id") if named else None
+        except UnreadableError as error:
+            raise self._connection.unreadable(what, error) from None
+
+    def _notes(self, number: int) -> str:
+        return f"{self._below}/merge_requests/{number}/notes"
+
+    def _read(self, what: str, said: Document, clone_url: str = "") -> PullRequest:
+        try:
+            return read.pull_request(said, clone_url)
+        except UnreadableError as error:
+            raise self._connection.unreadable(what, error) from None
+
+    def _comment(self, what: str, number: int, said: Document) -> Comment:
+        url = f"{self.repository}/-/merge_requests/{number}"
+        try:
+            return read.comment(said, url)
+        except UnreadableError as error:
+            raise self._connection.unreadable(what, error) from None
