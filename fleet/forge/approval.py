@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from fleet.errors import AccessError
 from fleet.forge.client import Forge
 from fleet.forge.model import Comment
 from fleet.forge.sticky import has_mark
@@ -43,9 +45,19 @@ def naming(comments: Iterable[Comment], commit: str) -> list[str]:
     return list(dict.fromkeys(one.author for one in comments if one.author and asked(one.body) == commit))
 
 
-async def approver(forge: Forge, number: int, commit: str) -> str:
-    """Who of those that may write to the repository approved this commit; "": nobody."""
+@dataclass(frozen=True, slots=True)
+class Approval:
+    by: str = ""  # "": nobody
+    doubt: str = ""  # why it could not be told whether somebody who named it may approve
+
+
+async def approval(forge: Forge, number: int, commit: str) -> Approval:
+    """Whether somebody who may write to the repository approved this commit. What cannot be told is no."""
+    doubt = ""
     for author in naming(await forge.comments(number), commit):
-        if await forge.may_approve(author):
-            return author
-    return ""
+        try:
+            if await forge.may_approve(author):
+                return Approval(author)
+        except AccessError as error:
+            doubt = error.message
+    return Approval(doubt=doubt)

@@ -92,7 +92,7 @@ class Connection:
             hint="is [forge] url the address of the forge, and [forge] kind what it is?",
         )
 
-    async def pages(self, what: str, path: str, query: Mapping[str, str | int]) -> AsyncIterator[Document]:
+    async def pages(self, what: str, path: str, query: Mapping[str, object]) -> AsyncIterator[Document]:
         """The objects of a list that may come in parts."""
         for page in range(1, MOST_PAGES + 1):
             answer = await self.ask(what, "GET", f"{path}?{urlencode({**query, 'page': page})}")

@@ -1,0 +1,182 @@
+"""Which forge, which repository, which pull request, and which token."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fleet.errors import AccessError, ConfigurationError
+from fleet.forge.ci import Job, job
+from fleet.forge.find import find, token
+from fleet.forge.model import Kind, Repository
+from fleet.repository.read import read_settings
+from fleet.repository.settings import Forge
+
+SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
+ON_GITHUB = Repository(Kind.GITHUB, "https://github.com", "team/fleet")
+
+
+@pytest.mark.parametrize(
+    ("remote", "settings", "found"),
+    [
+        ("https://github.com/team/fleet.git", Forge(), ON_GITHUB),
+        ("https://x-access-token:secret@github.com/team/fleet", Forge(), ON_GITHUB),
+        ("git@github.com:team/fleet.git", Forge(), ON_GITHUB),
+        ("ssh://git@ssh.github.com:443/team/fleet.git", Forge(), ON_GITHUB),
+        (
+            "https://gitlab.com/a/b/c/fleet.git",
+            Forge(),
+            Repository(Kind.GITLAB, "https://gitlab.com", "a/b/c/fleet"),
+        ),
+        ("https://codeberg.org/a/fleet", Forge(), Repository(Kind.GITEA, "https://codeberg.org", "a/fleet")),
+        (
+            "http://10.1.2.3:3000/a/fleet.git",
+            Forge("gitea"),
+            Repository(Kind.GITEA, "http://10.1.2.3:3000", "a/fleet"),
+        ),
+        (
+            "https://example.com/git/a/fleet.git",
+            Forge("gitea", "https://example.com/git"),
+            Repository(Kind.GITEA, "https://example.com/git", "a/fleet"),
+        ),
+        (
+            "ssh://git@ssh.example.com:2222/a/fleet.git",
+            Forge("gitlab", "https://web.example.com"),
+            Repository(Kind.GITLAB, "https://web.example.com", "a/fleet"),
+        ),
+        (
+            "/srv/git/fleet.git",
+            Forge("github", "https://git.example.com", "a/fleet"),
+            Repository(Kind.GITHUB, "https://git.example.com", "a/fleet"),
+        ),
+        ("https://[::1]:3000/a/fleet", Forge("gitea"), Repository(Kind.GITEA, "https://[::1]:3000", "a/fleet")),
+    ],
+)
+def test_settings_go_before_the_remote(remote: str, settings: Forge, found: Repository) -> None:
+    assert find(remote, settings) == found
+
+
+@pytest.mark.parametrize(
+    ("remote", "settings", "field"),
+    [
+        ("", Forge(), "forge.url"),
+        ("../fleet.git", Forge("gitea"), "forge.url"),
+        ("file:///srv/fleet.git", Forge("gitea"), "forge.url"),
+        ("https://git.example.com/a/fleet", Forge(), "forge.kind"),
+        ("https://github.com/fleet", Forge(), "forge.repository"),
+    ],
+)
+def test_what_is_not_known_names_the_setting(remote: str, settings: Forge, field: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        find(remote, settings)
+    assert caught.value.field == field
+    assert "base branch" in (caught.value.hint or "")
+
+
+def test_a_job_of_ci_knows_and_settings_go_before_it() -> None:
+    running = Job(Repository(Kind.GITEA, "https://git.example.com", "a/fleet"), 7)
+    assert find("/somewhere", Forge(), running) == running.repository
+    assert find("/somewhere", Forge(url="https://other.example.com"), running).url == "https://other.example.com"
+
+
+def test_settings_of_a_forge_are_checked() -> None:
+    text = '[forge]\nkind = "gitea"\nurl = "https://example.com/git/"\nrepository = "a/fleet"\n'
+    assert read_settings(text).forge == Forge("gitea", "https://example.com/git", "a/fleet")
+    for line in (
+        'kind = "bitbucket"',
+        'url = "https://user:secret@example.com"',
+        'url = "ftp://example.com"',
+        'url = "https://example.com/?x=1"',
+        'repository = "fleet"',
+        'repository = "../../a"',
+        'token = "abc"',
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            read_settings(f"[forge]\n{line}\n")
+        assert str(caught.value.source) == "fleet.toml:2"
+
+
+@pytest.mark.parametrize(
+    ("kind", "environment", "found"),
+    [
+        (Kind.GITHUB, {"GITHUB_TOKEN": "a"}, "a"),
+        (Kind.GITHUB, {"GITHUB_TOKEN": "a", "FLEET_FORGE_TOKEN": "b\n"}, "b"),
+        (Kind.GITLAB, {"GITLAB_TOKEN": "c", "GITHUB_TOKEN": "a"}, "c"),
+        (Kind.GITEA, {"GITEA_TOKEN": "d"}, "d"),
+        (Kind.GITEA, {"GITEA_ACTIONS": "true", "GITHUB_TOKEN": "e"}, "e"),
+    ],
+)
+def test_the_token_comes_from_the_environment(kind: Kind, environment: dict[str, str], found: str) -> None:
+    assert token(Repository(kind, "https://example.com", "a/fleet"), environment) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "environment"),
+    [
+        (Kind.GITHUB, {}),
+        (Kind.GITHUB, {"GITLAB_TOKEN": "a", "GITEA_TOKEN": "b", "CI_JOB_TOKEN": "c"}),
+        (Kind.GITHUB, {"GITEA_ACTIONS": "true", "GITHUB_TOKEN": "that of Gitea".replace(" ", "-")}),
+        (Kind.GITLAB, {"CI_JOB_TOKEN": "may not comment".replace(" ", "-")}),
+        (Kind.GITEA, {"GITHUB_TOKEN": "a"}),
+    ],
+)
+def test_a_token_for_one_forge_is_not_sent_to_another(kind: Kind, environment: dict[str, str]) -> None:
+    with pytest.raises(AccessError, match="there is no token for") as caught:
+        token(Repository(kind, "https://example.com", "a/fleet"), environment)
+    assert "FLEET_FORGE_TOKEN" in (caught.value.hint or "")
+
+
+def test_what_cannot_be_a_token_is_not_sent_and_not_shown() -> None:
+    with pytest.raises(AccessError) as caught:
+        token(ON_GITHUB, {"GITHUB_TOKEN": "two words"})
+    assert "two" not in str(caught.value)
+
+
+def test_a_job_of_github_for_a_pull_request_and_for_a_comment_on_one(tmp_path: Path) -> None:
+    event = tmp_path / "event.json"
+    environment = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_SERVER_URL": "https://github.com",
+        "GITHUB_REPOSITORY": "team/fleet",
+        "GITHUB_EVENT_PATH": str(event),
+    }
+    event.write_bytes(orjson.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
+    assert job(environment) == Job(ON_GITHUB, 7, SHA)
+    event.write_bytes(orjson.dumps({"issue": {"number": 8, "pull_request": {"url": "https://x"}}}))
+    assert job(environment) == Job(ON_GITHUB, 8)
+    event.write_bytes(orjson.dumps({"issue": {"number": 8}}))
+    assert job(environment) == Job(ON_GITHUB)
+    event.write_bytes(orjson.dumps({"ref": "refs/heads/main"}))
+    assert job(environment | {"GITEA_ACTIONS": "true"}) == Job(
+        Repository(Kind.GITEA, "https://github.com", "team/fleet")
+    )
+    for wrong in (b"", b"[]", orjson.dumps({"pull_request": {"number": 7, "head": {"sha": "--exec"}}})):
+        event.write_bytes(wrong)
+        with pytest.raises(ConfigurationError, match="GITHUB_EVENT_PATH"):
+            job(environment)
+    event.unlink()
+    with pytest.raises(ConfigurationError, match="GITHUB_EVENT_PATH"):
+        job(environment)
+
+
+def test_a_job_of_gitlab_is_about_the_project_that_is_merged_into() -> None:
+    environment = {
+        "GITLAB_CI": "true",
+        "CI_SERVER_URL": "https://gitlab.example.com/forge",
+        "CI_PROJECT_PATH": "ann/fleet",
+        "CI_COMMIT_SHA": "2" * 40,
+    }
+    assert job(environment) == Job(Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "ann/fleet"))
+    merging = environment | {"CI_MERGE_REQUEST_IID": "7", "CI_MERGE_REQUEST_PROJECT_PATH": "team/fleet"}
+    assert job(merging) == Job(Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, "2" * 40)
+    assert job(merging | {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": SHA}) == Job(
+        Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, SHA
+    )
+
+
+def test_elsewhere_there_is_no_job() -> None:
+    assert job({"CI": "true"}) is None
+    with pytest.raises(ConfigurationError, match="GITHUB_SERVER_URL is not set"):
+        job({"GITHUB_ACTIONS": "true"})
