@@ -36,9 +36,10 @@ def doctor(form: str) -> int:
     level B      Landlock, seccomp and limits, as in pods that may not make user namespaces
     level none   limits only: your own code is evaluated, the code of others is refused
 
-    Each level is tried out and not guessed. Exit code 1 when something is missing that fleet cannot do without.
+    Each level is tried out and not guessed. A cgroup on top of it limits all processes of an evaluation together; what
+    the level promises does not depend on it. Exit code 1 when something is missing that fleet cannot do without.
     """
-    findings = [_python(), _git(), _sandbox()]
+    findings = [_python(), _git(), *_sandbox()]
     emit([_data(one) for one in findings], form, lambda: _text(findings))
     return 0 if all(one.ok for one in findings) else 1
 
@@ -61,7 +62,7 @@ def _git() -> Finding:
     return Finding("git", version, ok, "" if ok else f"{_dotted(OLDEST_GIT)} or newer is needed")
 
 
-def _sandbox() -> Finding:
+def _sandbox() -> list[Finding]:
     """Tried in a process of its own, as an evaluation does it."""
     import orjson
 
@@ -73,7 +74,11 @@ def _sandbox() -> Finding:
     notes = [f"not {level}: {why}" for level, why in given.why_not.items()]
     if not given.level.confines:
         notes.append("the code of others is refused here")
-    return Finding("sandbox", f"level {given.level}", True, "; ".join(notes))
+    limited, why_not = given.group or "none", f"not limited in sum: {given.why_no_group}" if given.why_no_group else ""
+    return [
+        Finding("sandbox", f"level {given.level}", True, "; ".join(notes)),
+        Finding("cgroup", limited, True, why_not),
+    ]
 
 
 def _dotted(version: tuple[int, ...]) -> str:

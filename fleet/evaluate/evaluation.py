@@ -17,6 +17,7 @@ from fleet.evaluate import answer, checks, compare
 from fleet.evaluate.answer import Declared, Waiting
 from fleet.evaluate.excerpt import with_excerpt
 from fleet.evaluate.job import Job, Task
+from fleet.evaluate.packages import prepared
 from fleet.evaluate.pool import Outcome, Pool
 from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
 from fleet.evaluate.sandbox.level import Given
@@ -35,8 +36,9 @@ def evaluate(
     """Evaluate a repository's stacks (those named, or all) for all their clusters; with `()`, only the clusters.
 
     It never runs user code in this process, and may be called from any thread. Code of others (`trust.code` of the
-    settings) is refused where the machine gives no sandbox; one's own runs in the best there is. A `pool` that is kept
-    open keeps the zygotes warm for the next time.
+    settings) is refused where the machine gives no sandbox; one's own runs in the best there is. Packages that the
+    repository's lockfile names are fetched first, if they are not there yet. A `pool` that is kept open keeps the
+    zygotes warm for the next time.
     """
     if pool is None:
         with Pool(twice=twice) as own:
@@ -47,13 +49,15 @@ def evaluate(
 
 
 def _require_a_sandbox(given: Given) -> None:
-    if given.level.confines:
+    if given.holds_others:
         return
     reasons = "; ".join(f"level {level}: {why}" for level, why in given.why_not.items())
+    if given.weakened:
+        reasons = "it was weakened for a test"
     raise PolicyError(
         f"the code of others is evaluated in a sandbox only, and there is none here ({reasons})",
-        hint='see `fleet doctor`; for code of your own: code = "own" under [trust] in fleet.toml, on the branch that is'
-        " synced",
+        hint="use a machine that has one (`fleet doctor` says so): Linux 5.13 or newer with Landlock. The head of a"
+        ' pull request is always of others; a branch of your own is not, with code = "own" under [trust] in fleet.toml',
     )
 
 
@@ -76,7 +80,16 @@ class _Evaluator:
         self._pool = pool
         self._twice = twice
         paths = repository.settings.paths
-        self._job = Job(Task.CLUSTERS, str(repository.root), (), limits, importable=(paths.stacks,))
+        lock = repository.lock()
+        self._job = Job(
+            Task.CLUSTERS,
+            str(repository.root),
+            (),
+            limits,
+            importable=(paths.stacks,),
+            packages=prepared(lock),
+            lock=f"{lock.file} of the base, which comes first" if lock.of_base else lock.file,
+        )
 
     def evaluate(self, names: Sequence[str] | None) -> Evaluation:
         clusters, problems, foreign = self._clusters()

@@ -18,6 +18,8 @@ from typing import Any
 
 from fleet.errors import FleetError
 from fleet.evaluate.guard import RefusedError
+from fleet.evaluate.imports import RefusedImportError, module_is_beside
+from fleet.evaluate.job import Job
 from fleet.repository.settings import Limits
 
 _LONGEST = 4_000
@@ -25,10 +27,10 @@ _ENDLESS = "look for a loop without end, or raise {} under [limits] in fleet.tom
 _OURS = str(Path(__file__).resolve().parent.parent) + "/"
 
 
-def explain(error: BaseException, root: Path, limits: Limits, fallback: tuple[str, int]) -> dict[str, Any]:
+def explain(error: BaseException, root: Path, job: Job, fallback: tuple[str, int]) -> dict[str, Any]:
     """The problem that `error` is. `fallback` is the place when none of its frames is in the user's files."""
     file, line = place_of(error, root) or fallback
-    message, hint, field = _told(error, limits)
+    message, hint, field = _told(error, job)
     if isinstance(error, FleetError) and error.source is not None and error.source.line:
         file, line = error.source.file, error.source.line
     return {
@@ -87,10 +89,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
 
 
-def _told(error: BaseException, limits: Limits) -> tuple[str, str | None, str | None]:
+def _told(error: BaseException, job: Job) -> tuple[str, str | None, str | None]:
     """Message, hint, field."""
+    limits = job.limits
     for one in _chain(error):
-        if isinstance(one, RefusedError):
+        if isinstance(one, RefusedError | RefusedImportError):
             return one.message, one.hint, None
     match error:
         case FleetError():
@@ -98,7 +101,7 @@ def _told(error: BaseException, limits: Limits) -> tuple[str, str | None, str | 
         case SyntaxError():
             return f"syntax error: {error.msg}", _caret(error), None
         case ModuleNotFoundError():
-            return f"there is no module {error.name!r}", _module_hint(error.name or ""), None
+            return *_no_module(error.name or "", job), None
         case MemoryError():
             hint = "make less, or raise memory under [limits] in fleet.toml"
             return f"used more than {limits.memory // 2**20} MiB of memory", hint, None
@@ -141,11 +144,17 @@ def _caret(error: SyntaxError) -> str | None:
     return f"look at column {error.offset} or just before it" if error.offset else None
 
 
-def _module_hint(name: str) -> str:
+def _no_module(name: str, job: Job) -> tuple[str, str]:
     top = name.partition(".")[0]
+    if module_is_beside(top):
+        return f"{top!r} is installed for fleet, and not for stacks", _lock_hint(job)
     close = get_close_matches(top, sys.stdlib_module_names | set(sys.modules), n=1, cutoff=0.75)
     meant = f"did you mean {close[0]!r}? otherwise " if close and close[0] != top else ""
-    return f"{meant}put it into the repository, or install it where fleet is installed"
+    return f"there is no module {name!r}", f"{meant}put it into the repository, or {_lock_hint(job)}"
+
+
+def _lock_hint(job: Job) -> str:
+    return f"name its package in {job.lock}, with version and hashes" if job.lock else "lock its package"
 
 
 def _details(error: BaseException) -> str | None:

@@ -64,9 +64,9 @@ class RefusedError(PermissionError):
 class Ledger:
     """The files that were read and the directories that were listed, of the repository and elsewhere."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, packages: str) -> None:
         self._root = str(root) + os.sep
-        self._installed = _installed()
+        self._installed = (*_installed(), *([packages + os.sep] if packages else []))
         self._files: set[str] = set()
         self._directories: set[str] = set()
         self._foreign: set[str] = set()
@@ -99,9 +99,9 @@ def _installed() -> tuple[str, ...]:
     return tuple(path + os.sep for path in {*paths, *map(os.path.realpath, paths)})
 
 
-def stand_guard(root: Path) -> Ledger:
+def stand_guard(root: Path, packages: str = "") -> Ledger:
     """From here on in this process; it cannot be taken back."""
-    ledger = Ledger(root)
+    ledger = Ledger(root, packages)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if event in _FORBIDDEN:

@@ -26,7 +26,10 @@ class Job:
     files: tuple[str, ...]
     limits: Limits
     importable: tuple[str, ...] = ()  # directories beside the root from which siblings are imported
+    packages: str = ""  # a directory with what the lockfile names, to import from too
+    lock: str = ""  # what that file is called, for people; with a word about where it comes from
     clusters: tuple[dict[str, Any], ...] = ()  # as the clusters' worker answered
     only: tuple[str, ...] | None = None  # names of stacks; None means all
     exports: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)  # stack → cluster → name → value
     disturbed: bool = False  # the second time, in the other zygote
+    without: tuple[str, ...] = ()  # layers to leave out, for the tests of the attacks: see `Sandbox.loose`

@@ -1,7 +1,8 @@
 """Import files of a user's repository by their path, from their text alone.
 
 Nothing is written beside them and no compiled file is believed: what runs is what stands in the file. Sibling modules
-can be imported from the repository's root and from the directory of the stacks.
+can be imported from the repository's root and from the directory of the stacks; packages of the lockfile come last, so
+that they replace neither those nor the standard library.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
+from fleet.evaluate.imports import FOR_USERS
+
 
 class TextLoader(SourceFileLoader):
     """As Python's own, but blind to __pycache__: without a time stamp it neither reads nor writes there."""
@@ -20,14 +23,19 @@ class TextLoader(SourceFileLoader):
     def path_stats(self, path: str) -> dict[str, int]:
         raise OSError(f"{path} is always compiled from its text")
 
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["__builtins__"] = FOR_USERS
+        super().exec_module(module)
 
-def make_importable(root: Path, *directories: str) -> None:
-    """Let user code import modules of the repository."""
+
+def make_importable(root: Path, *directories: str, packages: str = "") -> None:
+    """Let user code import modules of the repository, and packages."""
     sys.path_hooks.insert(0, _finder_for(root))
     entries = [str(root), *(str(root / directory) for directory in directories)]
     for entry in entries:
         sys.path_importer_cache.pop(entry, None)
     sys.path[:0] = entries
+    sys.path += [packages] if packages else []
 
 
 def _finder_for(root: Path) -> Callable[[str], FileFinder]:

@@ -28,7 +28,8 @@ from fleet.errors import FleetError
 from fleet.evaluate import wire
 from fleet.evaluate.disturb import OTHER_SEED, OTHER_TIME_ZONE, SEED, TIME_ZONE
 from fleet.evaluate.job import KILL, Job
-from fleet.evaluate.sandbox.level import Given, Level, Sandbox
+from fleet.evaluate.sandbox.group import Group
+from fleet.evaluate.sandbox.level import Given, Level, Sandbox, as_bits
 
 _STARTING = 30.0  # for a zygote to import the model on a busy machine
 _KEPT = (
@@ -118,6 +119,8 @@ class _Process:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._errors.close()
+        if self._given is not None:
+            Group(self._given.places).remove()
 
 
 @dataclass(slots=True)
@@ -229,7 +232,9 @@ class Pool:
         seconds = job.limits.time + KILL
         run = _Run(index, job, process, pipe, output, time.monotonic() + seconds + _STARTING)
         try:
-            request = wire.Request(wire.RUN, number, seconds, orjson.dumps(job), (theirs, output.fileno()))
+            less = as_bits(job.without)
+            about = (seconds, job.limits.memory, less, orjson.dumps(job))
+            request = wire.Request(wire.RUN, number, *about, (theirs, output.fileno()))
             with contextlib.suppress(
                 BrokenPipeError, ConnectionResetError
             ):  # it is dead; its socket says so in a moment

@@ -38,7 +38,7 @@ def clusters(job: Job, note: Note) -> dict[str, Any]:
             except MemoryError:
                 raise
             except Exception as error:
-                problems.append(explain(error, root, job.limits, (file, 1)))
+                problems.append(explain(error, root, job, (file, 1)))
                 continue
             found_clusters += [_data(cluster) for cluster in found.clusters]
     return {"clusters": found_clusters, "problems": problems}
@@ -65,7 +65,7 @@ def stacks(job: Job, note: Note) -> dict[str, Any]:
             except MemoryError:
                 raise
             except Exception as error:
-                problem = explain(error, root, job.limits, (file, stack.source.line))
+                problem = explain(error, root, job, (file, stack.source.line))
                 if isinstance(error, MissingOutputError) and error.asked.stack not in job.exports:
                     waiting.append({"stack": stack.name, "wants": error.asked.stack, "problem": problem})
                 else:

@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 
 RUN, KILL = b"R", b"K"
-_REQUEST = struct.Struct("!cIdQ")  # verb, run, seconds it may take, bytes of the job that follow
+_REQUEST = struct.Struct("!cIdQIQ")  # verb, run, seconds and bytes it may take, layers less, bytes of a job that follow
 _HELLO = struct.Struct("!I")  # bytes of JSON that follow
 _ENDED = struct.Struct("!IiI?")  # run, exit code (negative: signal), processes left behind, whether time ran out
 
@@ -23,6 +23,8 @@ class Request:
     verb: bytes
     run: int
     seconds: float = 0.0
+    memory: int = 0
+    without: int = 0  # see `Sandbox.loose`
     job: bytes = b""
     descriptors: tuple[int, ...] = ()
 
@@ -36,7 +38,8 @@ class Ended:
 
 
 def send_request(control: socket.socket, request: Request) -> None:
-    header = _REQUEST.pack(request.verb, request.run, request.seconds, len(request.job))
+    about = (request.verb, request.run, request.seconds, request.memory, request.without)
+    header = _REQUEST.pack(*about, len(request.job))
     socket.send_fds(control, [header], list(request.descriptors))
     control.sendall(request.job)
 
@@ -47,9 +50,9 @@ def receive_request(control: socket.socket) -> Request | None:
     header += _exactly(control, _REQUEST.size - len(header)) if header else b""
     if len(header) < _REQUEST.size:
         return None
-    verb, run, seconds, length = _REQUEST.unpack(header)
+    verb, run, seconds, memory, without, length = _REQUEST.unpack(header)
     job = _exactly(control, length)
-    return Request(verb, run, seconds, job, tuple(descriptors)) if len(job) == length else None
+    return Request(verb, run, seconds, memory, without, job, tuple(descriptors)) if len(job) == length else None
 
 
 def send_hello(control: socket.socket, data: bytes) -> None:

@@ -92,7 +92,7 @@ def work(request: bytes, descriptor: int, cell: Cell) -> NoReturn:
     try:
         try:
             cell.shut({0, 1, 2, descriptor})
-            cell.wall(job.root)
+            cell.wall(job.root, *filter(None, [job.packages]))
             os.chdir(root)
             _limit(job, answer, cell)
             cell.filter()
@@ -101,13 +101,13 @@ def work(request: bytes, descriptor: int, cell: Cell) -> NoReturn:
             _exit(REFUSED)
         if job.disturbed:
             disturb.renumber()
-        ledger = stand_guard(root)
-        load.make_importable(root, *job.importable)
+        ledger = stand_guard(root, job.packages)
+        load.make_importable(root, *job.importable, packages=job.packages)
         try:
             result = _task(job.task)(job, answer.note)
         except BaseException as error:
             del ballast[:]  # there must be memory to say that there is none
-            result = {"problems": [explain.explain(error, root, job.limits, answer.at)]}
+            result = {"problems": [explain.explain(error, root, job, answer.at)]}
         result |= {"files": ledger.files(), "directories": ledger.directories(), "foreign": ledger.foreign()}
         answer.give(_packed(result, job.limits, answer.at))
         with contextlib.suppress(Exception):
@@ -155,12 +155,13 @@ def _limit(job: Job, answer: Answer, cell: Cell) -> None:
     limits = job.limits
     _alarm(signal.SIGALRM, job, answer, explain.overtime(limits))
     _alarm(signal.SIGXCPU, job, answer, explain.overworked(limits))
-    signal.setitimer(signal.ITIMER_REAL, limits.time)
+    if Layer.ALARM in cell.layers:
+        signal.setitimer(signal.ITIMER_REAL, limits.time)
     # Where Python does not come to its senses, or crashes, a traceback in the place of an answer tells the line.
     faulthandler.enable(file=answer.descriptor, all_threads=False)
-    faulthandler.dump_traceback_later(limits.time + WATCHDOG, exit=True, file=answer.descriptor)
-    if Layer.RLIMITS in cell.layers:
-        bounds.impose(limits, alone=Layer.SECCOMP in cell.layers)
+    if Layer.WATCHDOG in cell.layers:
+        faulthandler.dump_traceback_later(limits.time + WATCHDOG, exit=True, file=answer.descriptor)
+    bounds.impose(limits, cell.layers)
 
 
 def _alarm(number: signal.Signals, job: Job, answer: Answer, told: tuple[str, str]) -> None:

@@ -28,10 +28,11 @@ from typing import Any
 
 import orjson
 
-from fleet.evaluate import disturb, system, wire, worker
+from fleet.evaluate import disturb, imports, system, wire, worker
 from fleet.evaluate.sandbox import namespaces, view
 from fleet.evaluate.sandbox.confine import Cell
-from fleet.evaluate.sandbox.level import OF_NAMESPACES, Sandbox
+from fleet.evaluate.sandbox.group import Group, needed
+from fleet.evaluate.sandbox.level import OF_NAMESPACES, Layer, Sandbox, from_bits
 from fleet.evaluate.sandbox.probe import Probing
 
 
@@ -45,9 +46,12 @@ class Running:
 
 
 class Zygote:
-    def __init__(self, control: socket.socket, cell: Cell) -> None:
+    def __init__(self, control: socket.socket, cell: Cell, group: Group, *, loose: bool) -> None:
         self._control = control
         self._cell = cell
+        self._group = group
+        self._allowed = (0, 0)  # to the group: memory and tasks
+        self._loose = loose
         self._running: dict[int, Running] = {}  # by pid
         self._wake, wakeup = os.pipe()
         os.set_blocking(self._wake, False)
@@ -86,21 +90,34 @@ class Zygote:
 
     def _start(self, request: wire.Request) -> None:
         me = os.getpid()
+        less = from_bits(request.without)
         try:
-            pid = self._cell.fork()
+            if less and not self._loose:
+                raise PermissionError("a job asks for less of a sandbox than it is to have")
+            cell = self._cell.without(less)
+            self._make_room(request.memory)
+            pid = cell.fork()
         except OSError as error:  # the system has no room for another process, or for another namespace
             worker.tell(request.descriptors[0], error)
             wire.send_ended(self._control, wire.Ended(request.run, worker.REFUSED, 0, False))
         else:
             if pid == 0:
-                self._become_worker(me, request)
+                self._become_worker(me, request, cell)
             with contextlib.suppress(OSError):  # the child does it too; whoever is first
                 os.setpgid(pid, pid)
-            self._running[pid] = Running(request.run, pid, time.monotonic() + request.seconds)
+            seconds = request.seconds if Layer.KEEPER in cell.layers else float("inf")
+            self._running[pid] = Running(request.run, pid, time.monotonic() + seconds)
         for descriptor in request.descriptors:
             os.close(descriptor)
 
-    def _become_worker(self, zygote: int, request: wire.Request) -> None:
+    def _make_room(self, memory: int) -> None:
+        """In the group, for one more; what was needed once stays allowed."""
+        bytes_, tasks = map(max, needed(len(self._running) + 1, memory), self._allowed)
+        if self._group.directories and (bytes_, tasks) != self._allowed:
+            self._allowed = (bytes_, tasks)
+            self._group.limit(*self._allowed)
+
+    def _become_worker(self, zygote: int, request: wire.Request, cell: Cell) -> None:
         """In the new child; never returns."""
         try:
             with contextlib.suppress(OSError):
@@ -112,7 +129,9 @@ class Zygote:
             result, output = request.descriptors
             os.dup2(output, 1)
             os.dup2(output, 2)
-            worker.work(request.job, result, self._cell)
+            if self._group.directories:
+                system.die_first()
+            worker.work(request.job, result, cell)
         finally:
             os._exit(70)  # a worker ends itself; this is for one that could not even begin
 
@@ -120,7 +139,8 @@ class Zygote:
         """Seconds until the next deadline."""
         if not self._running:
             return None
-        return max(0.0, min(running.deadline for running in self._running.values()) - time.monotonic())
+        seconds = min(running.deadline for running in self._running.values()) - time.monotonic()
+        return None if seconds == float("inf") else max(0.0, seconds)
 
     def _end_overdue(self) -> None:
         now = time.monotonic()
@@ -200,7 +220,7 @@ def main() -> None:
     control = socket.socket(fileno=int(descriptor))
     control.set_inheritable(False)
     sandbox = Sandbox.of(orjson.loads(asked))
-    probing = Probing(sandbox.highest)
+    probing = Probing(sandbox)
     gc.disable()  # importing makes objects that stay: nothing to be found, and a fifth of the time
     worker.warm_up()
     if "disturbed" in how:
@@ -208,15 +228,17 @@ def main() -> None:
     sys.dont_write_bytecode = True  # from here on only user code imports
     system.become_subreaper()
     given = probing.given()
+    shown = view.installed()
+    imports.narrow()
     layers = sandbox.layers(given.level)
     if not layers.isdisjoint(OF_NAMESPACES):
         namespaces.enter(layers)
-    cell = Cell(layers, view.installed())
+    cell = Cell(layers, shown)
     cell.prepare()
     gc.freeze()  # what is shared with the workers stays shared: their collector need not touch it
     gc.enable()
     wire.send_hello(control, orjson.dumps(given.data()))
-    Zygote(control, cell).serve()
+    Zygote(control, cell, Group(given.places), loose=sandbox.loose).serve()
     os._exit(0)  # nothing to tidy up, and everybody waits
 
 

@@ -27,10 +27,14 @@ def of_merge(
     *,
     stacks: Sequence[str] = (),
     clusters: Sequence[str] = (),
+    pool: Pool | None = None,
 ) -> tuple[Run, About]:
-    """The plans and what they are about. Without `how` no cluster is asked, and no kubeconfig is needed."""
+    """The plans and what they are about. Without `how` no cluster is asked, and no kubeconfig is needed.
+
+    A `pool` that is kept open keeps the evaluation warm for the next time.
+    """
     with sides(base, head) as both:
-        before, after = _evaluated(both, base)
+        before, after = _evaluated(both, base, pool)
     settings = both.base.repository.settings
     changed, leaving = between(before, after, stacks=stacks, clusters=clusters, deletions=settings.budget.deletions)
     remarks = (*both.remarks, *leaving)
@@ -50,14 +54,16 @@ def of_merge(
     return Run(with_drift(live.results, changed), (*remarks, *unasked, *live.remarks)), replace(about, depth="live")
 
 
-def _evaluated(both: Sides, base: str) -> tuple[Evaluation, Evaluation]:
+def _evaluated(both: Sides, base: str, pool: Pool | None) -> tuple[Evaluation, Evaluation]:
     """Both sides, of which nothing is remembered: what the head's code says is nobody's truth yet."""
-    with Pool() as pool:
-        before = both.base.remembered or evaluate(both.base.repository, pool=pool)
-        if before.problems:
-            raise ConfigurationError(
-                f"the base itself cannot be evaluated: {before.problems[0].message}",
-                hint=f"put {base} right first; `fleet check` says how",
-                source=before.problems[0].source,
-            )
-        return before, evaluate(both.merged, pool=pool).check()
+    if pool is None:
+        with Pool() as own:
+            return _evaluated(both, base, own)
+    before = both.base.remembered or evaluate(both.base.repository, pool=pool)
+    if before.problems:
+        raise ConfigurationError(
+            f"the base itself cannot be evaluated: {before.problems[0].message}",
+            hint=f"put {base} right first; `fleet check` says how",
+            source=before.problems[0].source,
+        )
+    return before, evaluate(both.merged, pool=pool).check()

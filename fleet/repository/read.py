@@ -40,6 +40,13 @@ def directory(value: object) -> str:
     return str(path)
 
 
+def file(value: object) -> str:
+    try:
+        return directory(value)
+    except InvalidError:
+        raise InvalidError('is a file of the repository, such as "stacks/requirements.lock"') from None
+
+
 def name(value: object) -> str:
     """Anything that can be typed after a flag: the default, an address, must be a valid one too."""
     fits = isinstance(value, str) and value.isprintable() and 0 < len(value) <= 250
@@ -100,7 +107,7 @@ def size(value: object) -> int:
 
 SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
     "fleet": (Fleet, {"name": name}),
-    "paths": (Paths, {"stacks": directory, "clusters": directory}),
+    "paths": (Paths, {"stacks": directory, "clusters": directory, "lock": file}),
     "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref}),
     "forge": (Forge, {"kind": forge_kind, "url": forge_url, "repository": forge_repository}),
     "budget": (Budget, {"deletions": count}),

@@ -22,10 +22,11 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Directories of the repository, relative to its root."""
+    """Directories and files of the repository, relative to its root."""
 
     stacks: str = "stacks"  # files with functions that are stacks
     clusters: str = "clusters"  # files with fleet.Cluster objects
+    lock: str = "stacks/requirements.lock"  # the packages that stacks may import, with hashes; it need not be there
 
 
 @dataclass(frozen=True, slots=True)

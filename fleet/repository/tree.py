@@ -10,24 +10,29 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet.errors import ConfigurationError, Source
 from fleet.repository.read import FILE, read_settings
 from fleet.repository.settings import Settings
 
-_LARGEST_SETTINGS = 1024 * 1024
+if TYPE_CHECKING:
+    from fleet.repository.lock import Lock
+
+_LARGEST = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
     root: Path
     settings: Settings = field(default_factory=Settings)
+    locked: str | None = None  # the text of the lockfile where it is not the one of these files
 
     @classmethod
-    def at(cls, root: Path, *, settings: Settings | None = None) -> Repository:
-        """The repository at `root`. `settings` are given when they come from elsewhere (the base of a pull request)."""
+    def at(cls, root: Path, *, settings: Settings | None = None, locked: str | None = None) -> Repository:
+        """The repository at `root`. The rest is given when it comes from elsewhere (the base of a pull request)."""
         root = root.resolve()
-        return cls(root, settings or read_settings(_text_of(root / FILE)))
+        return cls(root, settings or read_settings(_text_of(root / FILE)), locked)
 
     @classmethod
     def find(cls, start: Path | None = None) -> Repository:
@@ -41,6 +46,17 @@ class Repository:
     def cluster_files(self) -> tuple[str, ...]:
         """The files that hold clusters, relative to the root, sorted."""
         return self._files("clusters", self.settings.paths.clusters)
+
+    def lock(self) -> Lock:
+        """The packages that stacks may import; none where there is no such file."""
+        from fleet.repository.lock import Lock, read_lock  # noqa: PLC0415 - only where something is evaluated
+
+        file = self.settings.paths.lock
+        if self.locked is not None:
+            return read_lock(file, self.locked, of_base=True)
+        path = self.root / file
+        there = path.is_file() and _is_below(path, self.root)
+        return read_lock(file, _text_of(path, file)) if there else Lock(file)
 
     def _files(self, what: str, directory: str) -> tuple[str, ...]:
         top = self.root / directory
@@ -80,11 +96,11 @@ def _is_below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root)
 
 
-def _text_of(path: Path) -> str:
+def _text_of(path: Path, file: str = FILE) -> str:
     try:
         data = path.read_bytes()
-        if len(data) > _LARGEST_SETTINGS:
-            raise ConfigurationError("is larger than 1 MiB", hint="settings are a few lines", source=Source(FILE))
+        if len(data) > _LARGEST:
+            raise ConfigurationError("is larger than 1 MiB", hint="it has no reason to be", source=Source(file))
         return data.decode()
     except FileNotFoundError:
         raise ConfigurationError(
@@ -92,4 +108,4 @@ def _text_of(path: Path) -> str:
         ) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise ConfigurationError("is not UTF-8 text", hint="save it as UTF-8", source=Source(FILE, line)) from None
+        raise ConfigurationError("is not UTF-8 text", hint="save it as UTF-8", source=Source(file, line)) from None

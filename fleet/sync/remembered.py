@@ -12,13 +12,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
 
+from fleet import cache
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.model.desired import Desired, Key, Object
@@ -41,7 +41,7 @@ def recall(tree: str) -> Remembered | None:
     """The settings and the evaluation of a tree, by its id."""
     key = _key(tree)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        path = _directory() / key
+        path = cache.directory("evaluations") / key
         content = _read(path)
         digest, _, body = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
@@ -64,7 +64,7 @@ def remember(tree: str, settings: Settings, evaluation: Evaluation) -> None:
     if len(body) > MOST_BYTES:
         return
     with contextlib.suppress(OSError):
-        directory = _directory()
+        directory = cache.directory("evaluations")
         draft = directory / f".{key}.{os.urandom(6).hex()}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
@@ -75,23 +75,6 @@ def remember(tree: str, settings: Settings, evaluation: Evaluation) -> None:
             draft.unlink(missing_ok=True)
             raise
         _forget_oldest(directory)
-
-
-def _directory() -> Path:
-    """Ours alone; OSError where it cannot be."""
-    home = os.environ.get("FLEET_CACHE_DIR")
-    if home:
-        top = Path(home)
-    elif sys.platform == "darwin":
-        top = Path.home() / "Library" / "Caches" / "fleet"
-    else:
-        top = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fleet"
-    directory = top / "evaluations"
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = directory.lstat()
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{directory} is not ours alone")
-    return directory
 
 
 def _read(path: Path) -> bytes:

@@ -33,12 +33,14 @@ def test_it_says_the_level_that_evaluations_get() -> None:
     sandbox = findings(done)["sandbox"]
     assert sandbox["found"] == f"level {given.level}"
     assert all(why in sandbox["note"] for why in given.why_not.values())
+    assert findings(done)["cgroup"]["found"] == (given.group or "none")
+    assert bool(findings(done)["cgroup"]["note"]) == (not given.group), "never without a reason"
 
 
 def test_it_is_a_table_for_people() -> None:
-    head, python, git, sandbox = doctor().stdout.splitlines()
+    head, *lines = doctor().stdout.splitlines()
     assert head.split() == ["WHAT", "FOUND", "OK", "NOTE"]
-    assert [line.split()[0] for line in (python, git, sandbox)] == ["python", "git", "sandbox"]
+    assert [line.split()[0] for line in lines] == ["python", "git", "sandbox", "cgroup"]
 
 
 @pytest.mark.parametrize(("script", "found"), [(None, "none"), ("echo git version 1.8.3.1", "1.8.3.1")])

@@ -1,6 +1,7 @@
-"""No attack succeeds in a sandbox, each does without the layers that stop it, and the others' evaluations go on.
+"""No attack succeeds in a sandbox, each does without its defence, and the others' evaluations go on meanwhile.
 
-The attacks of one sandbox are run together, by one warm pool; a test looks up how its own went.
+Where an attack has several defences each of them stops it alone: without all of them it succeeds. The attacks that one
+warm pool can make are made together; a test looks up how its own went.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import struct
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -24,11 +27,13 @@ from fleet.evaluate import Limits, Pool, answer
 from fleet.evaluate.answer import Answer
 from fleet.evaluate.job import Job, Task
 from fleet.evaluate.result import Problem
-from fleet.evaluate.sandbox.level import LAYERS, Layer, Level, Sandbox
+from fleet.evaluate.sandbox import landlock
+from fleet.evaluate.sandbox.level import LAYERS, OF_ZYGOTE, Given, Layer, Level, Sandbox
 from tests.evaluate.attacks import ATTACKS, OTHERS, PRELUDE, Attack, table
 
 EVERY = 6
 LIMITS = Limits(time=20, cpu=1, memory=512 << 20)
+CROWD = Limits(time=20, cpu=5, memory=256 << 20)
 CLUSTER = {
     "name": "eu-1",
     "labels": {},
@@ -37,8 +42,8 @@ CLUSTER = {
     "pull": False,
     "source": {"file": "clusters/all.py", "line": 1},
 }
-STACK = "import fleet\n{prelude}\n@fleet.stack(clusters='eu-1')\ndef {name}(cluster):\n    won = False\n{body}\n"
-STACK += "    fleet.export('won', bool(won))\n"
+STACK = "import fleet\nNAME = {name!r}\n{prelude}\n@fleet.stack(clusters='eu-1')\ndef {name}(cluster):\n"
+STACK += "    won = False\n{body}\n    fleet.export('won', bool(won))\n"
 SAME_MACHINE = [one for one in ATTACKS if one.machine in ("", platform.machine())]
 
 
@@ -56,10 +61,11 @@ class Place:
     def __init__(self, top: Path) -> None:
         self.root = top / "tree"
         self.packages = str(top / "site-packages")
-        for name in ("tree/stacks", "tree/.git", "home", "scratch", "site-packages", "cache/evaluations"):
+        self.locked = str(top / "locked")
+        for name in ("tree/stacks", "tree/.git", "home", "scratch", "site-packages", "cache/evaluations", "locked"):
             (top / name).mkdir(parents=True)
         (top / "home/token").write_text("top secret\n")
-        (top / "scratch/victim").write_text("a file\n")
+        (top / "locked/greeting.py").write_text("x = 0\n")
         (self.root / "link").symlink_to(top / "home/token")
         (self.root / ".git/config").write_text("url = https://me:hunter2@host/x\n")
         (self.root / "fleet.toml").write_text("")
@@ -69,7 +75,11 @@ class Place:
             self._sockets.append(socket.socket(socket.AF_UNIX))
             self._sockets[-1].bind(address)
             self._sockets[-1].listen(64)
-        self.victim = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"VICTIM": "1"})
+        shown = "import ctypes; b = ctypes.create_string_buffer(8); print(ctypes.addressof(b), flush=True); input()"
+        self.victim = subprocess.Popen(
+            [sys.executable, "-c", shown], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"VICTIM": "1"}
+        )
+        assert self.victim.stdout is not None
         libc = ctypes.CDLL(None)
         self._key = 0x0F1EE7 + os.getpid()
         self._segment = libc.shmget(self._key, 4096, 0o1600)
@@ -78,6 +88,8 @@ class Place:
             "scratch": str(top / "scratch"),
             "packages": self.packages,
             "cache": str(top / "cache"),
+            "locked": self.locked,
+            "at": int(self.victim.stdout.readline()),
             "tcp": self._address(0),
             "udp": self._address(1),
             "abstract": f"fleet-{os.getpid()}",
@@ -88,6 +100,7 @@ class Place:
         (self.root / "target.json").write_bytes(orjson.dumps(target))
         for attack in SAME_MACHINE:
             (self.root / f"stacks/{named(attack)}.py").write_text(stack_file(named(attack), attack.body))
+            (top / "scratch" / named(attack)).write_text("a file\n")
         (self.root / "stacks/bystander.py").write_text(stack_file("bystander", "won = True", prelude=""))
 
     def _address(self, index: int) -> str:
@@ -102,8 +115,17 @@ class Place:
         self.victim.communicate()
         ctypes.CDLL(None).shmctl(self._segment, 0, None)
 
-    def job(self, name: str, limits: Limits = LIMITS) -> Job:
-        return Job(Task.STACKS, str(self.root), (f"stacks/{name}.py",), limits, ("stacks",), (CLUSTER,))
+    def job(self, name: str, limits: Limits = LIMITS, without: Iterable[Layer] = ()) -> Job:
+        return Job(
+            Task.STACKS,
+            str(self.root),
+            (f"stacks/{name}.py",),
+            limits,
+            importable=("stacks",),
+            packages=self.locked,
+            clusters=(CLUSTER,),
+            without=tuple(sorted(without)),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +134,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     try:
         yield made
     finally:
-        _attacked.cache_clear()
+        _heard.cache_clear()
         made.close()
 
 
@@ -129,62 +151,119 @@ def said(result: tuple[Answer, tuple[Problem, ...]]) -> str:
     return "won" if got.stacks[0].desired[0].exports["won"] else "lost"
 
 
+@dataclass(frozen=True)
+class Trial:
+    """An attack at a level, with some defences left out."""
+
+    attack: Attack
+    level: Level
+    without: frozenset[Layer] = frozenset()
+
+    @property
+    def room(self) -> Room:
+        return Room(self.level, self.without & OF_ZYGOTE, crowd=self.attack.crowd)
+
+    def job(self, place: Place) -> Job:
+        limits = CROWD if self.attack.crowd else replace(LIMITS, time=self.attack.seconds)
+        return place.job(named(self.attack), limits, self.without - OF_ZYGOTE)
+
+    def __str__(self) -> str:
+        return f"{self.level}-{self.attack.name}"
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the trials that one warm pool can run have in common."""
+
+    level: Level
+    without: frozenset[Layer]
+    crowd: bool
+
+    def pool(self, place: Place) -> Pool:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LD_LIBRARY_PATH", "/nowhere")  # one of the few that a zygote is started with
+            patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (place.packages, os.environ.get("PYTHONPATH")))))
+            return Pool(width=1 if self.crowd else 6, sandbox=Sandbox(self.level, self.without, loose=True))
+
+
+def _trials() -> Iterator[tuple[str, Trial, Layer | None]]:
+    """Whole; without any of its defences; with one of several alone."""
+    for attack in SAME_MACHINE:
+        for level in attack.levels:
+            yield "whole", Trial(attack, level), None
+            if not attack.shown_at(level):
+                continue
+            defences = attack.defences(level)
+            everything = frozenset({*defences, *attack.also}) & LAYERS[level]
+            yield "without", Trial(attack, level, everything), None
+            for alone in defences if len(everything) > 1 else ():
+                yield "alone", Trial(attack, level, everything - {alone}), alone
+
+
+TRIALS = list(_trials())
+
+
 @cache
-def _attacked(place: Place, level: Level, without: frozenset[Layer]) -> dict[str, str]:
-    """How each attack went, of those that this sandbox is for."""
-    chosen = [
-        attack
-        for attack in SAME_MACHINE
-        if level in attack.levels and (not without or (level in attack.shown_at and without == weakened(attack, level)))
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LD_LIBRARY_PATH", "/nowhere")  # one of the few that a zygote is started with
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (place.packages, os.environ.get("PYTHONPATH")))))
-        pool = Pool(width=4, sandbox=Sandbox(level, without))
-    with pool:
+def _heard(place: Place, room: Room) -> tuple[Given, dict[Trial, str]]:
+    """What the room was, and how each attack in it went."""
+    trials = [trial for _, trial, _ in TRIALS if trial.room == room]
+    trials.sort(key=lambda trial: trial.attack.seconds)  # those that sleep begin first
+    with room.pool(place) as pool:
         given = pool.given()
-        if given.level is not level:
-            pytest.skip(f"this machine does not give level {level}: {given.why_not[level]}")
-        attacks = run(pool, _between_bystanders(place, [place.job(named(attack)) for attack in chosen]))
-    heard = [said(result) for result in attacks]
+        if given.level is not room.level:
+            pytest.skip(f"this machine does not give level {room.level}: {given.why_not[room.level]}")
+        bystander = place.job("bystander", CROWD if room.crowd else LIMITS)
+        results = run(pool, _between(bystander, [trial.job(place) for trial in trials]))
+    heard = [said(result) for result in results]
     assert {*heard[::EVERY]} == {"won"}, "the evaluations of others go on meanwhile"
     del heard[::EVERY]
-    return {attack.name: one for attack, one in zip(chosen, heard, strict=True)}
+    return given, dict(zip(trials, heard, strict=True))
 
 
-def _between_bystanders(place: Place, jobs: list[Job]) -> list[Job]:
+def _between(bystander: Job, jobs: list[Job]) -> list[Job]:
     """The first of every few jobs, and so also the first of all, is somebody else's."""
     size = EVERY - 1
     groups = [jobs[start : start + size] for start in range(0, len(jobs), size)]
-    return [job for group in groups for job in (place.job("bystander"), *group)]
+    return [job for group in groups for job in (bystander, *group)]
 
 
-def weakened(attack: Attack, level: Level) -> frozenset[Layer]:
-    return frozenset(attack.layers) & LAYERS[level]
+def _cases(kind: str) -> list[Any]:
+    return [
+        pytest.param(trial, layer, id=f"{trial}-{layer}") if layer else pytest.param(trial, id=str(trial))
+        for what, trial, layer in TRIALS
+        if what == kind
+    ]
 
 
-TRIED = [(attack, level) for attack in SAME_MACHINE for level in attack.levels]
-CASES = [pytest.param(attack, level, id=f"{level}-{attack.name}") for attack, level in TRIED]
-SHOWN = [case for case, (attack, level) in zip(CASES, TRIED, strict=True) if level in attack.shown_at]
-
-
-@pytest.mark.parametrize(("attack", "level"), CASES)
-def test_it_fails_in_the_sandbox(place: Place, attack: Attack, level: Level) -> None:
-    assert _attacked(place, level, frozenset())[attack.name] != "won"
+@pytest.mark.parametrize("trial", _cases("whole"))
+def test_it_fails_in_the_sandbox(place: Place, trial: Trial) -> None:
+    _, heard = _heard(place, trial.room)
+    assert heard[trial] != "won"
     assert place.victim.poll() is None
 
 
-@pytest.mark.parametrize(("attack", "level"), SHOWN)
-def test_it_succeeds_without_what_stops_it(place: Place, attack: Attack, level: Level) -> None:
-    assert _attacked(place, level, weakened(attack, level))[attack.name] == "won"
+@pytest.mark.parametrize("trial", _cases("without"))
+def test_it_succeeds_without_its_defence(place: Place, trial: Trial) -> None:
+    _, heard = _heard(place, trial.room)
+    assert heard[trial] == "won"
+
+
+@pytest.mark.parametrize(("trial", "layer"), _cases("alone"))
+def test_each_of_several_defences_stops_it_alone(place: Place, trial: Trial, layer: Layer) -> None:
+    if layer is Layer.LANDLOCK and landlock.version() < trial.attack.landlock:
+        pytest.skip(f"Landlock {landlock.version()} does not know it yet")
+    given, heard = _heard(place, trial.room)
+    if layer is Layer.GROUP and not given.group:
+        pytest.skip(f"this machine gives no control group: {given.why_no_group}")
+    assert heard[trial] != "won"
 
 
 def test_every_attack_is_named_once_and_stopped_by_something() -> None:
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 40
     for attack in ATTACKS:
-        assert all(frozenset(attack.layers) & LAYERS[level] for level in attack.levels)
-        assert set(attack.shown_at) & set(attack.levels)
-    assert {layer for attack in ATTACKS for layer in attack.layers} == set(Layer)
+        assert all(attack.defences(level) for level in attack.levels)
+        assert any(attack.shown_at(level) for level in attack.levels)
+    assert {layer for attack in ATTACKS for layer in (*attack.layers, *attack.also)} == set(Layer)
 
 
 def test_the_table_in_the_documentation_is_this_list() -> None:
@@ -193,8 +272,8 @@ def test_the_table_in_the_documentation_is_this_list() -> None:
     assert table() in text, (
         "put into docs/security.md what this prints: python -c 'from tests.evaluate.attacks import *; print(table())'"
     )
-    for *_, test in OTHERS:
-        file, _, function = test.partition("::")
+    for other in OTHERS:
+        file, _, function = other.test.partition("::")
         assert f"def {function}(" in (here / file).read_text()
 
 

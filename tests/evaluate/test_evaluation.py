@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
 from fleet.errors import NotFoundError, PolicyError, Source
-from fleet.evaluate import Evaluation, Limits, Pool, Problem, Problems, evaluate
-from fleet.evaluate.sandbox.level import Level, Sandbox
+from fleet.evaluate import Evaluation, Limits, Pool, Problem, Problems, answer, evaluate
+from fleet.evaluate.answer import Answer
+from fleet.evaluate.job import Job, Task
+from fleet.evaluate.pool import Outcome
+from fleet.evaluate.sandbox.level import Layer, Level, Sandbox
 from fleet.repository import Code, Repository, Settings, Trust
 
 CLUSTERS = """
@@ -180,6 +184,8 @@ def test_compiled_files_of_the_repository_are_not_believed(tmp_path: Path) -> No
     (tmp_path / "v.py").write_text("V = 'truth'\n")
 
     assert evaluate(found).check().stacks[0].desired[0].exports == {"x": "truth"}
+    code = SourceFileLoader("v", str(tmp_path / "v.py")).get_code("v")
+    assert code is not None and "lie" in code.co_consts, "Python's own loader believes them"
 
 
 def test_what_a_stack_was_made_from_is_told(tmp_path: Path) -> None:
@@ -222,6 +228,23 @@ def test_code_of_others_is_refused_where_there_is_no_sandbox(tmp_path: Path) -> 
         pytest.raises(PolicyError, match=r"in a sandbox only, .* \(level A: not asked for; level B: not asked for\)"),
     ):
         evaluate(others, pool=pool)
+
+
+@pytest.mark.parametrize("weakened", [Sandbox(Level.B, loose=True), Sandbox(Level.B, frozenset({Layer.GROUP}))])
+def test_code_of_others_is_refused_in_a_sandbox_that_was_weakened(tmp_path: Path, weakened: Sandbox) -> None:
+    repository(tmp_path, {})
+    others = Repository.at(tmp_path, settings=Settings(trust=Trust(code=Code.OTHERS)))
+    with Pool(sandbox=weakened) as pool, pytest.raises(PolicyError, match=r"weakened"):
+        evaluate(others, pool=pool)
+
+
+def test_a_job_cannot_leave_a_defence_out_unless_the_pool_is_for_that(tmp_path: Path) -> None:
+    repository(tmp_path, {"stacks/a.py": stack("a")})
+    job = Job(Task.STACKS, str(tmp_path), ("stacks/a.py",), Limits(), without=(Layer.SECCOMP,))
+    with Pool() as pool:
+        (outcome,) = pool.run([job])
+    (problem,) = answer.read(job, outcome)[1]
+    assert "was not run" in problem.message and "asks for less of a sandbox" in problem.message
 
 
 @pytest.mark.parametrize("level", [Level.A, Level.B])
@@ -341,16 +364,18 @@ def test_a_stack_that_fails_once_it_knows_an_export_is_not_tried_for_ever(tmp_pa
 
 
 def test_a_flood_in_the_place_of_an_answer_is_stopped(tmp_path: Path) -> None:
-    body = ("import os", "for fd in range(3, 30):", "    try:", "        while True: os.write(fd, b'x' * 2**20)")
-    files = {"stacks/a.py": stack("a", *body, "    except OSError: pass")}
-    (problem,) = evaluate(repository(tmp_path, files), limits=Limits(result=2**20)).problems
+    body = ("import os", "for fd in range(3, 30):", "    try:", "        for _ in range(9): os.write(fd, b'x' * 2**20)")
+    found = repository(tmp_path, {"stacks/a.py": stack("a", *body, "    except OSError: pass")})
+    (problem,) = evaluate(found, limits=Limits(result=2**20)).problems
 
     assert "the result has more than the 1048576 bytes allowed" in problem.message
     assert problem.source == Source("stacks/a.py", 2)
+    (problem,) = evaluate(found, limits=Limits(result=2**25)).problems
+    assert "is no result" in problem.message, "without the limit all of it is read"
 
 
 def test_an_answer_that_user_code_wrote_is_not_believed(tmp_path: Path) -> None:
-    forged = '{"stacks": [], "declared": []}'
+    forged = '{"stacks":[],"declared":[]}'
     body = (
         "import os",
         "for fd in range(3, 30):",
@@ -360,3 +385,5 @@ def test_an_answer_that_user_code_wrote_is_not_believed(tmp_path: Path) -> None:
     (problem,) = evaluate(repository(tmp_path, {"stacks/a.py": stack("a", *body)})).problems
 
     assert "is no result" in problem.message
+    job = Job(Task.STACKS, str(tmp_path), ("stacks/a.py",), Limits())
+    assert answer.read(job, Outcome(f"{forged}\n".encode(), b"")) == (Answer(), ()), "alone it would have been believed"

@@ -149,7 +149,7 @@ def test_what_is_installed_is_no_persons() -> None:
 
 def test_levels_are_what_they_say() -> None:
     assert LAYERS[Level.A] > LAYERS[Level.B] > LAYERS[Level.NONE]
-    assert {Layer.LANDLOCK, Layer.SECCOMP, Layer.RLIMITS} <= LAYERS[Level.B]
+    assert {Layer.LANDLOCK, Layer.SECCOMP, Layer.MEMORY} <= LAYERS[Level.B]
     assert [level.confines for level in Level] == [True, True, False]
     given = Given(Level.B, {Level.A: "no user namespaces"})
     assert Given.of(json.loads(json.dumps(given.data()))) == given

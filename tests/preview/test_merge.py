@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fleet.errors import PolicyError
+from fleet.evaluate import Pool
+from fleet.evaluate.sandbox.level import Level, Sandbox
 from fleet.plan.data import plan_data
 from fleet.plan.markdown import comments, markdown
 from fleet.plan.page import page
@@ -128,6 +132,57 @@ def test_settings_are_those_of_the_base(plain: PlainRepository) -> None:
     assert shown.code == 5
     assert "the budget is 2" in shown.err
     assert "fleet.toml changes too" in shown.err
+
+
+def test_the_head_is_the_code_of_others_whatever_any_settings_say(plain: PlainRepository) -> None:
+    own = '[fleet]\nname = "plain"\n[trust]\ncode = "own"\n'
+    plain.write("fleet.toml", own)
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    plain.write("fleet.toml", own + "# and so does the head\n")
+    plain.wants(A2)
+    plain.commit()
+    with (
+        Pool(sandbox=Sandbox(Level.NONE)) as pool,
+        pytest.raises(PolicyError, match="code of others is evaluated in a sandbox only") as refused,
+    ):
+        of_merge("main", "change", pool=pool)
+    assert refused.value.exit_code == 5
+    assert "the head of a pull request is always of others" in str(refused.value.hint).lower()
+    with Pool(sandbox=Sandbox(Level.B)) as pool:
+        if not pool.given().level.confines:
+            pytest.skip("this machine gives no sandbox")
+        run, _ = of_merge("main", "change", pool=pool)
+    assert [one.problem for one in run.results] == [None, None]
+    assert run.remarks == ()  # what the preview does not take from the settings is no change of them
+
+
+def test_packages_are_those_that_the_base_locks(
+    plain: PlainRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEET_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    plain.write("stacks/requirements.lock", f"small==1.0 --hash=sha256:{'0' * 64}\n")
+    plain.wants(A2)
+    plain.commit()
+    shown = plain.preview()
+    assert shown.code == 0, shown.err  # nothing was fetched: what the head locks is not looked at
+    assert "stacks/requirements.lock changes too; this preview is made with the packages of the base" in shown.err
+    plain.wants("import small")
+    plain.commit()
+    refused = plain.preview()
+    assert refused.code == 2
+    assert "there is no module 'small'" in refused.err
+    assert "name its package in stacks/requirements.lock of the base, which comes first" in refused.err
+    plain.main()
+    plain.write("stacks/requirements.lock", f"small==1.0 --hash=sha256:{'0' * 64}\n")
+    plain.commit()
+    assert "the packages of stacks/requirements.lock could not be fetched" in plain.preview().err
 
 
 def test_what_the_repository_forbids_is_refused(plain: PlainRepository) -> None:

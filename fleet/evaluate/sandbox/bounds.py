@@ -6,13 +6,21 @@ import contextlib
 import resource
 from math import ceil
 
+from fleet.evaluate.sandbox.level import Layer
 from fleet.repository.settings import Limits
 
 OPEN_FILES = 256
+_BY_LAYER = {
+    Layer.CPU: ("CPU",),
+    Layer.MEMORY: ("AS", "MEMLOCK", "MSGQUEUE", "CORE"),
+    Layer.FILE_SIZE: ("FSIZE",),
+    Layer.OPEN_FILES: ("NOFILE",),
+    Layer.PROCESSES: ("NPROC",),
+}
 
 
-def impose(limits: Limits, *, alone: bool) -> None:
-    """On this process. `alone`: it is to start neither processes nor threads (root is not bound by that one)."""
+def impose(limits: Limits, layers: frozenset[Layer]) -> None:
+    """On this process, those that the layers name."""
     seconds = ceil(limits.cpu)
     bounds = {
         "CORE": (0, 0),
@@ -22,10 +30,10 @@ def impose(limits: Limits, *, alone: bool) -> None:
         "NOFILE": (OPEN_FILES, OPEN_FILES),
         "MEMLOCK": (0, 0),
         "MSGQUEUE": (0, 0),
+        "NPROC": (0, 0),
     }
-    if alone:
-        bounds["NPROC"] = (0, 0)
+    names = {name for layer, its in _BY_LAYER.items() if layer in layers for name in its}
     for name, bound in bounds.items():
-        if hasattr(resource, f"RLIMIT_{name}"):  # not every system has all
+        if name in names and hasattr(resource, f"RLIMIT_{name}"):  # not every system has all
             with contextlib.suppress(ValueError, OSError):  # a lower one is in force already
                 resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), bound)

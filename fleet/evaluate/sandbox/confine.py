@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.evaluate.sandbox import filter as calls
 from fleet.evaluate.sandbox import kernel, landlock, namespaces, privileges
@@ -29,6 +29,9 @@ class Cell:
 
     layers: frozenset[Layer]
     view: View
+
+    def without(self, layers: frozenset[Layer]) -> Cell:
+        return replace(self, layers=self.layers - layers) if layers else self
 
     @property
     def writing(self) -> bool:
@@ -50,15 +53,16 @@ class Cell:
         if Layer.DESCRIPTORS in self.layers:
             close_all_but(kept)
 
-    def wall(self, root: str) -> None:
+    def wall(self, root: str, *more: str) -> None:
+        """Around the tree, and whatever else may be read."""
         if Layer.VIEW in self.layers:
-            self.view.mount(root)
+            self.view.mount(root, *more)
         if Layer.PRIVILEGES in self.layers:
             privileges.keep_none()
         elif not self.layers.isdisjoint({Layer.LANDLOCK, Layer.SECCOMP}):
             privileges.forgo_new_ones()
         if Layer.LANDLOCK in self.layers:
-            landlock.restrict(self.view.granted(root, writing=self.writing))
+            landlock.restrict(self.view.granted(root, *more, writing=self.writing))
 
     def filter(self) -> None:
         if Layer.SECCOMP in self.layers:

@@ -11,10 +11,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
-from fleet.evaluate.sandbox import kernel, namespaces
+from fleet.evaluate.sandbox import group, kernel, namespaces
 from fleet.evaluate.sandbox.confine import Cell
-from fleet.evaluate.sandbox.level import LAYERS, OF_NAMESPACES, Given, Layer, Level
+from fleet.evaluate.sandbox.level import LAYERS, OF_NAMESPACES, Given, Layer, Level, Sandbox
 from fleet.evaluate.sandbox.view import installed
 
 _ROOT = "/usr"  # a tree that everybody has and may read
@@ -36,14 +37,16 @@ def probe(highest: Level = Level.A) -> Given:
 
 
 class Probing:
-    """The same beside other work: begun now, its result asked for later."""
+    """The same beside other work: begun now, its result asked for later. This process is put into a group, too."""
 
-    def __init__(self, highest: Level) -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self._pipe, writing = os.pipe()
+        me = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                os.write(writing, json.dumps(probe(highest).data()).encode())
+                found = replace(probe(sandbox.highest), weakened=sandbox.weakened)
+                os.write(writing, json.dumps(_grouped(found, me, sandbox).data()).encode())
             finally:
                 os._exit(0)
         os.close(writing)
@@ -55,6 +58,16 @@ class Probing:
         if not data:
             raise OSError("the sandbox could not be tried out")
         return Given.of(json.loads(data))
+
+
+def _grouped(given: Given, pid: int, sandbox: Sandbox) -> Given:
+    if Layer.GROUP not in sandbox.layers(given.level):
+        return replace(given, why_no_group="not asked for")
+    try:
+        made, what = group.make(pid)
+    except OSError as error:
+        return replace(given, why_no_group=str(error))
+    return replace(given, group=what, places=made.directories)
 
 
 def _unsupported() -> str | None:
@@ -121,4 +134,5 @@ def _tried(attempt: Callable[[], None], fork: Callable[[], int] = os.fork) -> st
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(probe().data()))
+    what, why_not = group.tried()
+    sys.stdout.write(json.dumps(replace(probe(), group=what, why_no_group=why_not).data()))

@@ -37,9 +37,9 @@ _AT_CURRENT, _AT_RECURSIVE = -100, 0x8000
 class View:
     installed: tuple[str, ...]  # readable, each with what is below
 
-    def granted(self, root: str, *, writing: bool) -> Iterator[tuple[str, Access]]:
-        """For Landlock."""
-        yield from ((path, READ) for path in self.installed)
+    def granted(self, root: str, *more: str, writing: bool) -> Iterator[tuple[str, Access]]:
+        """For Landlock. `more` are other directories to read, each with what is below."""
+        yield from ((path, READ) for path in (*self.installed, *more))
         yield from ((device, Access.READ_FILE | Access.WRITE_FILE) for device in DEVICES)
         if writing:
             yield TEMPORARY, WRITE
@@ -52,14 +52,14 @@ class View:
             if entry.name not in HIDDEN and not entry.is_symlink():  # where it leads would be granted, and not it
                 yield entry.path, READ
 
-    def mount(self, root: str) -> None:
+    def mount(self, root: str, *more: str) -> None:
         """Make it all there is, in this process' own mount namespace, and go to the tree."""
         _mount("tmpfs", _STAGE, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=755,size=1m,nr_inodes=4096")
         os.mkdir(_STAGE + TEMPORARY)
         options = f"mode=1777,size={TEMPORARY_BYTES},nr_inodes={TEMPORARY_FILES}"
         _mount("tmpfs", _STAGE + TEMPORARY, "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, options)
         made = {"", TEMPORARY}
-        for path in _outermost((*self.installed, root)):
+        for path in _outermost((*self.installed, root, *more)):
             _bind(path, _NO_SUID | _NO_DEVICES, made)
         for device in DEVICES:
             _bind(device, _NO_SUID, made)

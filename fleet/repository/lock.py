@@ -1,0 +1,95 @@
+"""The packages that stacks may import: a lockfile of the repository, in the form that pip checks hashes in. Pure.
+
+    tabulate==0.9.0 --hash=sha256:024c…
+
+Nothing but exact versions with hashes is taken. Options, addresses and paths are refused: where packages come from is
+for the machine to say that fetches them, and not for a file that people propose changes to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NoReturn
+
+from fleet.errors import ConfigurationError, Source
+
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_PINNED = re.compile(
+    rf"(?P<name>{_NAME})\s*(?:\[[A-Za-z0-9._,\s-]*\])?\s*==\s*(?P<version>[A-Za-z0-9._!+-]+)"
+    r"\s*(?:;\s*(?P<marker>[A-Za-z0-9_.\s'\"<>=!~()+-]+?))?(?P<hashes>(?:\s+--hash=\S+)*)"
+)
+_HASH = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+_MAKE = "`uv pip compile --generate-hashes` or `pip-compile --generate-hashes` makes such a file"
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """One version of one package."""
+
+    name: str  # as an index spells it: lower case, words joined by "-"
+    version: str
+    hashes: tuple[str, ...]
+    marker: str  # where it is wanted; "": everywhere
+    line: int
+
+    def __str__(self) -> str:
+        marker = f" ; {self.marker}" if self.marker else ""
+        return f"{self.name}=={self.version}{marker}" + "".join(f" --hash={one}" for one in self.hashes)
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """All of them. `file` is what the user calls it; `of_base` when it is not the one beside the stacks."""
+
+    file: str
+    pinned: tuple[Pinned, ...] = ()
+    of_base: bool = False
+
+
+def read_lock(file: str, text: str, *, of_base: bool = False) -> Lock:
+    """What the text says, or an error that names the line and what would be right."""
+    return Lock(file, tuple(_pinned(file, line, content) for line, content in _lines(text)), of_base)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """With what a backslash continues, and without comments; each with the number of its first line."""
+    first, parts = 0, list[str]()
+    for number, line in enumerate(text.splitlines(), 1):
+        first = first or number
+        bare = _COMMENT.sub("", line).strip()
+        if bare.endswith("\\"):
+            parts.append(bare[:-1].strip())
+            continue
+        whole = " ".join([*parts, bare]).strip()
+        if whole:
+            yield first, whole
+        first, parts = 0, []
+    if any(parts):
+        yield first, " ".join(parts).strip()
+
+
+def _pinned(file: str, line: int, content: str) -> Pinned:
+    found = _PINNED.fullmatch(content)
+    if found is None:
+        _refuse(file, line, content)
+    hashes = tuple(sorted(one.removeprefix("--hash=") for one in found["hashes"].split()))
+    wrong = [one for one in hashes if not _HASH.fullmatch(one)]
+    if not hashes or wrong:
+        what = f"the hash {wrong[0]!r} is none that can be checked" if wrong else f"{found['name']} has no hash"
+        raise ConfigurationError(
+            what, hint=f"write --hash=sha256:… behind the version; {_MAKE}", source=Source(file, line)
+        )
+    name = re.sub("[-_.]+", "-", found["name"]).lower()
+    return Pinned(name, found["version"], hashes, (found["marker"] or "").strip(), line)
+
+
+def _refuse(file: str, line: int, content: str) -> NoReturn:
+    shown = content if len(content) <= 60 else f"{content[:59]}…"
+    raise ConfigurationError(
+        f"{shown!r} is no package with its version and hash",
+        hint=f"name==version --hash=sha256:…, and nothing else: no options, addresses or paths; {_MAKE}",
+        source=Source(file, line),
+    )
