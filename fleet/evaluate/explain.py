@@ -126,10 +126,9 @@ def _circumstances(error: BaseException) -> str | None:
     """Where a library raised it, and what was going on."""
     parts = [str(note) for note in getattr(error, "__notes__", ())]
     frames = list(traceback.walk_tb(error.__traceback__))
-    if frames and frames[-1][0].f_code.co_filename in _modules():
-        parts.insert(
-            0, f"raised in {_modules()[frames[-1][0].f_code.co_filename]}, line {frames[-1][1]}, called from here"
-        )
+    known = _modules()
+    if frames and (file := frames[-1][0].f_code.co_filename) in known:
+        parts.insert(0, f"raised in {known[file]}, line {frames[-1][1]}, called from here")
     return ", ".join(parts) or None
 
 

@@ -20,16 +20,19 @@ import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from fleet import cache
 from fleet.errors import AccessError, ConfigurationError, FleetError, Source
 from fleet.printable import printable
 from fleet.repository.lock import Lock, Pinned
+from fleet.version import __version__
 
 # What fleet itself brings for stacks: the model is made of it, so there cannot be another version beside it.
 PROVIDED = ("fleet-gitops", "pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection")
 _LONGEST = 600.0  # seconds for a fetch
 _MOST, _KEPT_FOR = 16, 86_400.0  # sets that stay; and a younger one is perhaps in use
+_NAME = "site-packages"  # what is below one is never taken for code of the repository, should the cache lie in it
 _ALIKE = ("--require-hashes", "--only-binary", ":all:", "--no-deps")
 
 
@@ -51,15 +54,18 @@ def prepared(lock: Lock) -> str:
             f"there is no place for the packages of {lock.file}: {error}",
             hint="FLEET_CACHE_DIR names a directory of your own for it",
         ) from None
-    return str(place)
+    return str(place / _NAME)
 
 
 def _is_provided(lock: Lock, one: Pinned) -> bool:
     if one.name not in PROVIDED:
         return False
-    from importlib.metadata import version  # noqa: PLC0415 - for locks that name one of them
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - for locks that name one of them
 
-    ours = version(one.name)
+    try:
+        ours = version(one.name)
+    except PackageNotFoundError:  # fleet itself, run from its sources
+        ours = __version__
     if one.version != ours:
         raise ConfigurationError(
             f"stacks use the {one.name} that fleet uses, which is {ours} here and not {one.version}",
@@ -78,10 +84,10 @@ def _key(text: str) -> str:
 def _fetch(lock: Lock, text: str, place: Path) -> None:
     """Beside its place, and moved there when it is whole; whoever is first wins."""
     with tempfile.TemporaryDirectory(dir=place.parent, prefix=".") as scratch:
-        requirements, draft = Path(scratch, "requirements.txt"), Path(scratch, "packages")
+        requirements, draft = Path(scratch, "requirements.txt"), Path(scratch, "draft")
         requirements.write_text(text)
-        draft.mkdir()
-        _run(lock, [*_tool(lock), *_ALIKE, "--target", str(draft), "-r", str(requirements)], scratch)
+        (draft / _NAME).mkdir(parents=True)
+        _run(lock, [*_tool(lock), *_ALIKE, "--target", str(draft / _NAME), "-r", str(requirements)])
         with contextlib.suppress(FileExistsError):
             draft.rename(place)
 
@@ -102,11 +108,11 @@ def _tool(lock: Lock) -> list[str]:
     )
 
 
-def _run(lock: Lock, command: Sequence[str], directory: str) -> None:
+def _run(lock: Lock, command: Sequence[str]) -> None:
+    how: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "timeout": _LONGEST}
     try:
-        done = subprocess.run(
-            command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LONGEST, check=False
-        )
+        # Not where files of a repository could be taken for settings of uv: it looks upwards from where it is.
+        done = subprocess.run(command, cwd="/", check=False, **how)
     except subprocess.TimeoutExpired:
         raise _failed(lock, f"it took longer than {_LONGEST:g} s") from None
     if done.returncode:

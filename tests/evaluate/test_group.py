@@ -119,6 +119,39 @@ def test_trying_leaves_nothing() -> None:
     assert bool(what) != bool(why_not)
 
 
+def test_a_group_is_made_beside_our_own_where_groups_with_processes_have_none_below(tmp_path: Path) -> None:
+    """On the kernel's own version 2, with a controller that nobody uses here: memory may be held by version 1."""
+    top = next((Path(place) for place in ("/sys/fs/cgroup/unified", "/sys/fs/cgroup") if _free(place)), None)
+    if top is None or os.geteuid() != 0:
+        pytest.skip("there is no version 2 to try it in")
+    controller = _free(str(top))
+    above = top / f"fleet-test-{os.getpid()}"
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    name = f"fleet-{pid}-00"
+    try:
+        (above / "own").mkdir(parents=True)
+        (top / "cgroup.subtree_control").write_text(f"+{controller}")
+        (above / "own/cgroup.procs").write_text(str(pid))
+        made = group._made(Place(str(above / "own"), (controller,), 2), name, pid)
+        assert Path(made) == above / name
+        assert (above / name / "cgroup.procs").read_text().split() == [str(pid)]
+        assert f"/{above.name}/{name}\n" in Path(f"/proc/{pid}/cgroup").read_text()
+        assert (above / name / f"{controller}.2MB.max").exists() or controller != "hugetlb"
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for directory in (above / name, above / "own", above):
+            directory.rmdir()
+
+
+def _free(top: str) -> str:
+    """A controller of version 2 with which nothing is limited here."""
+    file = Path(top, "cgroup.controllers")
+    return next((one for one in ("hugetlb", "misc", "rdma") if file.exists() and one in file.read_text().split()), "")
+
+
 def test_a_reason_is_given_where_groups_cannot_be_made(tmp_path: Path) -> None:
     place = Place(str(tmp_path / "own"), ("memory", "pids"), 2)
     (tmp_path / "own").mkdir()

@@ -204,6 +204,22 @@ def test_pip_does_it_where_there_is_no_uv(index: Index, tmp_path: Path, monkeypa
             prepared(read_lock(LOCK, index.add_wheel("greeting", "2.0", GREETING)))
 
 
+def test_an_error_in_a_package_is_told_at_the_line_that_called_it(index: Index, tmp_path: Path, pool: Pool) -> None:
+    line = index.add_wheel("failing", "1.0", {"failing.py": "def fail():\n    raise ValueError('no')\n"})
+    (problem,) = evaluate(repository(tmp_path, uses("import failing", "failing.fail()", lock=line)), pool=pool).problems
+    assert problem.source == Source("stacks/a.py", 5)
+    assert "raised in failing, line 2, called from here" in str(problem.hint)
+
+
+def test_settings_of_uv_beside_the_stacks_are_not_taken(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "uv.toml").write_text('index-url = "http://127.0.0.1:9/simple/"\nno-index = true\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLEET_CACHE_DIR", str(tmp_path / ".cache"))  # inside of the repository, as CI likes it
+    assert prepared(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
+
+
 def test_the_version_of_what_fleet_brings_is_fleets(index: Index) -> None:
     same = read_lock(LOCK, f"pydantic=={version('pydantic')} --hash=sha256:{'0' * 64}")
     assert prepared(same) == ""

@@ -157,6 +157,17 @@ def test_levels_are_what_they_say() -> None:
     assert Sandbox.of(json.loads(json.dumps(asked.data()))) == asked
 
 
+def test_nothing_but_tests_can_weaken_a_sandbox() -> None:
+    """A command, a setting or a variable would have to make one, and none does: there is one place that takes any."""
+    package = Path(calls.__file__).parents[2]
+    texts = {path.name: path.read_text() for path in package.rglob("*.py")}
+    assert [name for name, text in texts.items() if re.search(r"\bSandbox\((?!\))", text)] == []
+    assert [name for name, text in texts.items() if re.search(r"\bloose=", text)] == ["zygote.py"]  # as it was started
+    jobs = [name for name, text in texts.items() if re.search(r"\bJob\(", text)]
+    assert jobs and not [name for name in jobs if "without=" in texts[name]]
+    assert not Sandbox().weakened
+
+
 SCRIPT = """
 import sys
 from pathlib import Path

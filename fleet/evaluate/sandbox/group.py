@@ -120,17 +120,17 @@ def _made(place: Place, name: str, pid: int) -> str:
     reasons = []
     for above in (own.parent, own):
         try:
-            _delegate(above)
+            _delegate(above, place.controllers)
             return _entered(above, name, pid)
         except OSError as error:
             reasons.append(str(error))
     raise OSError("; ".join(reasons))
 
 
-def _delegate(above: Path) -> None:
+def _delegate(above: Path, controllers: tuple[str, ...]) -> None:
     control = above / "cgroup.subtree_control"
-    if not {*_CONTROLLERS} <= set(control.read_text().split()):
-        control.write_text(" ".join(f"+{one}" for one in _CONTROLLERS))
+    if not {*controllers} <= set(control.read_text().split()):
+        control.write_text(" ".join(f"+{one}" for one in controllers))
 
 
 def _entered(above: Path, name: str, pid: int) -> str:
