@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fleet.model.placement import Where as Where
     from fleet.model.placement import where as where
     from fleet.model.rollout import Rollout as Rollout
+    from fleet.model.secret_ref import SecretRef as SecretRef
     from fleet.model.settings import TLS as TLS
     from fleet.model.settings import Resources as Resources
     from fleet.model.settings import Volume as Volume
@@ -45,6 +46,7 @@ _HOMES = {
     "fleet.model.options": ("Alias", "Options"),
     "fleet.model.placement": ("Where", "where"),
     "fleet.model.rollout": ("Rollout",),
+    "fleet.model.secret_ref": ("SecretRef",),
     "fleet.model.settings": ("TLS", "Resources", "Volume"),
     "fleet.model.stack": ("Collected", "Stack", "stack"),
     "fleet.model.yaml_files": ("manifests",),
@@ -68,6 +70,7 @@ __all__ = [
     "Resources",
     "Restore",
     "Rollout",
+    "SecretRef",
     "Stack",
     "Volume",
     "Where",

@@ -13,6 +13,7 @@ from fleet.evaluate.answer import Declared, Waiting
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.model.desired import Key, Object
 from fleet.model.graph import CycleError, ordered
+from fleet.model.secrecy import is_secret
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -43,6 +44,7 @@ def stacks(
     yield from _not_there(places, done, waiting)
     yield from _circle(places, done, waiting)
     yield from _claimed_twice(done.values())
+    yield from _exported_secrets(done.values())
 
 
 def _declared_twice(places: Mapping[str, Sequence[Declared]]) -> Iterator[Problem]:
@@ -107,3 +109,36 @@ def _claimed_twice(done: Iterable[StackResult]) -> Iterator[Problem]:
                         source=one.source,
                         field="name",
                     )
+
+
+def _exported_secrets(done: Iterable[StackResult]) -> Iterator[Problem]:
+    """An export is plain: other stacks put it anywhere, and it may be shown. So it holds no value of a Secret."""
+    for desired in (one for stack in done for one in stack.desired if one.exports):
+        secrets = [one.manifest for one in desired.objects if is_secret(one.key)]
+        if not secrets:
+            continue
+        from fleet.model.hidden import Hidden  # noqa: PLC0415 - only for stacks with both
+
+        names = {desired.stack, desired.cluster}.union(*(one.key for one in desired.objects))
+        hidden = Hidden.of(secrets, public=names)
+        for name, value in desired.exports.items():
+            if any(hidden.clean(text) != text for text in _texts(value)):
+                yield Problem(
+                    "is, or has in it, a value of a Secret",
+                    hint="export where it is, not what it is: a name for fleet.SecretRef",
+                    source=desired.source,
+                    field=f"export({name!r})",
+                )
+                return
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, below in value.items():
+            yield str(key)
+            yield from _texts(below)
+    elif isinstance(value, list | tuple):
+        for below in value:
+            yield from _texts(below)

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Wi
 
 from fleet.model.base import Model
 from fleet.model.invalid import wrong
+from fleet.model.secret_ref import SecretName
 from fleet.model.shape import OneOf
 from fleet.model.types import Cron, ObjectName
 
@@ -37,7 +38,7 @@ class S3(Model, frozen=True):
 
     place: Place = Field(kw_only=False)
     """The bucket and, after a slash, a folder in it."""
-    secret: ObjectName
+    secret: SecretName
     """A Secret in the app's namespace with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
     endpoint: Annotated[str, Field(pattern="^https?://", max_length=512)] | None = None
     """The URL of the store; Amazon's unless given."""

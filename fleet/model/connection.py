@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fleet.model.secret_ref import SecretRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,12 @@ class Connection:
     @property
     def url(self) -> str:
         return f"{self.scheme}://{self.host}:{self.port}"
+
+    def ref(self, key: str | None = None) -> SecretRef:
+        """The Secret, or one key of it, as a reference; a stack has no values of it."""
+        from fleet.model.secret_ref import SecretRef  # noqa: PLC0415 - brings pydantic, which this does without
+
+        return SecretRef(self.secret, key)
 
     def secret_key(self, key: str) -> dict[str, Any]:
         """For a container's environment: `{"name": "PASSWORD", "valueFrom": db.connection.secret_key("password")}`."""

@@ -12,8 +12,8 @@ import fleet.apps
 
 PUBLIC = [
     *("Alias", "App", "Backup", "Claim", "Cluster", "Collected", "ConfigurationError", "FleetError", "Manifest", "NFS"),
-    *("Options", "Resources", "Restore", "Rollout", "S3", "Stack", "TLS", "Volume", "Where", "__version__", "export"),
-    *("manifests", "output", "stack", "where"),
+    *("Options", "Resources", "Restore", "Rollout", "S3", "SecretRef", "Stack", "TLS", "Volume", "Where"),
+    *("__version__", "export", "manifests", "output", "stack", "where"),
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.testing import Cluster
-from tests.operator.e2e import App, Operator, definitions, release
+from tests.operator.e2e import App, Operator, definitions, release, say_nothing_secret
 
 
 @pytest.fixture
@@ -19,6 +19,7 @@ def unattended(real_cluster: Cluster, tmp_path: Path) -> Iterator[App]:
     operator = Operator(real_cluster, tmp_path / "operator.log")
     try:
         yield App(real_cluster, operator)
+        say_nothing_secret(real_cluster, operator.log)
     finally:
         try:
             operator.stop()

@@ -26,6 +26,7 @@ import psutil
 from fleet.errors import FleetError
 from fleet.lab import volumes
 from fleet.lab.api import Api
+from fleet.model.hidden import Hidden
 from fleet.render import crd
 from fleet.testing import Cluster
 from fleet.version import __version__
@@ -33,10 +34,28 @@ from tests.operator.writer import Place, Writer, lost
 
 OPERATOR_IMAGE = f"localhost/fleet-lab/fleet-operator:{__version__}"
 ETCD_IMAGE = "localhost/fleet-lab/etcd:{series}"
+PRIVATE = (".key", "password", "token")  # how keys of Secrets end that nobody else may see
 REPOSITORY = Path(__file__).parents[2]
 SMALL = {"storage": "512Mi", "resources": {"cpu": "200m", "memory": "256Mi"}}  # so that many fit on two nodes
 
 Object = dict[str, Any]
+
+
+def say_nothing_secret(cluster: Cluster, log: Path) -> None:
+    """Neither the operator's log nor an event nor a status has a private key or a password of the namespace in it."""
+    kept = cluster.get("secrets")["items"]
+    private = [
+        {**one, "data": {key: value for key, value in (one.get("data") or {}).items() if key.endswith(PRIVATE)}}
+        for one in kept
+    ]
+    hidden = Hidden.of(private)
+    told = (
+        log.read_text(errors="replace"),
+        *(orjson.dumps(cluster.get(kind)).decode() for kind in ("events", "etcds")),
+    )
+    for text in told:
+        assert hidden.clean(text) == text
+    assert hidden or not any(one["metadata"]["name"].endswith("-ca") for one in kept), "what is looked for is known"
 
 
 def api_of(cluster: Cluster) -> Api:

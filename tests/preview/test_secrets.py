@@ -12,6 +12,7 @@ import yaml
 
 from fleet.testing import Cluster
 from fleet.testing.git import git
+from tests.preview.plain import PlainRepository
 from tests.sync.fleet_repository import FleetRepository, Run
 
 WORD = "canary"  # part of every value that must not be seen
@@ -137,6 +138,8 @@ def test_no_secret_value_is_ever_shown(repository: FleetRepository, stack: Stack
     assert "data.password: (redacted) changed" in shown.out
     assert "spec.token: (redacted) changed" in shown.out
     everything_printed(repository, tmp_path / "second")
+    for view in ("json", "markdown", "html"):
+        check(repository.fleet("preview", "--base", "HEAD~1", "--live", "-o", view))
     check(repository.sync())
     assert base64.b64decode(repository.get(eu, "secret", "text")["data"]["password"]) == f"{WORD}-2".encode()  # type: ignore[index]
     assert not leaks(everything_in_git(repository))
@@ -172,6 +175,44 @@ def test_a_server_that_quotes_a_secret_value_in_its_refusal_is_not_repeated(
     git(repository.root, "fetch", "--quiet", "origin", "fleet/status")
 
 
+def test_an_admission_policy_that_repeats_the_object_is_not_repeated(repository: FleetRepository, stack: Stack) -> None:
+    """In a sync, in a dry run, in git: whoever wrote the words."""
+    stack.write(1)
+    check(repository.sync())
+    eu, _ = repository.clusters
+    for one in admission_policy(repository.namespace):
+        eu.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(one))
+    try:
+        stack.write(2)
+        eu.wait("it is in force", lambda: "never" in repository.fleet("preview", "--live", "--cluster", eu.name).err)
+        for arguments in (("preview", "--live"), ("preview", "--live", "-o", "html"), ("sync", "--timeout", "30s")):
+            failed = check(repository.fleet(*arguments), code=4)
+            assert "never (redacted)" in failed.err
+        assert not leaks(everything_in_git(repository))
+        assert "never (redacted)" in everything_in_git(repository)
+    finally:
+        for one in admission_policy(repository.namespace):
+            eu.kubectl("delete", str(one["kind"]), repository.namespace, "--ignore-not-found")
+
+
+def admission_policy(namespace: str) -> tuple[dict[str, object], ...]:
+    """It refuses every Secret of a namespace, and says which value it has."""
+    api, metadata = "admissionregistration.k8s.io/v1", {"name": namespace}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["secrets"]}
+    told = "'never ' + object.data['password']"
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "messageExpression": told}],
+    }
+    where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    binding = {"policyName": namespace, "validationActions": ["Deny"], "matchResources": where}
+    return (
+        {"apiVersion": api, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec},
+        {"apiVersion": api, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": binding},
+    )
+
+
 def test_an_evaluation_that_differs_names_the_field_of_a_secret_and_not_its_value(repository: FleetRepository) -> None:
     made = "{'password': 'canary-%s' % os.urandom(4).hex()}"
     repository.wants(
@@ -183,3 +224,14 @@ def test_an_evaluation_that_differs_names_the_field_of_a_secret_and_not_its_valu
     assert "stringData.password" in done.err
     said = [line for line in leaks(done.err) if "│" not in line]  # a line of the repository's own code is not hidden
     assert not said
+
+
+def test_a_value_of_a_secret_is_not_exported(plain: PlainRepository) -> None:
+    made = secret("a", stringData={"user": "shop", "password": f"{WORD}-1"})
+    plain.wants(f"fleet.Manifest({made!r})", "fleet.export('user', 'shop')", "fleet.export('port', 5432)")
+    assert plain.fleet("check").code == 0, "a name that everybody sees is none"
+    plain.wants(f"fleet.Manifest({made!r})", f"fleet.export('dsn', ['postgresql://shop:{WORD}-1@db'])")
+    done = plain.fleet("check")
+    assert done.code == 2
+    assert "export('dsn'): is, or has in it, a value of a Secret" in done.err
+    assert not [line for line in leaks(done.err) if "│" not in line]

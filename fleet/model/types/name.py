@@ -68,7 +68,6 @@ def _schema(longest: int, pattern: str) -> WithJsonSchema:
 
 Name = Annotated[str, AfterValidator(check_name), _schema(LONGEST, "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 AppName = Annotated[str, AfterValidator(check_app_name), _schema(LONGEST_APP, "^[a-z]([-a-z0-9]*[a-z0-9])?$")]
-ObjectName = Annotated[
-    str, AfterValidator(check_object_name), _schema(LONGEST_OBJECT, "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-]
+OBJECT_NAME = _schema(LONGEST_OBJECT, "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+ObjectName = Annotated[str, AfterValidator(check_object_name), OBJECT_NAME]
 ExportName = Annotated[str, AfterValidator(check_export_name)]
