@@ -18,6 +18,7 @@ COMMANDS = {
     "check": ("fleet.cli.check:check", "Evaluate and validate every stack; nothing is sent."),
     "render": ("fleet.cli.render:render", "Print the manifests that the stacks become."),
     "preview": ("fleet.cli.preview:preview", "Show what a sync would do in every cluster; nothing is written."),
+    "approve": ("fleet.cli.approve:approve", "Record that what a sync of a commit would do is approved."),
     "sync": ("fleet.cli.sync:sync", "Apply a commit to every cluster, wait for health, write it into git."),
     "status": ("fleet.cli.status:status", "Health, version and revision of every stack in every cluster."),
     "destroy": ("fleet.cli.destroy:destroy", "Take stacks out of the clusters."),

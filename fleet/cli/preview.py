@@ -14,6 +14,7 @@ from fleet.cli.output import emit, remark
 if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.plan.forest import About
+    from fleet.preview.merge import Merged
     from fleet.sync.outcome import Result
     from fleet.sync.run import Run
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--live", is_flag=True, help="With --base, ask the clusters too. Every change is tried there in a dry run."
 )
+@click.option("--record", is_flag=True, help="With --base, write into git what is shown, so that it can be applied.")
 @claim_options
 @click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
@@ -47,6 +49,7 @@ def preview(
     base: str | None,
     head: str | None,
     live: bool,
+    record: bool,
     renamed_from: Sequence[str],
     take_over: Sequence[str],
     expect_no_changes: bool,
@@ -58,7 +61,8 @@ def preview(
     Reads the working tree, so that a change can be looked at before it is committed.
 
     With --base, both sides come from git, and no cluster is asked unless --live says so: it shows what the merge
-    changes in what git wants. Settings are those of the base.
+    changes in what git wants. Settings are those of the base. With --record that is noted on the branch for approvals,
+    where `fleet sync --require-approved` looks for it.
     """
     import asyncio
 
@@ -72,13 +76,15 @@ def preview(
 
     collect_seldom()
     _check_flags(revision, base, head, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
+    _check_record(record=record, base=base, narrowed=bool(stacks or clusters))
     if base:
         from fleet.preview.merge import of_merge
 
+        keep = _record if record else _forget
         how = How(kubeconfig, claim=Claim("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
         with shown(quiet=form != "text" or not live, lines=False) as progress:
             told = (how, progress) if live else ()
-            run, about = of_merge(base, head or "HEAD", *told, stacks=stacks, clusters=clusters)
+            run, about = of_merge(base, head or "HEAD", *told, stacks=stacks, clusters=clusters, keep=keep)
         print_plan(run, form, unchanged=show_unchanged, about=about)
         return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
     with commit(revision, known=True) if revision else working_tree() as files:
@@ -98,6 +104,28 @@ def _check_flags(revision: str | None, base: str | None, head: str | None, *, as
         raise click.UsageError("--revision is one commit against the clusters, --base and --head are two: use either")
     if base and not asking:
         raise click.UsageError("--kubeconfig, --renamed-from and --take-over are about clusters: say --live too")
+
+
+def _check_record(*, record: bool, base: str | None, narrowed: bool) -> None:
+    if record and not base:
+        raise click.UsageError("--record is for what a merge changes: say --base too; `fleet approve` records a commit")
+    if record and narrowed:
+        raise click.UsageError("--record is of a whole change: leave out --stack and --cluster")
+
+
+def _forget(made: Merged) -> None:
+    """Nothing is kept of a preview unless that is asked for."""
+
+
+def _record(made: Merged) -> None:
+    """What could not be planned is not recorded either; why it could not is said at the end."""
+    from fleet.approve.recording import record_merge
+
+    if not made.is_whole:
+        remark("not recorded: not all of it could be planned")
+        return
+    record, written = record_merge(made)
+    remark(f"{'recorded' if written else 'recorded before'}: {record.head[:8]} as tree {record.tree[:8]}")
 
 
 def print_plan(run: Run, form: str, *, unchanged: bool = False, about: About | None = None) -> None:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 @click.option("--expect-no-changes", is_flag=True, help="Change nothing; exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
 @click.option("--allow-deletions", type=int, metavar="N", help="Let this one sync delete up to N objects per cluster.")
+@click.option(
+    "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
+)
 @click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
 @output_option
 def sync(
@@ -43,6 +46,7 @@ def sync(
     expect_no_changes: bool,
     show_unchanged: bool,
     allow_deletions: int | None,
+    require_approved: bool,
     status: bool,
     form: str,
 ) -> int:
@@ -51,9 +55,12 @@ def sync(
     Only commits are applied; what is not committed is left out and named. A cluster that cannot be reached fails
     alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows. A stack that
     another repository applied is refused.
+
+    With --require-approved, or where fleet.toml requires it, a cluster is changed only if everything that would be done
+    there was previewed and recorded, and nothing more destructive than that; else it is left alone, with exit code 5.
     """
     from fleet.cli.collector import collect_seldom
-    from fleet.sync.evaluated import evaluated
+    from fleet.sync.evaluated import evaluated, narrowed
     from fleet.sync.source import commit
     from fleet.sync.status import check_destination
 
@@ -63,19 +70,23 @@ def sync(
             remark(line)
         if status:
             check_destination(files)
-        evaluation = evaluated(files, stacks)
+        everything = require_approved or files.repository.settings.approval.required
+        evaluation = evaluated(files, () if everything else stacks)
 
     import asyncio
+    from dataclasses import replace
 
+    from fleet.approve.gate import Gate
     from fleet.plan.claim import Claim
     from fleet.sync.choice import targets
     from fleet.sync.progress import shown
     from fleet.sync.run import How, sync
 
-    wanted = targets(evaluation, stacks, clusters)
+    wanted = targets(narrowed(evaluation, stacks), stacks, clusters)
     budget = files.repository.settings.budget.deletions if allow_deletions is None else allow_deletions
     claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
     how = How(kubeconfig, wait=wait, timeout=timeout, deletions=budget, claim=claim)
+    how = replace(how, gate=Gate(files, evaluation, required=require_approved))
     with shown(quiet=form != "text") as progress:
 
         def approve(planned: Run) -> None:

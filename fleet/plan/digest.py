@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from fleet.plan.normal import manifest_hash
+from fleet.plan.normal import manifest_digest
 from fleet.plan.step import Plan, Verb
 from fleet.version import __version__
 
@@ -25,7 +25,7 @@ def plan_hash(plans: Iterable[Plan]) -> str:
             plan.cluster,
             step.verb.value,
             str(step.key),
-            manifest_hash(step.manifest) if step.manifest else "",
+            manifest_digest(step.manifest) if step.manifest else "",
             # A later delete that was not approved begins with taking these away.
             [step.entry.protect, step.entry.retain] if step.entry else [],
         ]

@@ -37,7 +37,12 @@ def normalise(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def manifest_hash(manifest: dict[str, Any]) -> str:
     """Short, stable over runs and key order; of a normalised manifest."""
-    return hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()[:20]
+    return manifest_digest(manifest)[:20]
+
+
+def manifest_digest(manifest: dict[str, Any]) -> str:
+    """The whole hash, for what is compared with the word of somebody who may mean ill: nobody finds two of one."""
+    return hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _is_normal(manifest: dict[str, Any]) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from fleet.errors import ConfigurationError
 from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation
+from fleet.plan import Plan
 from fleet.plan.digest import plan_hash
 from fleet.plan.forest import About, Revision
 from fleet.preview.between import between
@@ -17,6 +18,19 @@ from fleet.preview.live import reachable, with_drift
 from fleet.preview.sides import Sides, sides
 from fleet.sync.progress import Progress
 from fleet.sync.run import How, Run, preview
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Everything that a preview of a merge was made from, for whoever records it."""
+
+    sides: Sides  # of which the files are gone
+    before: Evaluation
+    after: Evaluation
+    changed: tuple[Plan, ...]  # what the merge brings
+    live: tuple[Plan, ...]  # what it does in the clusters that were asked
+    plan_hash: str
+    is_whole: bool  # there is a plan for every stack in every cluster
 
 
 def of_merge(
@@ -28,10 +42,11 @@ def of_merge(
     stacks: Sequence[str] = (),
     clusters: Sequence[str] = (),
     pool: Pool | None = None,
+    keep: Callable[[Merged], None] = lambda merged: None,
 ) -> tuple[Run, About]:
     """The plans and what they are about. Without `how` no cluster is asked, and no kubeconfig is needed.
 
-    A `pool` that is kept open keeps the evaluation warm for the next time.
+    A `pool` that is kept open keeps the evaluation warm for the next time. `keep` is given all they were made from.
     """
     with sides(base, head) as both:
         before, after = _evaluated(both, base, pool)
@@ -46,11 +61,15 @@ def of_merge(
         plan_hash=plan_hash(one.plan for one in changed if one.plan),
         hashes={(one.stack, one.cluster): plan_hash([one.plan]) for one in changed if one.plan},
     )
+    plans = tuple(one.plan for one in changed if one.plan)
+    merged = Merged(both, before, after, plans, (), about.plan_hash, len(plans) == len(changed))
     if how is None or progress is None:
+        keep(merged)
         return Run(changed, remarks), about
     asked, unasked = reachable(before, after, stacks=stacks, clusters=clusters)
     how = replace(how, deletions=settings.budget.deletions, claim=replace(how.claim, repository=both.base.identity))
     live = asyncio.run(preview(asked, how, progress))
+    keep(replace(merged, live=tuple(one.plan for one in live.results if one.plan)))
     return Run(with_drift(live.results, changed), (*remarks, *unasked, *live.remarks)), replace(about, depth="live")
 
 

@@ -1,6 +1,18 @@
 """The repository that users write: its settings and which files hold stacks and clusters."""
 
-from fleet.repository.settings import Budget, Code, Fleet, Git, Limits, Paths, Settings, Trust
+from fleet.repository.settings import Approval, Budget, Code, Fleet, Git, Limits, Paths, Settings, Trust
 from fleet.repository.tree import Repository, find_root
 
-__all__ = ["Budget", "Code", "Fleet", "Git", "Limits", "Paths", "Repository", "Settings", "Trust", "find_root"]
+__all__ = [
+    "Approval",
+    "Budget",
+    "Code",
+    "Fleet",
+    "Git",
+    "Limits",
+    "Paths",
+    "Repository",
+    "Settings",
+    "Trust",
+    "find_root",
+]

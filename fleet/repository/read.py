@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from fleet.errors import ConfigurationError, Source
-from fleet.repository.settings import Budget, Code, Fleet, Forge, Git, Limits, Paths, Settings, Trust
+from fleet.repository.settings import Approval, Budget, Code, Fleet, Forge, Git, Limits, Paths, Settings, Trust
 
 FILE = "fleet.toml"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
@@ -91,6 +91,12 @@ def code(value: object) -> Code:
     return Code(value)
 
 
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidError("is true or false")
+    return value
+
+
 def duration(value: object) -> float:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if not match or not float(match[1]):
@@ -113,6 +119,7 @@ SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
     "budget": (Budget, {"deletions": count}),
     "trust": (Trust, {"code": code}),
     "limits": (Limits, {"time": duration, "cpu": duration, "memory": size, "output": size, "result": size}),
+    "approval": (Approval, {"required": flag, "branch": ref}),
 }
 
 
@@ -140,6 +147,13 @@ def read_settings(text: str) -> Settings:
             ("git", "status_branch"),
             "health would be written to the branch that is synced",
             'choose a branch of its own, such as "fleet/status"',
+        )
+    if settings.approval.branch in (settings.git.branch, settings.git.status_branch):
+        _refuse(
+            text,
+            ("approval", "branch"),
+            "approvals would be written to a branch that is for something else",
+            'choose a branch of its own, such as "fleet/approved"',
         )
     return settings
 

@@ -69,6 +69,14 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
+class Approval:
+    """Whether only what was previewed and recorded is applied, and where the records are."""
+
+    required: bool = False  # as `fleet sync --require-approved` does for one sync
+    branch: str = "fleet/approved"  # protect it: whoever can push to it can approve
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """What evaluating one stack for all its clusters may use. Times in seconds, sizes in bytes."""
 
@@ -88,6 +96,7 @@ class Settings:
     budget: Budget = field(default_factory=Budget)
     trust: Trust = field(default_factory=Trust)
     limits: Limits = field(default_factory=Limits)
+    approval: Approval = field(default_factory=Approval)
 
     @classmethod
     def of(cls, data: dict[str, dict[str, Any]]) -> Settings:
@@ -100,4 +109,5 @@ class Settings:
             Budget(**data["budget"]),
             Trust(Code(data["trust"]["code"])),
             Limits(**data["limits"]),
+            Approval(**data["approval"]),
         )

@@ -4,6 +4,7 @@ source      which files: the working tree, or a commit written into a directory 
 choice      which stacks and clusters the flags mean
 look        what one cluster has and what is to be done there; reads only
 apply       carry it out there, under a Lease and from a plan made under it
+gate        who is asked between the plan and the first write
 ahead       load what talks to clusters while stacks are evaluated
 waiting     until it is healthy, gone, or out of time
 run         all clusters at once, one failure failing one cluster only

@@ -18,6 +18,7 @@ from fleet.kube.result import Outcome
 from fleet.kube.result import Result as StepResult
 from fleet.plan import Claim, Plan, Verb, leave
 from fleet.plan.text import SIGNS
+from fleet.sync.gate import Gate
 from fleet.sync.look import Seen, look_again
 from fleet.sync.verdict import refuse_forbidden
 
@@ -27,7 +28,14 @@ Tell = Callable[[str, str], None]
 
 
 async def carry_out(
-    client: Client, seen: Seen, claim: Claim, *, revision: str, delete_seconds: float, tell: Tell
+    client: Client,
+    seen: Seen,
+    claim: Claim,
+    *,
+    revision: str,
+    delete_seconds: float,
+    tell: Tell,
+    gate: Gate | None = None,
 ) -> tuple[Plan, Outcome]:
     """What was done, and the plan by which it was."""
 
@@ -37,7 +45,9 @@ async def carry_out(
     async with Lease(client, seen.stack, wait=LEASE_SECONDS, on_wait=waiting):
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
-                return await _once(client, seen, claim, revision=revision, delete_seconds=delete_seconds, tell=tell)
+                return await _once(
+                    client, seen, claim, revision=revision, delete_seconds=delete_seconds, tell=tell, gate=gate
+                )
             except StalePlanError:
                 if attempt == MOST_ATTEMPTS:
                     raise
@@ -45,7 +55,7 @@ async def carry_out(
 
 
 async def _once(
-    client: Client, seen: Seen, claim: Claim, *, revision: str, delete_seconds: float, tell: Tell
+    client: Client, seen: Seen, claim: Claim, *, revision: str, delete_seconds: float, tell: Tell, gate: Gate | None
 ) -> tuple[Plan, Outcome]:
     if seen.desired is None:
         stored = await load(client, seen.stack, client.cluster)
@@ -55,6 +65,8 @@ async def _once(
     refuse_forbidden(made)
     if seen.plan is not None:
         _refuse_more(seen.plan, made)
+    if gate:
+        gate.check(made)
     total = sum(step.verb.writes for step in made.steps)
     counted: Counter[str] = Counter()
 

@@ -22,6 +22,7 @@ from fleet.plan.budget import check_budget, taken_away
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, define
 from fleet.sync.discreet import DiscreetProgress, discreet, hidden_in
+from fleet.sync.gate import Gate
 from fleet.sync.look import Look, Seen, look
 from fleet.sync.outcome import Result
 from fleet.sync.progress import Progress
@@ -41,6 +42,7 @@ class How:
     deletions: int = 10
     claim: Claim = field(default_factory=Claim)  # for which repository
     dry_run: bool = False  # of a preview: let the servers try every change without storing it
+    gate: Gate | None = None  # of a sync: who is asked before anything is written
 
 
 @dataclass(slots=True)
@@ -128,6 +130,8 @@ async def sync(
         sites = await _open_all(stack, targets, how, progress, revision)
         hidden = _hidden(sites)
         planned = [discreet(_checked(site, result, how), hidden) for site in sites for result in site.results()]
+        if how.gate:
+            planned = await asyncio.to_thread(how.gate.judge, planned)
         approve(Run(tuple(planned), _remarks(sites, planned=True)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem}
         seen = DiscreetProgress(progress, hidden)
@@ -208,7 +212,8 @@ async def _work(
             progress.update(one.stack, site.cluster, "failed", site.problem.message if site.problem else "")
         return site.results()
     client, tasks = site.client, dict[str, asyncio.Task[Result]]()
-    undefined = await _defined(client, {kind for one in site.look.seen if not one.problem for kind in one.undefined})
+    wanted = [one for one in site.look.seen if not one.problem and (one.stack, site.cluster) not in refused]
+    undefined = await _defined(client, {kind for one in wanted for kind in one.undefined})
 
     async def work(seen: Seen, before: list[asyncio.Task[Result]]) -> Result:
         known = refused.get((seen.stack, site.cluster))
@@ -262,6 +267,7 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
                 revision=revision,
                 delete_seconds=how.timeout if how.wait else 0.0,
                 tell=tell,
+                gate=how.gate,
             )
             problem = problem_of(made, outcome)
             result = replace(result, plan=made, done=done_of(outcome), problem=problem)

@@ -34,6 +34,7 @@ class Files:
     identity: str = ""  # of the repository, see fleet.repository.identity
     remotes: Mapping[str, str] = field(default_factory=dict)  # name → address
     tree: str = ""  # the id that git has for all the files together; "" for the working tree
+    below: str = ""  # where in git's tree they lie, "" at its top
     remembered: Evaluation | None = None  # then the files themselves are not there: nobody needs them
 
     @property
@@ -75,7 +76,8 @@ def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = F
             remarks = tuple(filter(None, about))
         remotes = git.remotes()
         identity = _identity(repository.settings, git, here, remotes)
-        yield Files(repository, found.id, found.subject, git, remarks, identity, remotes, tree, remembered)
+        inside = "" if below == Path() else below.as_posix()
+        yield Files(repository, found.id, found.subject, git, remarks, identity, remotes, tree, inside, remembered)
 
 
 @contextmanager

@@ -195,12 +195,12 @@ class PullRequest:
         found: list[dict[str, Any]] = self.repository.api("GET", f"/issues/{self.number}/comments")
         return found
 
-    def merge(self) -> str:
-        """Merge it and return the commit that the base branch has now."""
+    def merge(self, how: str = "merge") -> str:
+        """Merge it ("merge", "squash" or "rebase") and return the commit that the base branch has now."""
         deadline = time.monotonic() + 20
         while True:
             try:
-                self.repository.api("POST", f"/pulls/{self.number}/merge", {"Do": "merge"})
+                self.repository.api("POST", f"/pulls/{self.number}/merge", {"Do": how})
                 break
             except ForgeError as error:
                 # The forge looks for conflicts after the last push, and until it has it says this.

@@ -44,6 +44,9 @@ def test_every_setting_is_read() -> None:
         memory = "2Gi"
         output = "16Ki"
         result = "1048576"
+        [approval]
+        required = true
+        branch = "seen"
         """
     )
     assert settings.fleet.name == "shop"
@@ -53,6 +56,7 @@ def test_every_setting_is_read() -> None:
     assert settings.trust.code is Code.OTHERS
     assert (settings.limits.time, settings.limits.cpu) == (90.0, 0.5)
     assert (settings.limits.memory, settings.limits.output, settings.limits.result) == (2 << 30, 16 << 10, 1 << 20)
+    assert (settings.approval.required, settings.approval.branch) == (True, "seen")
 
 
 @pytest.mark.parametrize(
@@ -68,6 +72,8 @@ def test_every_setting_is_read() -> None:
         ("[fleet]\nname = ''\n", 2, "fleet.name", "no other fleet has"),
         ("[fleet]\nname = '--force'\n", 2, "fleet.name", "no other fleet has"),
         ("[fleet]\nname = 7\n", 2, "fleet.name", "no other fleet has"),
+        ("[approval]\nrequired = 'yes'\n", 2, "approval.required", "true or false"),
+        ("[approval]\nbranch = 'main'\n", 2, "approval.branch", "a branch of its own"),
         ("paths = 3\n", 1, "paths", "[paths]"),
         ("[paths]\nstacks = '../elsewhere'\n", 2, "paths.stacks", "below the repository's root"),
         ("[paths]\nstacks = '/etc'\n", 2, "paths.stacks", "below the repository's root"),

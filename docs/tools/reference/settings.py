@@ -44,6 +44,8 @@ def _comments_of_template(sections: Mapping[str, tuple[type, Any]]) -> dict[tupl
 def _toml(value: object, name: str) -> str:
     if isinstance(value, str):
         return f'"{value}"'
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float):
         return f'"{value:g}s"'
     if isinstance(value, int) and name in ("memory", "output", "result"):

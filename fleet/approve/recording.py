@@ -1,0 +1,92 @@
+"""Write down what was previewed: of a pull request, or of a commit that had none. The edge between the two and git."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleet.approve import ledger
+from fleet.approve.change import merged, planned
+from fleet.approve.policy import KEY, PAIR, policy_at
+from fleet.approve.record import Edge, Record
+from fleet.errors import ConfigurationError
+from fleet.evaluate.result import Evaluation
+from fleet.git.history import parent
+from fleet.git.objects import Objects
+from fleet.git.reporting import chosen
+from fleet.git.repository import Repository as Git
+from fleet.plan import Plan
+from fleet.plan.digest import plan_hash
+from fleet.plan.severity import Severity
+from fleet.preview.merge import Merged
+from fleet.sync.source import Files
+
+
+def record_merge(made: Merged) -> tuple[Record, bool]:
+    """What the merge changes, by the tree that it leads to. False: it was recorded already."""
+    files, sides = made.sides.base, made.sides
+    git = _git(files)
+    edges = merged(made.before, made.after, made.changed, made.live)
+    with git.objects("read the rules of both sides") as objects:
+        edges += _policy_edge(objects, files.below, sides.before.id, sides.tree)
+        tree = _subtree(objects, sides.tree, files.below)
+    record = Record(
+        tree=tree,
+        base=sides.before.id,
+        head=sides.head.id,
+        subject=sides.head.subject,
+        edges=tuple(edges),
+        plan_hash=made.plan_hash,
+    )
+    return record, _write(files, record, files.repository.settings.approval.branch)
+
+
+def record_commit(files: Files, evaluation: Evaluation, plans: Sequence[Plan], note: str) -> tuple[Record, bool]:
+    """What a sync of a commit would do in the clusters now, the most of it included."""
+    git = _git(files)
+    commit = git.resolve(files.revision)
+    edges = planned(evaluation, plans)
+    branches = set()
+    with git.objects("read the rules of what is applied") as objects:
+        for before in sorted({plan.inventory.revision for plan in plans} - {"", commit.id}):
+            edges += _policy_edge(objects, files.below, before, commit.id)
+            there = policy_at(objects, before, files.below)
+            branches |= {there.records} if there and there.required else set()
+    record = Record(
+        tree=files.tree,
+        base=parent(git, commit),
+        head=commit.id,
+        subject=commit.subject,
+        edges=tuple(sorted(set(edges))),
+        plan_hash=plan_hash(plans),
+        note=note,
+    )
+    # By the rule of what is applied, where there is one: that is the one that it will be judged by.
+    written = [
+        _write(files, record, branch) for branch in sorted(branches or {files.repository.settings.approval.branch})
+    ]
+    return record, any(written)
+
+
+def _write(files: Files, record: Record, branch: str) -> bool:
+    remote = chosen(files.remotes, files.repository.settings.git.remote)
+    return ledger.write(_git(files), remote, branch, record)
+
+
+def _policy_edge(objects: Objects, below: str, before: str, after: str) -> list[Edge]:
+    was, will = policy_at(objects, before, below), policy_at(objects, after, below)
+    if was is None or will is None or was.state == will.state:
+        return []
+    return [Edge(*PAIR, KEY, was.state, will.state, Severity.NOTHING)]
+
+
+def _subtree(objects: Objects, tree: str, below: str) -> str:
+    found = objects.find(f"{tree}:{below}" if below else tree)
+    if found is None or found.kind != "tree":
+        raise ConfigurationError(f"after the merge there is no directory {below!r}")
+    return found.id
+
+
+def _git(files: Files) -> Git:
+    git = files.git
+    assert git is not None  # noqa: S101 - commits are of one
+    return git

@@ -1,0 +1,87 @@
+"""`fleet approve`: record what a sync of a commit would do now, for a change that had no pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.flags import claim_options, cluster_options
+from fleet.cli.output import emit, output_option, remark
+from fleet.cli.preview import finish, print_plan, problems
+
+if TYPE_CHECKING:
+    from fleet.sync.run import Run
+
+NO_LIMIT = 1_000_000_000  # budgets are the sync's business
+
+
+@click.command()
+@cluster_options
+@click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to approve.")
+@claim_options
+@click.option("-m", "--message", default="", metavar="TEXT", help="Why; it is kept with the record.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@output_option
+def approve(
+    *,
+    clusters: Sequence[str],
+    kubeconfig: Path | None,
+    revision: str,
+    renamed_from: Sequence[str],
+    take_over: Sequence[str],
+    message: str,
+    yes: bool,
+    form: str,
+) -> int:
+    """Show what `fleet sync` would do with a commit, and record that it is approved.
+
+    For what no pull request brought: a commit that was pushed straight to the branch, the first sync of a new cluster,
+    a repair that restarts pods, a way back to an older commit, another release of fleet. Nothing is changed in any
+    cluster. All of them must answer; --cluster leaves others out. Whoever may push to the branch for approvals may
+    approve.
+    """
+    import asyncio
+
+    from fleet.approve.recording import record_commit
+    from fleet.plan.claim import Claim
+    from fleet.sync.choice import targets
+    from fleet.sync.evaluated import evaluated
+    from fleet.sync.progress import shown
+    from fleet.sync.run import How, preview
+    from fleet.sync.source import commit
+
+    with commit(revision, known=True) as files:
+        evaluation = evaluated(files, ())
+    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    how = How(kubeconfig, deletions=NO_LIMIT, claim=claim)
+    with shown(quiet=form != "text", lines=False) as progress:
+        run = asyncio.run(preview(targets(evaluation, (), clusters), how, progress, revision=files.revision))
+    if form == "text":
+        print_plan(run, form)
+    finish(problems(run.results))
+    plans = [one.plan for one in run.results if one.plan and not one.plan.empty]
+    if not plans:
+        emit({"revision": files.revision, "recorded": False}, form, lambda: "nothing to approve")
+        return 0
+    if not yes:
+        _ask(run)
+    record, written = record_commit(files, evaluation, plans, message)
+    done = {"revision": files.revision, "tree": record.tree, "planHash": record.plan_hash, "recorded": True}
+    emit(done, form, lambda: f"approved: {files.title}")
+    if not written:
+        remark("it was recorded before")
+    return 0
+
+
+def _ask(run: Run) -> None:
+    import sys
+
+    from fleet.errors import ConfigurationError
+
+    if not sys.stdin.isatty():
+        raise ConfigurationError("this would approve what is shown", hint="say so with --yes")
+    places = len({one.cluster for one in run.results if one.plan and not one.plan.empty})
+    click.confirm(f"Approve this for {places} cluster{'s' if places > 1 else ''}?", abort=True, err=True)

@@ -1,0 +1,57 @@
+"""How much a step takes from whoever uses an object: an order, so that "no more than was approved" can be said.
+
+Pure, from what `effect` found out. What is approved and what happens may differ in words; they may not differ upwards.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from fleet.plan.effect import Does, effect_of
+from fleet.plan.step import Step
+
+
+class Severity(IntEnum):
+    """Each takes more than the one before it."""
+
+    NOTHING = 0  # the object stays as it is: recorded, forgotten, in conflict
+    CREATE = 1  # or taken over as it is
+    UPDATE = 2  # in place
+    INTERRUPT = 3  # pods restart, members come or go, a version changes
+    LOSE = 4  # data of members, or the way back
+    DELETE = 5
+    DATA = 6  # deleted together with what it holds
+
+    @property
+    def words(self) -> str:
+        return _WORDS[self]
+
+
+_WORDS = {
+    Severity.NOTHING: "leave it as it is",
+    Severity.CREATE: "create",
+    Severity.UPDATE: "update in place",
+    Severity.INTERRUPT: "restart, scale or upgrade",
+    Severity.LOSE: "change it with no way back",
+    Severity.DELETE: "delete",
+    Severity.DATA: "delete with its data",
+}
+_BY_EFFECT = {
+    Does.CREATE: Severity.CREATE,
+    Does.ADOPT: Severity.CREATE,
+    Does.UPDATE: Severity.UPDATE,
+    Does.ADOPT_CHANGED: Severity.UPDATE,
+    Does.RESTART: Severity.INTERRUPT,
+    Does.SCALE: Severity.INTERRUPT,
+    Does.UPGRADE: Severity.INTERRUPT,
+    Does.DELETE: Severity.DELETE,
+    Does.DATA: Severity.DATA,
+}
+
+
+def severity(step: Step) -> Severity:
+    effect = effect_of(step)
+    found = _BY_EFFECT.get(effect.does, Severity.NOTHING)
+    if effect.does is Does.ADOPT_CHANGED and step.effect is not None:
+        found = Severity.INTERRUPT  # an effect of its own is more than a change in place
+    return max(found, Severity.LOSE) if effect.destructive else found

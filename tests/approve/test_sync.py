@@ -1,0 +1,158 @@
+"""What was approved is what is applied, on real clusters: merges of every kind, and everything that is none."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.approve.team import Team, writes
+from tests.sync.fleet_repository import FleetRepository
+
+
+@pytest.fixture
+def team(repository: FleetRepository) -> Team:
+    return Team(repository)
+
+
+def test_merge_squash_and_rebase_beside_each_other_in_one_sync(team: Team) -> None:
+    """All three are previewed on the same base, so that two of them have a neighbour in between."""
+    with team.branch("squashed"):
+        team.write(a="2")
+        team.repository.commit()
+    with team.branch("merged"):
+        team.write(one="1")
+        team.repository.commit()
+    with team.branch("rebased"):
+        team.write(two="1")
+        team.repository.commit()
+        team.write(two="2")
+        team.repository.commit()
+    team.git("merge", "--quiet", "--squash", "squashed")
+    team.repository.commit("Squashed (#1)")
+    team.git("merge", "--quiet", "--no-ff", "--message", "Merged (#2)", "merged")
+    team.git("checkout", "--quiet", "rebased")
+    team.git("rebase", "--quiet", "main")
+    team.git("checkout", "--quiet", "main")
+    team.git("merge", "--quiet", "--ff-only", "rebased")
+    team.push()
+    team.synced()
+    assert [team.value(name, 1) for name in ("a", "b", "one", "two")] == ["2", "1", "1", "2"]
+
+
+def test_what_nobody_previewed_is_refused_until_somebody_approves_it(team: Team) -> None:
+    namespace = team.repository.namespace
+    with team.branch("feature"):
+        team.write(a="2")
+        team.repository.commit()
+    assert "is not on main" in team.refused("--revision", "feature"), "a preview alone approves nothing"
+    team.git("checkout", "--quiet", "feature")
+    team.write(a="2", b="9")
+    commit = team.repository.commit("one more thing")
+    team.git("checkout", "--quiet", "main")
+    team.git("merge", "--quiet", "--ff-only", "feature")
+    assert "is not on main" in team.refused(), "not on that of the remote"
+    team.push()
+    told = team.refused()
+    assert f"ConfigMap {namespace}/b: " in told
+    assert f"{namespace}/a: " not in told, "that was shown"
+    assert f"no record leads to commit {commit[:8]} one more thing" in told
+    assert "fleet approve" in told
+    shown = team.repository.fleet("approve", "--yes")
+    assert shown.code == 0, shown.err
+    assert '"1" → "9"' in shown.out
+    with team.tampered_record():
+        told = team.refused()
+    assert f"ConfigMap {namespace}/b: " in told
+    assert "is not the record that its name says" in told
+    team.synced()
+    assert (team.value("a"), team.value("b")) == ("2", "9")
+    assert "nothing to approve" in team.repository.fleet("approve", "--yes").out
+
+
+def test_an_evaluation_that_gives_something_else_than_was_shown_is_stopped(team: Team) -> None:
+    eu, us = team.repository.clusters
+    luck = "{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'luck'}, 'data': {'x': os.urandom(9).hex()}}"
+    with team.branch("feature"):
+        team.write("import os", f"if cluster.name == {eu.name!r}: fleet.Manifest({luck})", a="2")
+        team.repository.commit()
+    team.git("merge", "--quiet", "--ff-only", "feature")
+    team.push()
+    marks = [one.audit.mark() for one in (eu, us)]
+    done = team.repository.sync()
+    assert done.code == 5
+    assert re.search(
+        r"ConfigMap \S+/luck: [0-9a-f]{8} was approved \(in [0-9a-f]{8} .*\), and git wants [0-9a-f]{8} now", done.err
+    )
+    assert writes(eu, marks[0]) == [], "not even what was shown"
+    assert team.value("a") == "1"
+    assert team.value("a", 1) == "2", "a cluster in which all is as it was approved"
+
+
+def test_drift_is_repaired_unless_that_is_more_destructive_than_what_was_approved(team: Team) -> None:
+    eu, us = team.repository.clusters
+    namespace = team.repository.namespace
+    with team.branch("web"):
+        team.write(_web("one"))
+        team.repository.commit()
+    team.git("merge", "--quiet", "--ff-only", "web")
+    team.push()
+    eu.kubectl("-n", namespace, "patch", "configmap", "a", "--patch", json.dumps({"data": {"x": "by hand"}}))
+    eu.kubectl("-n", namespace, "delete", "configmap", "b")
+    team.synced("--no-wait")
+    assert (team.value("a"), team.value("b")) == ("1", "1")
+    with team.branch("labelled"):
+        team.write(_web("two"))
+        team.repository.commit()
+    team.git("merge", "--quiet", "--ff-only", "labelled")
+    team.push()
+    patch = {"spec": {"template": {"spec": {"containers": [{"name": "web", "image": "localhost/web:9"}]}}}}
+    eu.kubectl("-n", namespace, "patch", "deployment", "web", "--patch", json.dumps(patch))
+    marks = [one.audit.mark() for one in (eu, us)]
+    done = team.repository.sync("--no-wait")
+    assert done.code == 5
+    assert "web: approved was to update in place, and now it is: rolling restart of 2 pods" in done.err
+    assert writes(eu, marks[0]) == []
+    assert writes(us, marks[1]) != []
+    approved = team.repository.fleet("approve", "--yes", "--cluster", eu.name)
+    assert approved.code == 0, approved.err
+    team.synced("--no-wait")
+
+
+def test_the_rule_is_not_left_without_an_approval(team: Team) -> None:
+    team.repository.write("fleet.toml", "")
+    team.repository.commit("no rule")
+    with team.branch("feature"):
+        team.write(a="2")
+        team.repository.commit()
+    team.git("merge", "--quiet", "--ff-only", "feature")
+    team.push()
+    told = team.refused()
+    assert "approvals: required on main, recorded on fleet/approved → not required: nobody approved it" in told
+    approved = team.repository.fleet("approve", "--yes", "-m", "we do without")
+    assert approved.code == 0, approved.err
+    team.synced()
+    team.write(a="3")
+    team.repository.commit("free")
+    team.synced()
+    assert team.value("a") == "3"
+
+
+def _web(label: str) -> str:
+    labels = {"app": "web"}
+    manifest: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "labels": {"for": label}},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "web", "image": "localhost/web:1"}]},
+            },
+        },
+    }
+    return f"fleet.Manifest({manifest!r})"
