@@ -104,12 +104,14 @@ class Book:
         return [one for one in reversed(self.history[since + 1 : self._end + 1]) if one.tree not in known]
 
     def _placed(self, records: Iterable[Record]) -> Iterator[Place]:
+        trees: dict[str, list[int]] = {}
+        for number, one in enumerate(self.history[: self._end + 1]):
+            trees.setdefault(one.tree, []).append(number)
         for record in records:
             base = NEVER if not record.base else self.position.get(record.base)
             if base is None:
                 continue  # of another branch, or of a history that is no more
-            after = range(base + 1, self._end + 1)
-            yield Place(record, base, next((at for at in after if self.history[at].tree == record.tree), None))
+            yield Place(record, base, next((at for at in trees.get(record.tree, ()) if at > base), None))
 
     def _bounded(self, place: Place) -> Place:
         """A later preview that begins where this one ends shows that it was merged by then."""
