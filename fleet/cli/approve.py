@@ -1,4 +1,4 @@
-"""`fleet approve`: record what a sync of a commit would do now, for a change that had no pull request."""
+"""`fleet approve`: a person's word in git, for a commit that had no pull request, or for a wave of a rollout."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ NO_LIMIT = 1_000_000_000  # budgets are the sync's business
 
 
 @click.command()
+@click.argument("wave", nargs=-1, metavar="[STACK WAVE]")
 @cluster_options
 @click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to approve.")
 @claim_options
@@ -27,6 +28,7 @@ NO_LIMIT = 1_000_000_000  # budgets are the sync's business
 @output_option
 def approve(
     *,
+    wave: Sequence[str],
     clusters: Sequence[str],
     kubeconfig: Path | None,
     revision: str,
@@ -42,7 +44,16 @@ def approve(
     a repair that restarts pods, a way back to an older commit, another release of fleet. Nothing is changed in any
     cluster. All of them must answer; --cluster leaves others out. Whoever may push to the branch for approvals may
     approve.
+
+    With STACK and WAVE, let that wave of the stack's rollout begin, where the rollout asks for a word. Waves count from
+    1. It holds for what the stack wants at that commit, in all its clusters; later commits that change nothing of it
+    need no new one. Waves before it must be healthy all the same.
     """
+    if wave:
+        from fleet.cli.approve_wave import approve_wave, checked
+
+        return approve_wave(*checked(wave), revision)
+
     import asyncio
 
     from fleet.approve.recording import record_commit

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from fleet.errors import NotFoundError, PolicyError
 from fleet.evaluate import answer, checks, compare
+from fleet.evaluate.again import Before
 from fleet.evaluate.answer import Declared, Waiting
 from fleet.evaluate.excerpt import with_excerpt
 from fleet.evaluate.job import Job, Task
@@ -32,8 +33,11 @@ def evaluate(
     twice: bool = False,
     limits: Limits | None = None,
     pool: Pool | None = None,
+    before: Before | None = None,
 ) -> Evaluation:
     """Evaluate a repository's stacks (those named, or all) for all their clusters; with `()`, only the clusters.
+
+    What stands in `before` is taken as it is, and its files are not evaluated again.
 
     It never runs user code in this process, and may be called from any thread. Code of others (`trust.code` of the
     settings) is refused where the machine gives no sandbox; one's own runs in the best there is. Packages that the
@@ -42,10 +46,10 @@ def evaluate(
     """
     if pool is None:
         with Pool(twice=twice) as own:
-            return evaluate(repository, stacks=stacks, twice=twice, limits=limits, pool=own)
+            return evaluate(repository, stacks=stacks, twice=twice, limits=limits, pool=own, before=before)
     if repository.settings.trust.code is Code.OTHERS:
         _require_a_sandbox(pool.given())
-    return _Evaluator(repository, limits or repository.settings.limits, pool, twice).evaluate(stacks)
+    return _Evaluator(repository, limits or repository.settings.limits, pool, twice, before).evaluate(stacks)
 
 
 def _require_a_sandbox(given: Given) -> None:
@@ -75,8 +79,11 @@ class _Found:
 
 
 class _Evaluator:
-    def __init__(self, repository: Repository, limits: Limits, pool: Pool, twice: bool) -> None:
+    def __init__(
+        self, repository: Repository, limits: Limits, pool: Pool, twice: bool, before: Before | None = None
+    ) -> None:
         self._repository = repository
+        self._before = before
         self._pool = pool
         self._twice = twice
         paths = repository.settings.paths
@@ -124,10 +131,11 @@ class _Evaluator:
         return clusters, [*problems, *checks.clusters(got.clusters)], got.foreign
 
     def _stacks(self, clusters: tuple[ClusterData, ...], names: Sequence[str] | None) -> _Found:
-        found = _Found()
+        found = _known(self._before) if self._before and self._before.clusters == clusters else _Found()
         job = replace(self._job, task=Task.STACKS, clusters=tuple(asdict(cluster) for cluster in clusters))
         wanted = None if names is None else tuple(names)
-        jobs = [replace(job, files=(file,), only=wanted) for file in self._repository.stack_files()]
+        files = [file for file in self._repository.stack_files() if file not in found.reads]
+        jobs = [replace(job, files=(file,), only=wanted) for file in files]
         while jobs:
             for one, outcome, second in self._run(jobs):
                 self._note(found, one, outcome, second)
@@ -172,6 +180,14 @@ class _Evaluator:
         # First and second time of a job beside each other: both zygotes have work from the beginning.
         outcomes = self._pool.run([one for job in jobs for one in (job, replace(job, disturbed=True))])
         return zip(jobs, outcomes[::2], outcomes[1::2], strict=True)
+
+
+def _known(before: Before) -> _Found:
+    found = _Found(done={one.name: one for one in before.stacks}, reads={one.file: one for one in before.reads})
+    found.tried.update(found.done)
+    for one in before.stacks:
+        found.places[one.name].append(Declared(one.name, one.source))
+    return found
 
 
 def _in_order(stacks: Iterable[StackResult]) -> tuple[StackResult, ...]:

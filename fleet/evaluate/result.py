@@ -27,11 +27,16 @@ class ClusterData:
 
 @dataclass(frozen=True, slots=True)
 class RolloutData:
-    """The clusters of a stack, wave by wave."""
+    """The clusters of a stack, wave by wave, and what speaks for and against going on; see fleet.Rollout."""
 
     waves: tuple[tuple[str, ...], ...]
     soak: str
     timeout: str
+    max_unavailable: int = 0
+    approve: tuple[int, ...] = ()
+    windows: tuple[str, ...] = ()
+    timezone: str = "UTC"
+    freeze: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class StackResult:
     rollout: RolloutData
     desired: tuple[Desired, ...]
     needs: tuple[str, ...] = ()  # stacks whose exports it reads: they come first
+    drift: str = "repair"  # or "report": what `fleet serve` does about what others change
 
 
 @dataclass(frozen=True, slots=True)

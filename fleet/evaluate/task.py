@@ -17,6 +17,7 @@ from fleet.evaluate.result import ClusterData, RolloutData, StackResult
 from fleet.model.cluster import Cluster
 from fleet.model.discovery import discovering
 from fleet.model.exports import MissingOutputError
+from fleet.model.rollout import Rollout
 from fleet.model.source import relative_to
 from fleet.model.stack import Stack, collect
 from fleet.render import render
@@ -95,9 +96,23 @@ def _evaluated(
         name=stack.name,
         source=stack.source,
         clusters=tuple(cluster.name for cluster in placed),
-        rollout=RolloutData(waves, str(stack.rollout.soak), str(stack.rollout.timeout)),
+        rollout=_rollout(stack.rollout, waves),
         desired=tuple(desired),
         needs=tuple(sorted(needs)),
+        drift=stack.drift,
+    )
+
+
+def _rollout(one: Rollout, waves: tuple[tuple[str, ...], ...]) -> RolloutData:
+    return RolloutData(
+        waves,
+        str(one.soak),
+        str(one.timeout),
+        one.max_unavailable,
+        tuple(one.approve),
+        tuple(one.windows),
+        one.timezone,
+        one.freeze,
     )
 
 

@@ -39,6 +39,7 @@ _READING = frozenset(
         "config",
         "diff-tree",
         "fetch",
+        "ls-remote",
         "ls-tree",
         "merge-base",
         "merge-tree",  # adds objects, and no name for them

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleet.errors import NotFoundError
 from fleet.git import names
 from fleet.git.command import Git
 from fleet.git.limits import USUAL, Limits
@@ -35,6 +36,23 @@ class Mirror:
             with _locked(path):
                 Git(cache, limits=limits).run("make the mirror", "init", "--quiet", "--bare", "--template=", path.name)
         return cls(Repository.open_bare(path, limits=limits), address)
+
+    def tips(self, branch: str, *others: str) -> dict[str, str]:
+        """What a branch of the remote and other refs, in full, point to now; asks for nothing else.
+
+        Others may be missing, the branch may not.
+        """
+        ref = names.branch(branch)
+        listing = self.repository.git.run(
+            f"ask {self.address} for {branch}",
+            "ls-remote", "--quiet", "--end-of-options", self.address.url, ref, *map(names.ref, others),
+            protocol=self.address.protocol,
+        )  # fmt: skip
+        lines = [line.split("\t", 1) for line in listing.text.splitlines() if "\t" in line]
+        found = {name: commit for commit, name in lines if name in (ref, *others)}
+        if ref not in found:
+            raise NotFoundError(f"{self.address} has no branch {branch!r}", hint="name another one, or push it")
+        return found
 
     def fetch(self, refspecs: Sequence[str] = (BRANCHES, TAGS)) -> None:
         """Bring the mirror to what the remote has now; branches that went there go here."""

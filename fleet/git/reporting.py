@@ -60,7 +60,7 @@ def report(
     return publish(repository, destination(repository, remote), edits, identity=identity)
 
 
-def read_status(repository: Repository, *, remote: str | None = "origin", branch: str = BRANCH) -> Status:
+def read_status(repository: Repository, *, remote: str | Address | None = "origin", branch: str = BRANCH) -> Status:
     """The status branch as it is now."""
     ref = names.branch(branch)
     with fetched(repository, destination(repository, remote), [ref]) as tips:

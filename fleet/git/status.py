@@ -5,7 +5,9 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
     schema     "fleet.dev/status/v1"; a reader that finds another version leaves the file alone
     stack      name
     cluster    name
-    sync       Synced: the revision below is applied. Failed, Conflict, Unreachable, Cancelled: `wanted` could not be
+    sync       Synced: the revision below is applied. Failed, Conflict, Unreachable, Cancelled: `wanted` could not be.
+               Waiting: it is not its turn yet; `message` says for what it waits.
+               Drifted: it was, somebody changed it since, and the stack asks for that to be left alone
     health     Healthy, Progressing, Degraded, Suspended, Missing, Unknown: the worst of its apps and objects
     since      when sync or health last became what they are, UTC, RFC 3339, whole seconds
     revision   commit id of what is applied in the cluster, "" when nothing ever was
@@ -36,7 +38,7 @@ from fleet.git.names import without_credentials
 
 SCHEMA = "fleet.dev/status/v1"
 HEALTH = ("Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown")
-SYNC = ("Synced", "Failed", "Conflict", "Unreachable", "Cancelled")
+SYNC = ("Synced", "Failed", "Conflict", "Unreachable", "Cancelled", "Drifted", "Waiting")
 MESSAGE_LETTERS = 300
 FILE_BYTES = 1024 * 1024
 

@@ -7,7 +7,7 @@ confirmed to be gone. Nothing is deleted while something of the stack could not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from fleet.kube import order
@@ -30,8 +30,12 @@ async def apply(
     *,
     on_result: Callable[[Result], None] | None = None,
     delete_seconds: float = 60.0,
+    hold: Callable[[Step], Awaitable[str]] | None = None,
 ) -> Outcome:
-    """Under the stack's Lease. `stored` is what the plan was made from; StalePlanError when it is not any more."""
+    """Under the stack's Lease. `stored` is what the plan was made from; StalePlanError when it is not any more.
+
+    `hold` may say of a step, when its turn comes, why it is not done now; what depends on it is not done either.
+    """
     await verify(client, stored)
     stored = await save(client, stored, _with_intents(plan))
     execution = Execution(client, plan.stack, delete_seconds=delete_seconds)
@@ -45,7 +49,8 @@ async def apply(
         known = results.get(key)
         if known is not None:
             return known
-        result = await execution.run(steps[key])
+        waits = await hold(steps[key]) if hold else ""
+        result = Result(steps[key], State.SKIPPED, reason=waits) if waits else await execution.run(steps[key])
         tell(result)
         return result
 

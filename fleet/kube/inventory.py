@@ -8,7 +8,7 @@ Every write carries the resourceVersion that was read; a plan made from an older
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleet.errors import ConflictError, ResourceError
@@ -35,6 +35,7 @@ class Chunk:
     entries: tuple[Entry, ...] = ()
     uid: str = ""
     resource_version: str = ""  # "": not in the cluster yet
+    changed: str = field(default="", compare=False)  # when it was last written
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,9 @@ def _read(client: Client, metadata: dict[str, Any], data: dict[str, str]) -> Chu
             hint="restore it, or delete it if it was made by mistake; nothing is changed until then",
         )
     entries = tuple(ledger.read(data["entries"]))
-    return Chunk(int(number), entries, metadata["uid"], metadata["resourceVersion"])
+    ours = (one for one in metadata.get("managedFields") or () if one.get("manager") == MANAGER)
+    changed = max((str(one.get("time", "")) for one in ours), default="")
+    return Chunk(int(number), entries, metadata["uid"], metadata["resourceVersion"], changed)
 
 
 def _joined(client: Client, stack: str, parts: list[tuple[dict[str, str], Chunk]]) -> Stored:
@@ -147,7 +150,11 @@ def _joined(client: Client, stack: str, parts: list[tuple[dict[str, str], Chunk]
         for entry in chunk.entries:
             merged[entry.key] = entry
     inventory = Inventory(
-        stack, head.get("cluster", ""), head.get("revision", ""), repository=head.get("repository", "")
+        stack,
+        head.get("cluster", ""),
+        head.get("revision", ""),
+        repository=head.get("repository", ""),
+        changed=max(chunk.changed for _, chunk in parts),
     )
     return Stored(inventory.with_entries(merged.values()), tuple(chunk for _, chunk in parts))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +43,13 @@ class _GoneError(Exception):
     """The server does not know the point to go on from any more."""
 
 
-async def changes(client: Client, scope: Scope, *, silence: float = SILENCE) -> AsyncIterator[Listed | Changed]:
-    """Endless; close it by leaving the loop. Raises only what will not pass: a missing right, a kind not served."""
+async def changes(
+    client: Client, scope: Scope, *, silence: float = SILENCE, on_turn: Callable[[bool], None] = lambda works: None
+) -> AsyncIterator[Listed | Changed]:
+    """Endless; close it by leaving the loop. Raises only what will not pass: a missing right, a kind not served.
+
+    `on_turn` hears when the connection breaks (False) and when it works again: meanwhile what is known may be old.
+    """
     version, failures = "", 0
     while True:
         try:
@@ -52,6 +57,8 @@ async def changes(client: Client, scope: Scope, *, silence: float = SILENCE) -> 
                 objects, version = await _list(client, scope)
                 yield Listed(objects)
             async for event, seen in _watch(client, scope, version, silence):
+                if failures:
+                    on_turn(True)
                 failures, version = 0, seen
                 if event is not None:
                     yield event
@@ -65,6 +72,8 @@ async def changes(client: Client, scope: Scope, *, silence: float = SILENCE) -> 
         else:
             continue  # the server ended it, as it does every few minutes
         failures += 1
+        if failures == 1:
+            on_turn(False)
         await asyncio.sleep(backoff.delay(min(failures, 10)))
 
 

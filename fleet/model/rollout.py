@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import PlainValidator
+from pydantic import AfterValidator, Field, PlainValidator
 
 from fleet.errors import ConfigurationError, Source
 from fleet.model.base import Model
@@ -14,6 +15,8 @@ from fleet.model.invalid import wrong
 from fleet.model.placement import Placement, Selector, Where, place, selectors
 from fleet.model.source import NOWHERE
 from fleet.model.types import Duration
+from fleet.model.types.many import Many
+from fleet.model.types.window import Window
 
 
 def _waves(value: Any) -> tuple[Placement, ...]:
@@ -26,6 +29,14 @@ def _waves(value: Any) -> tuple[Placement, ...]:
     return tuple(wave if isinstance(wave, str | Where) else tuple(wave) for wave in value)
 
 
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise wrong(f"{name!r} is not a time zone", 'such as "Europe/Berlin" or "UTC"') from None
+    return name
+
+
 class Rollout(Model, frozen=True):
     """Waves of clusters, one after the other; a wave that is unhealthy stops those after it."""
 
@@ -35,6 +46,16 @@ class Rollout(Model, frozen=True):
     """How long a wave must stay healthy before the next one begins."""
     timeout: Duration = "15m"
     """How long a wave may take to become healthy before the rollout stops."""
+    max_unavailable: Annotated[int, Field(ge=0)] = 1
+    """How many clusters of a wave may be changing or unhealthy at once; 0 is no limit."""
+    approve: Many[Annotated[int, Field(ge=1)]] = ()
+    """Waves, counted from 1, that begin only after `fleet approve STACK WAVE` for the commit that they bring."""
+    windows: Many[Window] = ()
+    """When changes may begin, such as "Mon-Fri 09:00-17:00"; at any time unless given."""
+    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    """In which the windows are."""
+    freeze: bool = False
+    """Change nothing of the stack, whatever git says; health is looked after as ever."""
 
     def order(self, clusters: Sequence[Cluster], *, source: Source = NOWHERE) -> tuple[tuple[str, ...], ...]:
         """The names of a stack's clusters, wave by wave."""
@@ -56,3 +77,6 @@ class Rollout(Model, frozen=True):
             waves.append(names)
         rest = tuple(sorted(cluster.name for cluster in clusters if cluster.name not in taken))
         return (*waves, rest) if rest else tuple(waves)
+
+
+AT_ONCE = Rollout(max_unavailable=0)  # of stacks that say nothing: all clusters together

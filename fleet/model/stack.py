@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
@@ -20,12 +20,13 @@ from fleet.model.manifest import Manifest
 from fleet.model.placement import Placement, Selector, place, selectors
 from fleet.model.plain import copied
 from fleet.model.resource import Resource
-from fleet.model.rollout import Rollout
+from fleet.model.rollout import AT_ONCE, Rollout
 from fleet.model.scope import Asked, Scope, current, opened
 from fleet.model.source import NOWHERE, locate, shown
 from fleet.model.types.name import check_name
 
 A = TypeVar("A", bound=App)
+Drift = Literal["repair", "report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Stack:
         rollout: Rollout,
         depends_on: tuple[str, ...],
         source: Source,
+        drift: Drift = "repair",
     ) -> None:
         self.function = function
         self.name = name
@@ -78,6 +80,7 @@ class Stack:
         self.placement = placement
         self.rollout = rollout
         self.depends_on = depends_on  # names of stacks that must be healthy first
+        self.drift = drift
         self.source = source
         functools.update_wrapper(self, function)
 
@@ -104,16 +107,20 @@ def stack(
     namespace: str | None = None,
     rollout: Rollout | None = None,
     depends_on: Sequence[str | Stack] = (),
+    drift: Drift = "repair",
 ) -> Callable[[Callable[[Cluster], None]], Stack]:
     """Make a function a stack: `clusters` says where it goes, by name or with `fleet.where`.
 
     The stack has the function's name (with dashes) and so has its namespace, unless they are given. With
-    `depends_on` it is applied after other stacks, as it is after those that it reads with `fleet.output`.
+    `depends_on` it is applied after other stacks, as it is after those that it reads with `fleet.output`. What others
+    change in its objects is put right by `fleet serve`, or with `drift="report"` only reported.
     """
     source = locate()
     placement = selectors(clusters, field="clusters", source=source)
     if rollout is not None and not isinstance(rollout, Rollout):
         raise ConfigurationError("must be a fleet.Rollout", source=source, field="rollout")
+    if drift not in get_args(Drift):
+        raise ConfigurationError('must be "repair" or "report"', source=source, field="drift")
 
     def made(function: Callable[[Cluster], None]) -> Stack:
         _check_function(function, source)
@@ -124,9 +131,10 @@ def stack(
             name=_name(own, "name", source),
             namespace=_name(namespace if namespace is not None else own, "namespace", source),
             placement=placement,
-            rollout=rollout or Rollout(),
+            rollout=rollout or AT_ONCE,
             depends_on=tuple(_needed(other, source) for other in depends_on),
             source=Source(shown(code.co_filename), code.co_firstlineno),
+            drift=drift,
         )
         found = discovered()
         if found is not None:

@@ -7,7 +7,7 @@ is no longer the recorded one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fleet.model.desired import Key
@@ -48,6 +48,7 @@ class Inventory:
     revision: str = ""  # of the sync that last changed something here
     entries: tuple[Entry, ...] = ()
     repository: str = ""  # whose stack it is; "": recorded by nobody yet
+    changed: str = field(default="", compare=False)  # when it was last written, by the server's clock; RFC 3339
 
     def get(self, key: Key) -> Entry | None:
         return next((entry for entry in self.entries if entry.key == key), None)

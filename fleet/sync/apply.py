@@ -12,17 +12,17 @@ from collections.abc import Callable
 from fleet.errors import ConflictError
 from fleet.kube.apply import apply
 from fleet.kube.client import Client
-from fleet.kube.inventory import StalePlanError, load
+from fleet.kube.inventory import StalePlanError, Stored, load
 from fleet.kube.lease import Lease
 from fleet.kube.result import Outcome
 from fleet.kube.result import Result as StepResult
 from fleet.plan import Claim, Plan, Verb, leave
 from fleet.plan.text import SIGNS
 from fleet.sync.gate import Gate
+from fleet.sync.healthy_first import healthy_first
 from fleet.sync.look import Seen, look_again
 from fleet.sync.verdict import refuse_forbidden
 
-LEASE_SECONDS = 120.0  # how long to wait for another sync of the same stack
 MOST_ATTEMPTS = 3
 Tell = Callable[[str, str], None]
 
@@ -34,29 +34,29 @@ async def carry_out(
     *,
     revision: str,
     delete_seconds: float,
+    lease_seconds: float,
     tell: Tell,
     gate: Gate | None = None,
+    in_order: bool = False,
 ) -> tuple[Plan, Outcome]:
     """What was done, and the plan by which it was."""
 
     def waiting(holder: str) -> None:
         tell("waiting", f"another sync of it is running: {holder}")
 
-    async with Lease(client, seen.stack, wait=LEASE_SECONDS, on_wait=waiting):
+    async with Lease(client, seen.stack, wait=lease_seconds, on_wait=waiting):
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
-                return await _once(
-                    client, seen, claim, revision=revision, delete_seconds=delete_seconds, tell=tell, gate=gate
-                )
+                made, stored = await _again(client, seen, claim, revision=revision, gate=gate)
+                return await _carry_out(client, made, stored, delete_seconds, tell, in_order=in_order)
             except StalePlanError:
                 if attempt == MOST_ATTEMPTS:
                     raise
     raise AssertionError("unreachable")
 
 
-async def _once(
-    client: Client, seen: Seen, claim: Claim, *, revision: str, delete_seconds: float, tell: Tell, gate: Gate | None
-) -> tuple[Plan, Outcome]:
+async def _again(client: Client, seen: Seen, claim: Claim, *, revision: str, gate: Gate | None) -> tuple[Plan, Stored]:
+    """The plan as it is under the Lease, and what it was made from."""
     if seen.desired is None:
         stored = await load(client, seen.stack, client.cluster)
         made = leave(stored.inventory, claim)
@@ -67,6 +67,12 @@ async def _once(
         _refuse_more(seen.plan, made)
     if gate:
         gate.check(made)
+    return made, stored
+
+
+async def _carry_out(
+    client: Client, made: Plan, stored: Stored, delete_seconds: float, tell: Tell, *, in_order: bool
+) -> tuple[Plan, Outcome]:
     total = sum(step.verb.writes for step in made.steps)
     counted: Counter[str] = Counter()
 
@@ -76,7 +82,8 @@ async def _once(
             tell("applying", f"{counted['done']}/{total}  {SIGNS[result.step.verb][0]} {result.step.key}")
 
     tell(*(("applying", f"0/{total}") if total else ("recording", "")))
-    return made, await apply(client, made, stored, on_result=on_result, delete_seconds=delete_seconds)
+    hold = healthy_first(client) if in_order else None
+    return made, await apply(client, made, stored, on_result=on_result, delete_seconds=delete_seconds, hold=hold)
 
 
 def _refuse_more(shown: Plan, made: Plan) -> None:

@@ -10,12 +10,15 @@ from fleet.kube.client import Client
 from fleet.kube.inventory import Stored, load, load_all
 from fleet.kube.live import Live, read_live
 from fleet.kube.secrecy import secrecy_of
+from fleet.kube.together import together
 from fleet.model.desired import Desired, Key
 from fleet.model.secrecy import declared_secrecy
 from fleet.plan import Claim, Inventory, Plan, Step, keys_to_read, leave, plan
 from fleet.plan.terms import Terms
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, refusal, unserved
+
+FEW = 8  # stacks whose inventories are asked for one by one; of more, all that there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Look:
 async def look(client: Client, target: Target, claim: Claim, *, revision: str = "") -> Look:
     """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects."""
     cluster = target.cluster.name
-    stored = {one.inventory.stack: one.inventory for one in await load_all(client)}
+    stored = {one.inventory.stack: one.inventory for one in await _inventories(client, target)}
     keys = {key for one in target.desired for key in keys_to_read(one, stored.get(one.stack))}
     live = await read_live(client, keys, _versions(target.desired, stored.values()))
     seen = [
@@ -55,6 +58,14 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
     seen = [await _with_kinds(client, one) for one in seen]
     orphans = sorted(ours.keys() - target.stacks) if target.complete else ()
     return Look(tuple(seen), tuple(orphans))
+
+
+async def _inventories(client: Client, target: Target) -> list[Stored]:
+    """Of the stacks of the run at least. One that was never applied has none."""
+    if target.complete or len(target.stacks) > FEW:
+        return await load_all(client)
+    found = await together(load(client, stack, target.cluster.name) for stack in sorted(target.stacks))
+    return [one for one in found if one.chunks]
 
 
 async def look_again(client: Client, desired: Desired, claim: Claim, *, revision: str = "") -> tuple[Stored, Plan]:

@@ -117,6 +117,7 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
             "source": stack.source,
             "rollout": stack.rollout,
             "needs": stack.needs,
+            "drift": stack.drift,
             "desired": [
                 [one.cluster, one.source, one.exports, [_object_data(each) for each in one.objects]]
                 for one in stack.desired
@@ -150,9 +151,13 @@ def _stack(data: dict[str, Any]) -> StackResult:
         name=data["name"],
         source=Source(**data["source"]),
         clusters=tuple(one.cluster for one in desired),
-        rollout=RolloutData(tuple(map(tuple, rollout["waves"])), rollout["soak"], rollout["timeout"]),
+        rollout=RolloutData(
+            **{**rollout, "waves": tuple(map(tuple, rollout["waves"]))}
+            | {name: tuple(rollout[name]) for name in ("approve", "windows")}
+        ),
         desired=desired,
         needs=tuple(data["needs"]),
+        drift=data["drift"],
     )
 
 

@@ -9,8 +9,10 @@ from fleet.git.reporting import Gone, Pair, chosen, report
 from fleet.git.status import App, Report
 from fleet.kube.failure import UnansweredError
 from fleet.sync.choice import Target
+from fleet.sync.drift import DriftedError
 from fleet.sync.outcome import Result
 from fleet.sync.source import Files
+from fleet.sync.turn import WaitingError
 
 
 def check_destination(files: Files) -> None:
@@ -57,7 +59,7 @@ def report_of(result: Result, revision: str) -> Report:
         stack=result.stack,
         cluster=result.cluster,
         revision=revision,
-        sync=_word(result.problem),
+        sync=word_of(result.problem),
         health=result.health,
         message=error.message if error else _first_message(result),
         apps=tuple(
@@ -77,11 +79,16 @@ def report_of(result: Result, revision: str) -> Report:
     )
 
 
-def _word(problem: FleetError | None) -> str:
+def word_of(problem: FleetError | None) -> str:
+    """How the status branch says it, see fleet.git.status."""
     if problem is None:
         return "Synced"
     if isinstance(problem, UnansweredError):
         return "Unreachable"
+    if isinstance(problem, DriftedError):
+        return "Drifted"
+    if isinstance(problem, WaitingError):
+        return "Waiting"
     return "Conflict" if isinstance(problem, ConflictError) else "Failed"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import ConflictError, FleetError, PolicyError, ResourceError
 from fleet.plan.step import Plan, Verb
+from fleet.sync.turn import PartlyWaitingError
 
 if TYPE_CHECKING:
     from fleet.kube.result import Outcome
@@ -35,6 +36,9 @@ def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
     if foreign:
         more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
+    waiting = [result for result in outcome.results if result.state == "skipped"] if outcome else []
+    if waiting:
+        return PartlyWaitingError(f"{made.cluster}: {waiting[0].step.key} waits: {waiting[0].reason}")
     return None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from fleet.errors import ConfigurationError, ResourceError
+from fleet.errors import ResourceError
 from fleet.kube.runtime.controller import Controller
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
@@ -24,6 +24,7 @@ from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.instruments import Instruments
 from fleet.kube.runtime.leader import Election, Lease
 from fleet.kube.runtime.metrics import exposition
+from fleet.kube.runtime.serving import serving
 from fleet.kube.together import together
 
 log = logging.getLogger(__name__)
@@ -147,14 +148,5 @@ class Operator:
                 return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")
             return web.Response(status=200 if request.path == "/healthz" else 404, text="ok")
 
-        runner = web.ServerRunner(web.Server(handle), shutdown_timeout=1.0)
-        await runner.setup()
-        try:
-            try:
-                await web.TCPSite(runner, *self._metrics).start()
-            except OSError as problem:
-                raise ConfigurationError(f"cannot serve metrics at {self._metrics}: {problem}") from problem
-            self.address = runner.addresses[0][:2]
+        async with serving(self._metrics, handle) as self.address:
             yield
-        finally:
-            await runner.cleanup()

@@ -131,6 +131,18 @@ class Queue(Generic[K]):
             return Item(key, place.priority, now - place.since)
         return None
 
+    def take_also(self, fits: Callable[[K], bool], most: int) -> list[Item[K]]:
+        """Those that wait and fit besides, for a worker that does several at a time."""
+        self._bring_due()
+        keys = [key for key in self._queued if fits(key)][:most]
+        now = self._clock()
+        taken = []
+        for key in keys:
+            place = self._queued.pop(key)
+            self._working[key] = now
+            taken.append(Item(key, place.priority, now - place.since))
+        return taken
+
     def done(self, key: K) -> None:
         """The worker is through with it. If it was asked for meanwhile, it is queued now."""
         del self._working[key]

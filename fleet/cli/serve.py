@@ -1,0 +1,158 @@
+"""`fleet serve`: follow repositories for ever; in the foreground, or as manifests for a management cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.flags import Seconds
+
+if TYPE_CHECKING:
+    from fleet.kube.runtime.guard import GuardedClient
+    from fleet.serve.origin import Origin
+
+
+class Listen(click.ParamType[tuple[str, int]]):
+    """ADDRESS:PORT, or :PORT for all addresses."""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65535:
+            self.fail(f"{value!r} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+@click.command()
+@click.argument("repositories", nargs=-1, metavar="[REPOSITORY[#BRANCH]]...")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Where the clusters' contexts are. [default: as kubectl finds it]",
+)
+@click.option("--poll", type=Seconds(), default="30s", show_default=True, help="How often to ask for new commits.")
+@click.option(
+    "--resync", type=Seconds(), default="10m", show_default=True, help="How often to look at all, besides watching."
+)
+@click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
+@click.option(
+    "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
+)
+@click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
+@click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where copies of repositories are.")
+@click.option(
+    "--management",
+    metavar="CONTEXT",
+    help="The cluster with the replicas' Lease and with kubeconfigs in Secrets. [default: in a pod, its own]",
+)
+@click.option("--lease/--no-lease", default=True, help="Stand by while another replica leads. [default: lease]")
+@click.option(
+    "--log",
+    "form",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    show_default=True,
+    help="Form of lines.",
+)
+@click.option("--manifests", is_flag=True, help="Print the objects that run it in a management cluster.")
+@click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
+@click.option("--replicas", type=click.IntRange(1, 5), default=2, show_default=True, help="For --manifests.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def serve(
+    *,
+    repositories: Sequence[str],
+    kubeconfig: Path | None,
+    poll: float,
+    resync: float,
+    status: bool,
+    require_approved: bool,
+    listen: tuple[str, int] | None,
+    cache: Path | None,
+    management: str | None,
+    lease: bool,
+    form: str,
+    manifests: bool,
+    image: str | None,
+    replicas: int,
+    verbose: bool,
+) -> int:
+    """Keep every cluster what git says, until told to stop (SIGTERM, Ctrl-C).
+
+    Follows the repositories that are named, or the remote of the one that it is started in. New commits are applied as
+    by `fleet sync`; what others change is put back, or reported where the stack says so; health goes into git. It keeps
+    no state: stop or kill it at any time, start it anywhere. FLEET_WEBHOOK_SECRET is the secret of webhooks to
+    /hooks/github, /hooks/gitlab and /hooks/gitea.
+
+    \b
+    fleet serve
+    fleet serve https://git.example.com/team/fleet.git#main --listen :8080
+    fleet serve https://… --manifests --image registry.example.com/fleet-serve:1.0 | kubectl apply --server-side -f -
+    """
+    if manifests:
+        flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
+        return _print(image, repositories, replicas, [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags])
+
+    import asyncio
+    import os
+
+    from fleet.kube.runtime.leader import Lease
+    from fleet.serve.logs import log_to_stderr
+    from fleet.serve.program import NAME, Program
+    from fleet.serve.service import Manner
+
+    origins = _origins(repositories)
+    client = _management(management, kubeconfig)
+    manner = Manner(
+        kubeconfig, cache or _cache(), poll=poll, resync=resync, status=status, require_approved=require_approved
+    )
+    log_to_stderr(form, verbose=verbose)
+    shared = Lease("fleet-system", NAME) if client is not None and lease else None
+    secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
+    asyncio.run(Program(origins, manner, listen, client, shared, secret).run())
+    return 0
+
+
+def _print(image: str | None, repositories: Sequence[str], replicas: int, flags: Sequence[str]) -> int:
+    import yaml
+
+    from fleet.serve.manifests import manifests
+
+    if not image:
+        raise click.UsageError("--manifests needs --image, one with fleet and git in it")
+    told = [str(one) for one in _origins(repositories)]  # without credentials: those are in a Secret
+    click.echo(yaml.safe_dump_all(manifests(image, [*flags, *told], replicas), sort_keys=False).rstrip())
+    return 0
+
+
+def _origins(repositories: Sequence[str]) -> list[Origin]:
+    from fleet.git.repository import Repository as Git
+    from fleet.repository import Repository
+    from fleet.serve.origin import Origin
+
+    if repositories:
+        return [Origin.parse(one) for one in dict.fromkeys(repositories)]
+    here = Repository.find()
+    return [Origin.of_clone(Git.find(here.root), here.settings.git.remote, here.settings.git.branch)]
+
+
+def _management(context: str | None, kubeconfig: Path | None) -> GuardedClient | None:
+    import os
+
+    from fleet.kube.runtime.guard import GuardedClient
+    from fleet.serve.program import NAME
+
+    if context is not None:
+        return GuardedClient(kubeconfig=kubeconfig, context=context, agent=NAME)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return GuardedClient(in_cluster=True, agent=NAME)
+    return None
+
+
+def _cache() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("fleet") / "mirrors"

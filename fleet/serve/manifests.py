@@ -1,0 +1,140 @@
+"""The service in a management cluster, as objects in the order in which they are applied. Pure.
+
+It has no rights on what it manages: clusters are reached with the kubeconfigs that people put into Secrets beside it.
+Of the management cluster it needs the replicas' Lease and those Secrets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fleet.render.rights import RBAC, SYSTEM
+from fleet.version import __version__
+
+Manifest = dict[str, Any]
+NAME = "fleet-serve"
+PORT = 8080
+USER = 65532
+SELECTOR = {"app.kubernetes.io/name": NAME}
+LABELS = {**SELECTOR, "app.kubernetes.io/part-of": "fleet"}
+SECRET, GIT, KUBECONFIG = NAME, "fleet-git", "fleet-kubeconfig"  # Secrets that people make, each of them optional
+HOME, CACHE, CONTEXTS = "/home/fleet", "/cache", "/etc/fleet/kubeconfig"
+
+
+def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manifest]:
+    found = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named()},
+        _role(),
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "RoleBinding",
+            "metadata": _named(),
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": NAME},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM}],
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": _named(),
+            "spec": {"selector": SELECTOR, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+        },
+        _deployment(image, arguments, replicas),
+    ]
+    return [{**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found]
+
+
+def _named() -> Manifest:
+    return {"name": NAME, "namespace": SYSTEM}
+
+
+def _role() -> Manifest:
+    group = "coordination.k8s.io"
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "Role",
+        "metadata": _named(),
+        "rules": [
+            {"apiGroups": [group], "resources": ["leases"], "verbs": ["create"]},  # cannot be limited to a name
+            {"apiGroups": [group], "resources": ["leases"], "resourceNames": [NAME], "verbs": ["get", "update"]},
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},  # kubeconfigs; git says which
+        ],
+    }
+
+
+def _deployment(image: str, arguments: Sequence[str], replicas: int) -> Manifest:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": _named(),
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 3,
+            "selector": {"matchLabels": SELECTOR},
+            "template": {
+                "metadata": {"labels": {**LABELS, "app.kubernetes.io/version": __version__}},
+                "spec": _pod(image, arguments),
+            },
+        },
+    }
+
+
+def _pod(image: str, arguments: Sequence[str]) -> Manifest:
+    return {
+        "serviceAccountName": NAME,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 60,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [
+            {
+                "name": "serve",
+                "image": image,
+                "imagePullPolicy": "IfNotPresent",
+                "command": ["python3", "-m", "fleet", "serve"],
+                "args": [f"--listen=:{PORT}", f"--cache={CACHE}", "--log=json", *arguments],
+                "env": [
+                    {"name": "HOME", "value": HOME},  # where git looks for .gitconfig and its credentials
+                    {"name": "KUBECONFIG", "value": f"{CONTEXTS}/kubeconfig"},
+                    _from_secret("FLEET_WEBHOOK_SECRET", "webhook"),
+                    _from_secret("FLEET_FORGE_TOKEN", "forge-token"),
+                ],
+                "ports": [{"name": "http", "containerPort": PORT}],
+                "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=6),
+                "readinessProbe": _probe("/readyz", periodSeconds=2),
+                "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeMounts": [
+                    {"name": "cache", "mountPath": CACHE},
+                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the pod
+                    {"name": "git", "mountPath": HOME, "readOnly": True},
+                    {"name": "kubeconfig", "mountPath": CONTEXTS, "readOnly": True},
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "cache", "emptyDir": {}},
+            {"name": "tmp", "emptyDir": {}},
+            {"name": "git", "secret": {"secretName": GIT, "optional": True, "defaultMode": 0o400}},
+            {"name": "kubeconfig", "secret": {"secretName": KUBECONFIG, "optional": True, "defaultMode": 0o400}},
+        ],
+    }
+
+
+def _from_secret(variable: str, key: str) -> Manifest:
+    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": SECRET, "key": key, "optional": True}}}
+
+
+def _probe(path: str, **times: int) -> Manifest:
+    return {"httpGet": {"path": path, "port": "http"}, "timeoutSeconds": 5, **times}

@@ -1,0 +1,359 @@
+"""One repository, for ever: see its commits, and keep every stack in every cluster as the newest good one says.
+
+A queue holds stacks in clusters (`Pair`), never events: a commit, a change that a watch tells, a failure that is tried
+again and the regular look all only ask for a pass. A pass is `fleet sync` of some stacks of one cluster, without
+waiting for health: health is what the next pass sees. Nothing that matters is only here; see the package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fleet.approve.gate import Gate
+from fleet.errors import AccessError, FleetError
+from fleet.evaluate.pool import Pool
+from fleet.evaluate.result import ClusterData
+from fleet.git.mirror import Mirror
+from fleet.git.reporting import chosen, read_status
+from fleet.git.status import Record
+from fleet.kube.client import Client
+from fleet.kube.runtime.ending import end
+from fleet.kube.runtime.queue import LOW, Backoff, Queue
+from fleet.plan import Claim
+from fleet.serve.happenings import Metrics, Turns, tell_cluster
+from fleet.serve.order import Order
+from fleet.serve.origin import Origin
+from fleet.serve.quiet import Quiet
+from fleet.serve.sites import Sites
+from fleet.serve.telling import Telling
+from fleet.serve.wanted import Pair, Wanted, moved, wanted
+from fleet.serve.watching import kinds_of
+from fleet.sync import approvals
+from fleet.sync.choice import Target, targets
+from fleet.sync.drift import drifted, only_drift
+from fleet.sync.outcome import Result
+from fleet.sync.run import How, sync
+from fleet.sync.status import no_more, report_of, word_of
+from fleet.sync.turn import WaitingError
+
+ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
+AT_ONCE = 16  # passes
+MOST = 200  # stacks of one pass
+MOVING = frozenset({"Progressing", "Missing"})
+LOOK_AGAIN = 30.0  # seconds until what moves is looked at, should no watch tell before
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What a person decides for the whole process."""
+
+    kubeconfig: Path | None = None
+    cache: Path = Path("/var/cache/fleet")
+    poll: float = 30.0  # seconds between two looks at a repository, more or less
+    resync: float = 600.0  # seconds between two looks at everything, whatever the watches say
+    status: bool = True  # write health into git
+    require_approved: bool = False  # whatever fleet.toml says
+    settle: float = 0.5
+    every: float = 3.0  # seconds between two writes of health
+    management: Client | None = None  # for clusters that are reached through a Secret there
+
+
+@dataclass(slots=True)
+class Service:
+    """`await Service(origin, manner, metrics).run()`; `poke()` when something says that there is a new commit."""
+
+    origin: Origin
+    manner: Manner
+    metrics: Metrics
+    current: Wanted | None = None
+    problem: FleetError | None = None  # with the newest commit, or with getting it
+    known: dict[Pair, tuple[str, Result]] = field(default_factory=dict)  # by revision, as last seen
+    _queue: Queue[Pair] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=300.0)))
+    _sites: Sites = field(init=False)
+    _call: asyncio.Event = field(default_factory=asyncio.Event)
+    _tip: str = ""  # the newest commit that was looked at, good or not
+    _since: float = 0.0  # when it was seen
+    _again: float = math.inf  # when to evaluate it again, if that failed
+    _failures: int = 0
+    _pool: Pool | None = None
+    _telling: Telling = field(default_factory=Telling)
+    _turns: Turns = field(init=False)
+    _order: Order = field(default_factory=Order)
+
+    def __post_init__(self) -> None:
+        self._turns = Turns(str(self.origin))
+        self._sites = Sites(self.manner.kubeconfig, self.manner.management, self._changed, self._turned)
+        self._telling = Telling(
+            self.manner.settle,
+            self.manner.every,
+            lambda count: self.metrics.told.add(str(self.origin), "ok"),
+            lambda problem: self.metrics.told.add(str(self.origin), "failed"),
+        )
+
+    @property
+    def ready(self) -> bool:
+        """The repository was read, and every cluster of it was looked at, or tried."""
+        if self.current is None:
+            return self.problem is not None
+        return all(pair in self.known for pair in self.current.desired)
+
+    def poke(self) -> None:
+        """Look at the repository now."""
+        self._call.set()
+
+    def health(self) -> Iterable[tuple[tuple[str, ...], float]]:
+        return self._turns.health()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        with Pool() as pool:
+            self._pool = pool
+            tasks = [asyncio.create_task(self._follow()), *(asyncio.create_task(self._work()) for _ in range(AT_ONCE))]
+            tasks.append(asyncio.create_task(self._regularly()))
+            if self.manner.status:
+                tasks.append(asyncio.create_task(self._telling.run()))
+            try:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            finally:
+                await end(*tasks)
+                await self._sites.close()
+
+    async def last_words(self) -> None:
+        """What is known and not written yet, at an orderly end."""
+        if self.manner.status and self._telling.pending:
+            await self._telling.flush()
+
+    async def _follow(self) -> None:
+        mirror = await asyncio.to_thread(self.origin.mirror, self.manner.cache)
+        while True:
+            self._call.clear()
+            try:
+                await self._look_at_git(mirror)
+            except FleetError as problem:
+                self._fail(problem)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.manner.poll * random.uniform(0.8, 1.2)):  # noqa: S311 - jitter
+                    await self._call.wait()
+
+    async def _look_at_git(self, mirror: Mirror) -> None:
+        try:
+            tips = await asyncio.to_thread(mirror.tips, self.origin.branch, approvals.REF)
+            tip = tips[self.origin.ref]
+            if tips.get(approvals.REF) != self._order.heard:
+                words = await asyncio.to_thread(approvals.read, mirror.repository, mirror.address)
+                self._order.hear(words, tips.get(approvals.REF))
+                self._wake(self._order.waiting())
+            if tip == self._tip and time.monotonic() < self._again:
+                self.metrics.fetches.add(str(self.origin), "same")
+                return
+            if tip != self._tip:
+                seen = time.monotonic()
+                await asyncio.to_thread(mirror.fetch, (self.origin.refspec,))
+                self._tip, self._since, self._failures = tip, seen, 0
+        except FleetError:
+            self.metrics.fetches.add(str(self.origin), "failed")
+            raise
+        self.metrics.fetches.add(str(self.origin), "new")
+        assert self._pool is not None  # noqa: S101 - it runs
+        try:
+            found = await asyncio.to_thread(wanted, self.origin, mirror, tip, self.current, self._pool)
+        except FleetError:  # the same files mostly mean the same mistake; a machine without memory may get some
+            self._failures += 1
+            self._again = time.monotonic() + Backoff(first=5.0, most=900.0).delay(self._failures)
+            raise
+        if self.current is None and self.manner.status:
+            self._order.remember(await asyncio.to_thread(_told, found))
+        self._again = math.inf
+        self._take(found)
+
+    def _fail(self, problem: FleetError) -> None:
+        """Of the newest commit nothing can be said; what the last good one wants goes on being looked after."""
+        if str(problem) == str(self.problem):
+            return
+        self.problem = problem
+        log.error("%s: %s", self.origin, problem, extra={"repository": str(self.origin), "revision": self._tip[:12]})
+        if self.current is not None and self._tip and self._tip != self.current.revision:
+            self._tell(*(replace(one, problem=problem) for _, one in self.known.values()), revision=self._tip)
+
+    def _take(self, found: Wanted) -> None:
+        before, self.current, self.problem = self.current, found, None
+        evaluated = {id(one) for one in before.evaluation.stacks} if before else set()
+        fresh = sum(id(one) not in evaluated for one in found.evaluation.stacks)
+        self.metrics.evaluated.add(str(self.origin), by=fresh)
+        if before is None or before.revision != found.revision:
+            about = {"repository": str(self.origin), "revision": found.revision[:12], "evaluated": fresh}
+            log.info("%s is %s; %d stacks evaluated", self.origin, found.files.title, fresh, extra=about)
+        pairs = moved(before, found)
+        self._telling.no_more(no_more(targets(found.evaluation, (), ())))
+        for pair in [pair for pair in self.known if pair not in found.desired]:
+            del self.known[pair]
+            self._turns.forget(pair)
+            self._order.forget(pair)
+        for site in self._sites:
+            site.client.forget_discovery()
+            if site.cluster not in found.evaluation.clusters:
+                self._sites.retire(site.cluster.name)
+        if pairs is None:
+            for cluster in found.targets:
+                self._queue.add((ALL, cluster))
+            return
+        for pair in pairs:
+            self._queue.add(pair)
+        same = {pair: one for pair, (_, one) in self.known.items() if pair not in pairs}
+        for pair, one in same.items():  # it is what this commit says, too
+            self.known[pair] = (found.revision, one)
+        self._order.moved_on(same, found.revision)
+        self._tell(*same.values(), revision=found.revision)
+
+    async def _regularly(self) -> None:
+        while True:
+            await asyncio.sleep(self.manner.resync * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+            for cluster in self.current.targets if self.current else ():
+                self._queue.add((ALL, cluster), LOW)
+
+    async def _work(self) -> None:
+        while True:
+            first = await self._queue.get()
+            pairs = [first.key, *self._together_with(first.key)]
+            began = time.monotonic()
+            try:
+                await self._pass(first.key[1], pairs)
+            finally:
+                for pair in pairs:
+                    self._queue.done(pair)
+                self.metrics.seconds.observe(time.monotonic() - began, str(self.origin))
+
+    def _together_with(self, first: Pair) -> list[Pair]:
+        """What else waits for the same cluster: one look for all of it."""
+        if first[0] == ALL:
+            return []
+        return [item.key for item in self._queue.take_also(lambda one: one[0] != ALL and one[1] == first[1], MOST)]
+
+    async def _pass(self, cluster: str, pairs: list[Pair]) -> None:
+        current = self.current
+        target = _target(current, cluster, [stack for stack, _ in pairs]) if current else None
+        if current is None or target is None:
+            return  # it is in git no more
+        begun: Counter[Pair] = Counter()
+        how = How(
+            self.manner.kubeconfig,
+            wait=False,
+            deletions=current.files.repository.settings.budget.deletions,
+            claim=Claim(current.files.identity),
+            lease_seconds=5.0,
+            in_order=True,
+            gate=Gate(current.files, current.evaluation, required=self.manner.require_approved),
+            reach=lambda cluster: self._reached(current, cluster),
+            objection=lambda result: self._objection(current, result, begun),
+        )
+        try:
+            run = await sync([target], how, Quiet(), revision=current.revision)
+        finally:
+            self._order.ended(begun)
+        for remark in run.remarks:
+            log.debug(remark)
+        for result in run.results:
+            self._note(current, result)
+        failed = {result.stack for result in run.results if result.problem}
+        if any(isinstance(result.problem, AccessError) for result in run.results):
+            self._sites.retire(cluster)  # with the next pass its credentials are read anew
+        for stack, _ in pairs:
+            if stack not in failed and stack != ALL:
+                self._queue.forgive((stack, cluster))
+        if current is self.current:
+            self._measure()
+
+    def _note(self, current: Wanted, result: Result) -> None:
+        pair, problem = (result.stack, result.cluster), result.problem
+        word = word_of(problem)
+        repaired = len(drifted(result.plan)) if result.plan and not problem else 0
+        self.metrics.passes.add(str(self.origin), word)
+        self.metrics.writes.add(str(self.origin), by=sum(n for verb, n in result.done.items() if verb.writes))
+        self.metrics.repairs.add(str(self.origin), by=repaired)
+        site = self._sites.get(result.cluster)
+        if result.leaving and not problem:
+            self.known.pop(pair, None)
+            log.info("%s is no longer placed on %s, and left running there", *pair)
+        else:
+            self.known[pair] = (current.revision, result)
+            if self._order.note(current, result):
+                self._wake(self._order.waiting(current.stacks, result.stack))
+            if self._turns.turn(word, result, current.revision) and site is not None:
+                tell_cluster(site.events, result, "Repaired" if repaired and result.done else word)
+            self._tell(result, revision=current.revision)
+        if isinstance(problem, WaitingError):
+            self._queue.add_after(pair, self._order.again.get(pair, LOOK_AGAIN))
+        elif problem:
+            self._queue.retry(pair)
+        elif result.health in MOVING and not result.leaving:
+            self._queue.add_after(pair, LOOK_AGAIN)
+
+    def _objection(self, current: Wanted, result: Result, begun: Counter[Pair]) -> FleetError | None:
+        """What the stack itself, or the order of things, has against carrying out a plan now."""
+        stack, made = current.stacks.get(result.stack), result.plan
+        if stack is None or made is None or made.empty or made.leaving:
+            return None
+        drift = only_drift(made)
+        if drift is not None and not stack.rollout.freeze:
+            return drift if stack.drift == "report" else None  # to put back what git said already is no rollout
+        return self._order.objection(current, stack, made.cluster, begun)
+
+    def _wake(self, pairs: Iterable[Pair]) -> None:
+        for pair in pairs:
+            self._queue.add(pair)
+
+    def _tell(self, *results: Result, revision: str) -> None:
+        if self.current is not None and self.manner.status:
+            self._telling.tell(self.current.files, *(report_of(one, revision) for one in results))
+
+    def _measure(self) -> None:
+        """The commit is in every cluster that can be reached."""
+        if self.current and self._since and self.current.revision == self._tip and not len(self._queue):
+            self.metrics.lag.observe(time.monotonic() - self._since, str(self.origin))
+            self._since = 0.0
+
+    def _reached(self, current: Wanted, cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
+        here = (one for pair, one in current.desired.items() if pair[1] == cluster.name)
+        return self._sites.reached(cluster, kinds_of(here))
+
+    def _turned(self, cluster: str) -> None:
+        """It stopped answering, or answers again: what is known of it may be old."""
+        self._queue.add((ALL, cluster))
+
+    def _changed(self, stack: str, cluster: str) -> None:
+        if self.current is not None and (stack, cluster) in self.current.desired:
+            self._queue.add((stack, cluster))
+
+
+def _target(current: Wanted, cluster: str, stacks: list[str]) -> Target | None:
+    """What a pass is about: some stacks, or all and what the cluster should have no more."""
+    target = current.targets.get(cluster)
+    if target is None or ALL in stacks:
+        return target
+    known = target.stacks.intersection(stacks)
+    desired = tuple(one for one in target.desired if one.stack in known)
+    return replace(target, desired=desired, stacks=known, complete=False) if known else None
+
+
+def _told(found: Wanted) -> list[Record]:
+    """What the status branch says at the start; nothing, where it cannot be read."""
+    settings, git = found.files.repository.settings.git, found.files.git
+    assert git is not None  # noqa: S101 - it is of a mirror
+    try:
+        remote = chosen(found.files.remotes, settings.remote)
+        return list(read_status(git, remote=remote, branch=settings.status_branch).records)
+    except FleetError as problem:
+        log.warning("the status branch cannot be read: %s", problem.message)
+        return []

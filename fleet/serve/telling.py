@@ -1,0 +1,88 @@
+"""Health into git: what changed since the last time, together in one commit, and not too often.
+
+Fifty changes in a second are one commit. What could not be written is not lost: the newest word on every stack and
+cluster is kept until it is on the branch, and the branch is compared with it before anything is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fleet.errors import FleetError
+from fleet.git.reporting import Gone, chosen, report
+from fleet.git.status import Report
+from fleet.kube.runtime.queue import Backoff
+from fleet.sync.source import Files
+
+Pair = tuple[str, str]
+SETTLE = 0.5  # seconds in which more may come
+EVERY = 3.0  # seconds between two commits at least
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Telling:
+    """`tell` at any time; `run` writes. `written` is called with the number of stacks that were told of."""
+
+    settle: float = SETTLE
+    every: float = EVERY
+    written: Callable[[int], None] = lambda count: None
+    failed: Callable[[FleetError], None] = lambda problem: None
+    _news: dict[Pair, Report] = field(default_factory=dict)
+    _files: Files | None = None
+    _gone: Gone = lambda known: ()
+    _call: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, files: Files, *reports: Report) -> None:
+        self._files = files
+        self._news.update({(one.stack, one.cluster): one for one in reports})
+        self._call.set()
+
+    def no_more(self, gone: Gone) -> None:
+        """Which of those that the branch knows are no more, from now on."""
+        self._gone = gone
+        self._call.set()
+
+    @property
+    def pending(self) -> int:
+        return len(self._news)
+
+    async def run(self) -> None:
+        backoff, failures = Backoff(first=1.0, most=60.0), 0
+        while True:
+            await self._call.wait()
+            await asyncio.sleep(self.settle)
+            if await self.flush():
+                failures = 0
+                await asyncio.sleep(self.every)
+            else:
+                failures += 1
+                await asyncio.sleep(backoff.delay(failures))
+
+    async def flush(self) -> bool:
+        """Write what there is; False when that failed and is to be tried again."""
+        self._call.clear()
+        files, news, gone = self._files, dict(self._news), self._gone
+        if files is None:
+            return True
+        try:
+            await asyncio.to_thread(_write, files, list(news.values()), gone)
+        except FleetError as problem:
+            log.warning("health was not written into git: %s", problem.message)
+            self.failed(problem)
+            self._call.set()
+            return False
+        self._news = {pair: one for pair, one in self._news.items() if news.get(pair) is not one}
+        self.written(len(news))
+        return True
+
+
+def _write(files: Files, reports: list[Report], gone: Gone) -> None:
+    settings = files.repository.settings.git
+    if files.git is not None:
+        remote = chosen(files.remotes, settings.remote)
+        report(files.git, reports, gone=gone, remote=remote, branch=settings.status_branch)

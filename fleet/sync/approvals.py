@@ -1,0 +1,74 @@
+"""A person's word that a wave may begin, kept in git: `refs/fleet/waves` of the remote, never in a process.
+
+It is given for what the stack wants (a digest of it in all its clusters), not for a commit: another commit that changes
+nothing of the stack does not void it, and one that does needs a new word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fleet.evaluate.result import StackResult
+from fleet.git.names import Address
+from fleet.git.objects import Snapshot
+from fleet.git.publication import Changes, Edit, fetched, publish
+from fleet.git.repository import Repository
+from fleet.git.status import clean
+from fleet.plan.normal import manifest_hash, normalise
+
+REF = "refs/fleet/waves"
+Approvals = Mapping[tuple[str, str], frozenset[int]]  # stack and digest → waves
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    stack: str
+    digest: str
+    wave: int
+    by: str
+    at: str
+    revision: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.wave}\t{clean(self.by, 100)}\t{self.at}\t{self.revision}\n"
+
+
+def digest(stack: StackResult) -> str:
+    """Of what the stack wants, cluster by cluster. Pure."""
+    found = hashlib.sha256()
+    for desired in stack.desired:
+        for one in desired.objects:
+            text = one.hash or manifest_hash(normalise(one.manifest))
+            found.update(f"{desired.cluster}\t{one.key}\t{text}\n".encode())
+    return found.hexdigest()[:32]
+
+
+def approve(repository: Repository, remote: Address | None, given: Approval) -> bool:
+    """Write it; False when that word was given already."""
+
+    def decide(tip: Snapshot | None) -> Changes:
+        path = f"{given.stack}/{given.digest}"
+        before = tip.read(path).decode(errors="replace") if tip and path in tip.files() else ""
+        if given.wave in _waves(before):
+            return {}
+        return {path: (before + given.line).encode()}
+
+    message = f"{given.stack}: wave {given.wave} of {given.revision[:8]} may begin\n"
+    return bool(publish(repository, remote, [Edit(REF, message, decide)]))
+
+
+def read(repository: Repository, remote: Address | None) -> Approvals:
+    with fetched(repository, remote, [REF]) as tips:
+        tip = tips[REF]
+        if tip is None:
+            return {}
+        texts = {path: tip.read(path).decode(errors="replace") for path in tip.files() if path.count("/") == 1}
+    return {(path.partition("/")[0], path.partition("/")[2]): _waves(text) for path, text in texts.items()}
+
+
+def _waves(text: str) -> frozenset[int]:
+    first = (line.partition("\t")[0] for line in text.splitlines())
+    return frozenset(int(one) for one in first if one.isdigit())

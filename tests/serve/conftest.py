@@ -1,0 +1,36 @@
+"""A repository on two real clusters, and `fleet serve` as a process of its own that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.testing import Cluster, GitRemote
+from tests.serve.served import Served
+from tests.sync.fleet_repository import FleetRepository
+
+
+@pytest.fixture
+def repository(
+    clusters: Callable[[int], list[Cluster]],
+    git_remote: GitRemote,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[FleetRepository]:
+    made = FleetRepository(tmp_path / "repository", clusters(2), capsys, monkeypatch, git_remote)
+    yield made
+    for cluster in made.clusters:
+        cluster.kubectl("delete", "namespace", made.namespace, "--ignore-not-found", "--wait=false")
+        cluster.kubectl(
+            "-n", "fleet-system", "delete", "configmap", "-l", f"fleet.dev/inventory={made.stack}", "--ignore-not-found"
+        )
+
+
+@pytest.fixture
+def served(repository: FleetRepository, tmp_path: Path) -> Iterator[Served]:
+    made = Served(repository, tmp_path)
+    yield made
+    made.kill()

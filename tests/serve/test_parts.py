@@ -1,0 +1,123 @@
+"""What the service decides, with data; and its manifests, as an API server judges them."""
+
+from __future__ import annotations
+
+import logging
+
+import orjson
+import pytest
+import yaml
+
+from fleet.errors import PolicyError
+from fleet.forge.model import Kind, Repository
+from fleet.kube.runtime.queue import Queue
+from fleet.model.desired import Key
+from fleet.plan import Inventory, Plan, Step, Verb
+from fleet.plan.inventory import Entry
+from fleet.serve.hooks import meant
+from fleet.serve.logs import JsonLines
+from fleet.serve.manifests import manifests
+from fleet.serve.notice import notice
+from fleet.serve.origin import Origin
+from fleet.sync.drift import only_drift
+from fleet.testing import Cluster
+
+KEY = Key("", "ConfigMap", "orders", "settings")
+
+
+def found(version: str = "1", **more: object) -> dict[str, object]:
+    metadata = {"name": "settings", "namespace": "orders", "resourceVersion": version, "managedFields": [version]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **more}
+
+
+def test_noise_is_no_change_and_content_and_health_are() -> None:
+    first = notice(KEY, found("1", data={"a": "1"}), is_app=False)
+    assert notice(KEY, found("2", data={"a": "1"}), is_app=False) == first
+    assert notice(KEY, found("2", data={"a": "2"}), is_app=False) != first
+    key = Key("apps", "Deployment", "orders", "web")
+    web = {**found(), "apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}}
+    before = notice(key, {**web, "status": {"replicas": 1}}, is_app=False)
+    after = notice(key, {**web, "status": {"replicas": 1, "availableReplicas": 1, "updatedReplicas": 1}}, is_app=False)
+    assert before.content == after.content
+    assert before.health != after.health
+
+
+def entry(digest: str, uid: str = "u") -> Entry:
+    return Entry(KEY, "v1", uid, digest)
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted", "verb", "drift"),
+    [
+        (entry("a"), entry("a"), Verb.UPDATE, True),
+        (entry("a"), entry("a", ""), Verb.CREATE, True),  # it was deleted
+        (entry("a"), entry("b"), Verb.UPDATE, False),  # git changed
+        (entry("a", ""), entry("a", ""), Verb.CREATE, False),  # only an intent: it was never made
+        (None, entry("a"), Verb.CREATE, False),
+        (entry("a"), entry("a"), Verb.UNCHANGED, False),
+    ],
+)
+def test_drift_is_what_git_did_not_change(known: Entry | None, wanted: Entry, verb: Verb, drift: bool) -> None:
+    inventory = Inventory("orders", "eu", entries=(known,) if known else ())
+    made = Plan("orders", "eu", (Step(verb, KEY, {}, entry=wanted),), inventory)
+    assert isinstance(only_drift(made), PolicyError) == drift
+    other = Step(Verb.CREATE, Key("", "ConfigMap", "orders", "new"), {}, entry=entry("c", ""))
+    assert only_drift(Plan("orders", "eu", (*made.steps, other), inventory)) is None, "a commit brings it along"
+
+
+def test_a_worker_takes_what_fits_besides_and_nobody_else_gets_it() -> None:
+    queue: Queue[tuple[str, str]] = Queue()
+    for key in (("a", "eu"), ("b", "us"), ("c", "eu"), ("d", "eu")):
+        queue.add(key)
+    first = queue.take()
+    assert first is not None
+    assert [item.key for item in queue.take_also(lambda key: key[1] == "eu", 1)] == [("c", "eu")]
+    queue.add(("c", "eu"))  # asked for while a worker has it
+    rest = [item.key for item in iter(queue.take, None)]
+    assert rest == [("b", "us"), ("d", "eu")]
+    queue.done(("c", "eu"))
+    assert [item.key for item in iter(queue.take, None)] == [("c", "eu")]
+
+
+def test_a_webhook_is_for_the_repository_of_its_path_or_for_all() -> None:
+    one, other = Origin("git@forge.example.com:Team/fleet.git"), Origin("https://forge.example.com/team/other.git")
+    said = Repository(Kind.GITEA, "https://forge.example.com", "team/Fleet")
+    assert meant(said, [one, other]) == [one]
+    assert meant(Repository(Kind.GITEA, "https://x", "a/b"), [one, other]) == [one, other]
+
+
+def test_a_line_of_the_log_is_an_object_with_the_fields_that_are_known() -> None:
+    record = logging.makeLogRecord({"msg": "%s is \x1b[31mred", "args": ("orders",), "stack": "orders", "levelno": 30})
+    line = orjson.loads(JsonLines().format(record))
+    assert (line["message"], line["stack"], "cluster" in line) == ("orders is \ufffd[31mred", "orders", False)
+
+
+def test_an_api_server_takes_the_manifests_and_the_account_may_do_little(cluster: Cluster) -> None:
+    made = manifests("localhost/serve:1", ["https://git.example.com/team/fleet.git#main"], 2)
+    text = yaml.safe_dump_all(made)
+    cluster.kubectl(
+        "-n",
+        "fleet-system",
+        "apply",
+        "--server-side",
+        "--field-manager=test",
+        "-f",
+        "-",
+        input=yaml.safe_dump_all(made[:4]),
+    )
+    cluster.kubectl(
+        "-n",
+        "fleet-system",
+        "apply",
+        "--server-side",
+        "--field-manager=test",
+        "--dry-run=server",
+        "-f",
+        "-",
+        input=text,
+    )
+    account = "system:serviceaccount:fleet-system:fleet-serve"
+    for what in ("update leases/fleet-serve", "get secrets"):
+        may = cluster.kubectl("-n", "fleet-system", "auth", "can-i", *what.split(), f"--as={account}")
+        assert may.strip() == "yes"
+    assert all(rule["resources"] in (["leases"], ["secrets"]) for rule in made[2]["rules"])
