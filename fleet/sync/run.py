@@ -1,0 +1,300 @@
+"""All clusters at once: first every cluster is looked at and the plan shown, then each is changed on its own.
+
+A cluster that cannot be reached fails alone: its stacks are reported as failed and nothing of it is touched, while the
+others go on. Errors that are no FleetError are bugs and stop everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from fleet.errors import ConfigurationError, FleetError, PolicyError, ResourceError
+from fleet.errors import TimeoutError as FleetTimeoutError
+from fleet.evaluate import ClusterData
+from fleet.kube.client import Client
+from fleet.model.hidden import Hidden
+from fleet.plan import Claim
+from fleet.plan.budget import check_budget, taken_away
+from fleet.sync.choice import Target
+from fleet.sync.definitions import Kind, define
+from fleet.sync.discreet import DiscreetProgress, discreet, hidden_in
+from fleet.sync.gate import Gate
+from fleet.sync.look import Look, Seen, look
+from fleet.sync.outcome import Result
+from fleet.sync.progress import Progress
+from fleet.sync.verdict import done_of, problem_of, refuse_forbidden
+from fleet.sync.waiting import health_now, until_healthy
+
+AT_ONCE = 32  # clusters
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What the flags of a run say."""
+
+    kubeconfig: Path | None = None
+    wait: bool = True
+    timeout: float = 600.0  # for health, and for deletions to finish
+    deletions: int = 10
+    claim: Claim = field(default_factory=Claim)  # for which repository
+    dry_run: bool = False  # of a preview: let the servers try every change without storing it
+    gate: Gate | None = None  # of a sync: who is asked before anything is written
+    lease_seconds: float = 120.0  # how long to wait for another sync of the same stack
+    in_order: bool = False  # what depends on an app waits until that is healthy, without waiting here
+    reach: Callable[[ClusterData], AbstractAsyncContextManager[Client]] | None = None  # else by the kubeconfig
+    objection: Callable[[Result], FleetError | None] = lambda result: None  # what else speaks against a plan
+
+
+@dataclass(slots=True)
+class Site:
+    """One cluster during a run: reached and looked at, or the problem that there is instead."""
+
+    target: Target
+    client: Client | None = None
+    look: Look = field(default_factory=lambda: Look(()))
+    problem: FleetError | None = None
+    skipped: str = ""
+
+    @property
+    def cluster(self) -> str:
+        return self.target.cluster.name
+
+    def results(self) -> list[Result]:
+        """Where every stack of this cluster stands after looking."""
+        if self.problem:
+            return [Result(one.stack, self.cluster, problem=self.problem) for one in self.target.desired]
+        return [_looked_at(seen, self.cluster) for seen in self.look.seen]
+
+    def remarks(self, *, planned: bool) -> list[str]:
+        """What a person should know besides; `planned`: before anything was done."""
+        if self.skipped:
+            return [f"{self.cluster}: {self.skipped}"]
+        if self.problem:
+            unknown = f"{self.cluster}: not known whether there is something to forget: {self.problem.message}"
+            return [] if self.target.desired else [unknown]
+        kinds = sorted({kind for seen in self.look.seen if not seen.problem for _, _, kind in seen.undefined})
+        missing = [f"{self.cluster}: the kind {kind} is not defined there yet; sync defines it" for kind in kinds]
+        return [*(missing if planned else []), *self._orphans()]
+
+    def _orphans(self) -> list[str]:
+        if not self.look.orphans:
+            return []
+        names = ", ".join(self.look.orphans[:5]) + (" and others" if len(self.look.orphans) > 5 else "")
+        return [f"{self.cluster}: in no file of this repository (any more): {names}; `fleet destroy STACK` removes one"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    # Not in the repr: asyncio makes one of a finished task's result, which for thousands of steps takes a second.
+    results: tuple[Result, ...] = field(repr=False)
+    remarks: tuple[str, ...] = ()
+
+
+async def preview(targets: Sequence[Target], how: How, progress: Progress, *, revision: str = "") -> Run:
+    """Look and plan. Sends no write whatsoever."""
+    async with AsyncExitStack() as stack:
+        sites = await _open_all(stack, targets, how, progress, revision)
+        hidden = _hidden(sites)
+        looked = [[_checked(site, result, how) for result in site.results()] for site in sites]
+        remarks = _remarks(sites, planned=True)
+        if how.dry_run:
+            looked, more = await _rehearsed(sites, looked)
+            remarks = (*remarks, *more)
+        results = [discreet(result, hidden) for its in looked for result in its]
+        for result in results:
+            progress.update(result.stack, result.cluster, "failed" if result.problem else "done")
+        return Run(tuple(results), remarks)
+
+
+async def _rehearsed(sites: Sequence[Site], looked: list[list[Result]]) -> tuple[list[list[Result]], list[str]]:
+    """All clusters at once; what could not be looked at is not tried either."""
+    from fleet.sync.rehearsal import Rehearsed, rehearsed  # noqa: PLC0415 - not for those who only look
+
+    async def one(site: Site, results: list[Result]) -> Rehearsed:
+        return await rehearsed(site.client, results) if site.client else Rehearsed(tuple(results))
+
+    done = await asyncio.gather(*(one(site, results) for site, results in zip(sites, looked, strict=True)))
+    return [list(each.results) for each in done], [line for each in done for line in each.remarks]
+
+
+async def sync(
+    targets: Sequence[Target],
+    how: How,
+    progress: Progress,
+    *,
+    revision: str,
+    approve: Callable[[Run], None] = lambda run: None,
+) -> Run:
+    """Look, plan, show (`approve` sees the plans and may raise), and then carry out."""
+    async with AsyncExitStack() as stack:
+        sites = await _open_all(stack, targets, how, progress, revision)
+        hidden = _hidden(sites)
+        planned = [discreet(_checked(site, result, how), hidden) for site in sites for result in site.results()]
+        if how.gate:
+            planned = await asyncio.to_thread(how.gate.judge, planned)
+        approve(Run(tuple(planned), _remarks(sites, planned=True)))
+        refused = {(one.stack, one.cluster): one for one in planned if one.problem}
+        seen = DiscreetProgress(progress, hidden)
+        done = await asyncio.gather(*(_work(site, refused, how, seen, revision) for site in sites))
+        results = tuple(discreet(result, hidden) for results in done for result in results)
+        return Run(results, _remarks(sites, planned=False))
+
+
+def _hidden(sites: Sequence[Site]) -> Hidden:
+    """Every secret value that came into sight."""
+    live = {id(seen.live): seen.live for site in sites for seen in site.look.seen if seen.live}
+    return hidden_in((one for site in sites for one in site.target.desired), live.values())
+
+
+async def _open_all(
+    stack: AsyncExitStack, targets: Sequence[Target], how: How, progress: Progress, revision: str
+) -> list[Site]:
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def opened(target: Target) -> Site:
+        async with gate:
+            for one in target.desired:
+                progress.update(one.stack, target.cluster.name, "looking")
+            return await _open(stack, target, how, revision)
+
+    return list(await asyncio.gather(*(opened(target) for target in targets)))
+
+
+async def _open(stack: AsyncExitStack, target: Target, how: How, revision: str) -> Site:
+    if target.cluster.pull:
+        return Site(target, skipped="skipped, its own agent applies there")
+    try:
+        reached = how.reach(target.cluster) if how.reach else connect(target.cluster, how.kubeconfig)
+        client = await stack.enter_async_context(reached)
+        return Site(target, client, await look(client, target, how.claim, revision=revision))
+    except FleetError as problem:
+        return Site(target, problem=problem)
+
+
+def connect(cluster: ClusterData, kubeconfig: Path | None) -> Client:
+    if cluster.secret:
+        raise ConfigurationError(
+            f"{cluster.name} is reached through the Secret {cluster.secret}, which only `fleet serve` can read",
+            hint="give the cluster a context to use it from here",
+            source=cluster.source,
+        )
+    return Client.of(kubeconfig, cluster.kubeconfig_context, cluster=cluster.name)
+
+
+def _looked_at(seen: Seen, cluster: str) -> Result:
+    return Result(seen.stack, cluster, seen.plan, seen.problem, leaving=seen.desired is None)
+
+
+def _left_alone(seen: Seen, result: Result) -> Result:
+    """A stack to which nothing is done: with the health that it has."""
+    health, objects = health_now(seen.desired, seen.live)
+    return replace(result, health=health, objects=objects)
+
+
+def _checked(site: Site, result: Result, how: How) -> Result:
+    """With the problem that the repository's own rules make of the plan, if any."""
+    if result.plan is None or result.problem:
+        return result
+    try:
+        refuse_forbidden(result.plan)
+        if taken_away(result.plan):
+            check_budget(site.cluster, [seen.plan for seen in site.look.seen if seen.plan], how.deletions)
+    except PolicyError as problem:
+        return replace(result, problem=problem)
+    against = how.objection(result)
+    return replace(result, problem=against) if against else result
+
+
+async def _work(
+    site: Site, refused: dict[tuple[str, str], Result], how: How, progress: Progress, revision: str
+) -> list[Result]:
+    """The stacks of one cluster, each after those that it needs."""
+    if site.client is None:
+        for one in site.target.desired:
+            progress.update(one.stack, site.cluster, "failed", site.problem.message if site.problem else "")
+        return site.results()
+    client, tasks = site.client, dict[str, asyncio.Task[Result]]()
+    wanted = [one for one in site.look.seen if not one.problem and (one.stack, site.cluster) not in refused]
+    undefined = await _defined(client, {kind for one in wanted for kind in one.undefined})
+
+    async def work(seen: Seen, before: list[asyncio.Task[Result]]) -> Result:
+        known = refused.get((seen.stack, site.cluster))
+        if before:
+            progress.update(seen.stack, site.cluster, "waiting", "for stacks that it needs")
+        broken = [result for result in [await task for task in before] if result.problem or result.unhealthy]
+        if known is None and broken:
+            needed = ResourceError(f"{site.cluster}: {seen.stack} needs stack {broken[0].stack}, which failed there")
+            known = replace(_looked_at(seen, site.cluster), problem=needed)
+        if known is None and seen.undefined and undefined:
+            known = replace(_looked_at(seen, site.cluster), problem=undefined)
+        result = _left_alone(seen, known) if known else await _one(client, seen, how, progress, revision)
+        phase = (
+            "failed" if result.problem or result.unhealthy else "no changes" if result.words == "no changes" else "done"
+        )
+        error = result.problem or result.unhealthy
+        progress.update(seen.stack, site.cluster, phase, error.message if error else result.words)
+        return result
+
+    for seen in site.look.seen:  # in an order in which what is needed comes first
+        before = [tasks[name] for name in site.target.needs.get(seen.stack, ()) if name in tasks]
+        tasks[seen.stack] = asyncio.create_task(work(seen, before))
+    return list(await asyncio.gather(*tasks.values()))
+
+
+async def _defined(client: Client, kinds: set[Kind]) -> FleetError | None:
+    try:
+        await define(client, kinds)
+    except FleetError as problem:
+        return problem
+    return None
+
+
+async def _one(client: Client, seen: Seen, how: How, progress: Progress, revision: str) -> Result:
+    """One stack in one cluster, to the end."""
+    result = _looked_at(seen, client.cluster)
+    made = seen.plan
+
+    def tell(phase: str, detail: str) -> None:
+        progress.update(seen.stack, client.cluster, phase, detail)
+
+    try:
+        if made is not None and not made.empty:
+            from fleet.kube.result import State  # noqa: PLC0415 - what writes is loaded when there is something to write
+            from fleet.sync.apply import carry_out  # noqa: PLC0415
+
+            made, outcome = await carry_out(
+                client,
+                seen,
+                how.claim,
+                revision=revision,
+                delete_seconds=how.timeout if how.wait else 0.0,
+                lease_seconds=how.lease_seconds,
+                in_order=how.in_order,
+                tell=tell,
+                gate=how.gate,
+            )
+            problem = problem_of(made, outcome)
+            result = replace(result, plan=made, done=done_of(outcome), problem=problem)
+            going = outcome.having(State.PENDING)
+            if going and how.wait and not problem:
+                message = f"{client.cluster}: {going[0].step.key} is {going[0].reason} after {how.timeout:.0f} s"
+                result = replace(result, problem=FleetTimeoutError(message))
+        elif made is not None:
+            result = replace(result, problem=problem_of(made, None))
+        if seen.desired is not None:
+            fresh = None if any(verb.writes for verb in result.done) else seen.live
+            health, objects, late = await until_healthy(
+                client, seen.desired, fresh, seconds=how.timeout if how.wait and not result.problem else 0.0, tell=tell
+            )
+            result = replace(result, health=health, objects=objects, unhealthy=late)
+    except FleetError as problem:
+        return _left_alone(seen, replace(result, problem=problem))
+    return result
+
+
+def _remarks(sites: Sequence[Site], *, planned: bool) -> tuple[str, ...]:
+    return tuple(remark for site in sites for remark in site.remarks(planned=planned))
