@@ -12,6 +12,7 @@ TYPE_CHECKING = False  # type checkers take it for True; `typing` itself takes a
 if TYPE_CHECKING:
     from fleet.errors import ConfigurationError as ConfigurationError
     from fleet.errors import FleetError as FleetError
+    from fleet.model.adopt import Adopt as Adopt
     from fleet.model.app import App as App
     from fleet.model.backup import NFS as NFS
     from fleet.model.backup import S3 as S3
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "fleet.errors": ("ConfigurationError", "FleetError"),
+    "fleet.model.adopt": ("Adopt",),
     "fleet.model.app": ("App",),
     "fleet.model.backup": ("NFS", "S3", "Backup", "Claim", "Restore"),
     "fleet.model.cluster": ("Cluster",),
@@ -57,6 +59,7 @@ __all__ = [
     "NFS",
     "S3",
     "TLS",
+    "Adopt",
     "Alias",
     "App",
     "Backup",

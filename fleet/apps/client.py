@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """`argv` connects to the member that it runs beside; what a person wants of it comes after.
+    """`argv` connects to the member that it runs beside, whose pod is {pod} in it; what a person wants comes after.
 
     `environment` is for programs elsewhere in the cluster, with the connection Secret's files in {directory}.
     """

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fleet.apps.client import Client
 from fleet.model.app import App
 from fleet.model.rule import forbidden
 from fleet.model.types.quantity import amount, is_quantity
+
+if TYPE_CHECKING:
+    from fleet.apps.discovery import Discovery
 
 A = TypeVar("A", bound=App)
 
@@ -107,6 +110,10 @@ class Driver(Generic[A]):
     caps: Capabilities = Capabilities()
     impacts: ClassVar[Mapping[str, Impact]] = {}  # by field; the longest name that fits counts
 
+    def discovery(self) -> Discovery | None:
+        """How it finds what others set up; None for a driver that takes over nothing."""
+        return None
+
     def validate(self, spec: A, previous: A | None = None) -> list[Problem]:
         """What is wrong with a change. What is wrong with a spec by itself is refused when it is constructed."""
         if previous is None:
@@ -139,6 +146,14 @@ class Driver(Generic[A]):
     def client(self, spec: A) -> Client:
         """The engine's own client, for `fleet connect`."""
         raise NotImplementedError
+
+    def notes(self, spec: A) -> str:
+        """The ConfigMap in which the operator notes what it found where it took over; "" if it notes nothing."""
+        return ""
+
+    def as_noted(self, spec: A, notes: Mapping[str, Any]) -> A:
+        """The app with the names that it was found with, from that ConfigMap."""
+        return spec
 
     def changed(self, before: A, after: A) -> Iterator[str]:
         """The fields of the spec that differ, by path."""

@@ -79,6 +79,10 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
 
 def _created(engine: Driver[Any], spec: App) -> str:
     count = engine.members(spec)
+    if spec.adoption is not None:
+        found = spec.adoption.stateful_set or spec.name
+        others = f", taken from {', '.join(spec.adoption.take_from)}" if spec.adoption.take_from else ""
+        return f"adopt StatefulSet {found} with {count} members as it runs: unchanged, restarts 0{others}"
     return f"{engine.meta.name} {engine.version(spec)} with {count} member{'s' if count != 1 else ''}"
 
 

@@ -14,6 +14,7 @@ from fleet.cli.output import emit, output_option, remark
 
 if TYPE_CHECKING:
     from fleet.kube.client import Client
+    from fleet.model.app import App
 
 DIRECTORY = "/etc/client"  # where a program of the reader's may have the connection Secret mounted
 
@@ -65,11 +66,27 @@ async def _once(found: Found, command: Sequence[str], *, stdin: bool = False) ->
 async def _run(client: Client, found: Found, command: Sequence[str], stdin: AsyncIterator[bytes] | None = None) -> int:
     from fleet.kube.exec import Command, execute
 
-    inside = found.driver.client(found.app)
-    asked = Command(found.namespace, await _member(client, found), inside.container, [*inside.argv, *command])
+    inside = found.driver.client(await _as_it_runs(client, found))
+    pod = await _member(client, found)
+    argv = [word.replace("{pod}", pod) for word in inside.argv]
+    asked = Command(found.namespace, pod, inside.container, [*argv, *command])
     code = await execute(client, asked, out=_to(sys.stdout), err=_to(sys.stderr), stdin=stdin)
     sys.stdout.flush()
     return code
+
+
+async def _as_it_runs(client: Client, found: Found) -> App:
+    """With the names that it was found with, if it was taken over."""
+    from fleet.kube.discovery import Resource
+    from fleet.kube.objects import get
+
+    app = found.app
+    name = found.driver.notes(app) if app.adoption else ""
+    notes = (
+        await get(client, Resource("", "v1", "ConfigMap", "configmaps", True), found.namespace, name) if name else None
+    )
+    made: App = found.driver.as_noted(app, notes) if notes else app
+    return made
 
 
 async def _member(client: Client, found: Found) -> str:
@@ -79,16 +96,14 @@ async def _member(client: Client, found: Found) -> str:
     from fleet.kube.health import State, judge
     from fleet.kube.objects import Scope, pages
 
-    labels = {"app.kubernetes.io/name": found.driver.meta.name.lower(), "app.kubernetes.io/instance": found.name}
-    pods = Scope(
-        Resource("", "v1", "Pod", "pods", True),
-        found.namespace,
-        labels=",".join(f"{name}={value}" for name, value in labels.items()),
-    )
+    own = {"app.kubernetes.io/name": found.driver.meta.name.lower(), "app.kubernetes.io/instance": found.name}
+    labels = "" if found.app.adoption else ",".join(f"{name}={value}" for name, value in own.items())
+    members = {one["name"] for one in found.status.get("members", ())}
     judged = {
         pod["metadata"]["name"]: judge({"apiVersion": "v1", "kind": "Pod", **pod})
-        async for page in pages(client, pods)
+        async for page in pages(client, Scope(Resource("", "v1", "Pod", "pods", True), found.namespace, labels=labels))
         for pod in page["items"]
+        if labels or pod["metadata"]["name"] in members  # pods that others made carry no labels of ours
     }
     ready = sorted(name for name, health in judged.items() if health.state is State.HEALTHY)
     if not ready:

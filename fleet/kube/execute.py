@@ -59,6 +59,8 @@ class Execution:
             raise ResourceError(f"the step to {step.verb} {step.key} has no manifest")
         discovery = await self._client.discovery()
         resource = discovery.resource(step.key, manifest["apiVersion"].rpartition("/")[2])
+        if step.verb is Verb.ADOPT and step.take_from:
+            await self._release(step, resource)
         answer = await self._send(step, resource, manifest)
         found = answer.body
         if answer.status in (409, 422):
@@ -76,6 +78,13 @@ class Execution:
             except FleetError as problem:  # it is there, and ours: only not of use yet
                 return Result(step, State.FAILED, uid=uid, error=_placed(problem, step))
         return Result(step, State.DONE, uid=uid, version=found["metadata"].get("resourceVersion", ""))
+
+    async def _release(self, step: Step, resource: Resource) -> None:
+        """Before it is ours: killed in between, the next sync finds it still to be adopted, and does it again."""
+        from fleet.kube.managers import are, without_entries  # noqa: PLC0415 - rarely needed
+
+        own = {"name": step.key.name, "namespace": step.key.namespace, "uid": step.uid}
+        await without_entries(self._client, resource, {"metadata": own}, are(step.take_from), by=MANAGER)
 
     async def _send(self, step: Step, resource: Resource, manifest: dict[str, Any]) -> Answer:
         """Send until it is not a 404 of a kind that is not served yet, on this or another server of the cluster."""

@@ -77,7 +77,14 @@ async def pages(client: Client, scope: Scope, *, limit: int = PAGE) -> AsyncIter
 
 
 async def apply(
-    client: Client, resource: Resource, manifest: dict[str, Any], *, force: bool, dry: bool = False, **metadata: str
+    client: Client,
+    resource: Resource,
+    manifest: dict[str, Any],
+    *,
+    force: bool,
+    dry: bool = False,
+    manager: str = MANAGER,
+    **metadata: str,
 ) -> Answer:
     """Server-side apply, with `metadata` (uid, resourceVersion) as preconditions. 404, 409 and 422 are returned.
 
@@ -90,7 +97,7 @@ async def apply(
     path = resource.path(own.get("namespace", ""), own["name"])
     return await client.request(
         "PATCH",
-        f"{path}?fieldManager={MANAGER}&force={'true' if force else 'false'}{'&dryRun=All' if dry else ''}",
+        f"{path}?fieldManager={manager}&force={'true' if force else 'false'}{'&dryRun=All' if dry else ''}",
         body=orjson.dumps(manifest),
         content_type=APPLY,
         expect=(404, 409, 422),

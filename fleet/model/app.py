@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from pydantic import Field, ValidationError
 
 from fleet.errors import ConfigurationError, Source
+from fleet.model.adopt import Adopt
 from fleet.model.connection import Connection
 from fleet.model.desired import Key
 from fleet.model.group import API_VERSION, GROUP
 from fleet.model.options import Options
 from fleet.model.resource import Resource
+from fleet.model.rule import Rule
 from fleet.model.scope import current, declare
 from fleet.model.source import NOWHERE, locate
 from fleet.model.types import AppName, Name
@@ -19,6 +21,37 @@ from fleet.model.types import AppName, Name
 __all__ = ["API_VERSION", "GROUP", "IDENTITY", "App"]
 
 IDENTITY = frozenset({"name", "namespace", "opts"})  # fields of an app that are not part of its spec
+
+ROLL = "fleet.dev/roll"  # the annotation of a custom resource with which `fleet roll` asks for restarts
+ON_DELETE = "fleet.dev/on-delete"  # the annotation that says what becomes of the app when its resource is deleted
+RELEASE = "release"  # it is given back: all of it runs on, and nothing of it is fleet's
+ADOPTION = "adopt"  # in the custom resource's spec: what `opts` say about members that run already
+
+
+def _where(app: Any) -> tuple[str | None, ...] | None:
+    """Whom it took over; None if nobody."""
+    taken: Adopt | None = app.adoption
+    return (taken.identity, taken.stateful_set) if taken else None
+
+
+NAMES_IDENTITY = Rule(
+    cel="!has(self.adopt) || has(self.adopt.identity)",
+    message="must name the identity of the members that are taken over",
+    holds=lambda app: app.adoption is None or app.adoption.identity is not None,
+    hint="`fleet adopt` shows it, and writes the whole stack",
+    field="opts.adopt",
+    at=ADOPTION,
+)
+STAYS_ADOPTED = Rule(
+    cel="has(self.adopt) == has(oldSelf.adopt) && (!has(self.adopt) || (self.adopt.identity == oldSelf.adopt.identity"
+    " && (has(self.adopt.statefulSet) ? self.adopt.statefulSet : '')"
+    " == (has(oldSelf.adopt.statefulSet) ? oldSelf.adopt.statefulSet : '')))",
+    message="says which members the app is, and cannot be changed once the app exists",
+    allows=lambda old, new: _where(old) == _where(new),
+    hint="leave it as it was; `fleet disconnect` gives an app back, and a new one can take it over",
+    field="opts.adopt",
+    at=ADOPTION,
+)
 
 
 class App(Resource, frozen=True):
@@ -35,6 +68,7 @@ class App(Resource, frozen=True):
     """The operator watches it and reports, and changes nothing."""
 
     port: ClassVar[int] = 0  # that clients connect to
+    rules: ClassVar[tuple[Rule, ...]] = (NAMES_IDENTITY, STAYS_ADOPTED)
 
     if not TYPE_CHECKING:
 
@@ -65,13 +99,19 @@ class App(Resource, frozen=True):
     @property
     def connection(self) -> Connection:
         """Everything that a client needs: host, port, URL, and the Secret with credentials and CA."""
+        taken = self.adoption
         return Connection(
             scheme=self._scheme(),
-            host=f"{self.name}.{self.namespace}.svc",
-            port=self.port,
+            host=f"{(taken and taken.service) or self.name}.{self.namespace}.svc",
+            port=(taken and taken.port) or self.port,
             secret=f"{self.name}-connection",
             namespace=self.namespace,
         )
+
+    @property
+    def adoption(self) -> Adopt | None:
+        """Which running members become this app; None for one that is made anew."""
+        return self.opts.adopt if isinstance(self.opts.adopt, Adopt) else None
 
     def _scheme(self) -> str:
         """Of the URL that clients use."""
@@ -79,17 +119,28 @@ class App(Resource, frozen=True):
 
     def spec(self) -> dict[str, Any]:
         """The custom resource's spec: only what was said, in Kubernetes' form."""
-        return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude=set(IDENTITY))
+        said = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude=set(IDENTITY))
+        return {**said, ADOPTION: self.adoption.dump()} if self.adoption else said
 
     @classmethod
     def from_manifest(cls, manifest: dict[str, Any], *, source: Source = NOWHERE) -> Self:
         """Read it back from a custom resource. Declares nothing."""
         metadata = manifest["metadata"]
-        identity = {"name": metadata["name"], "namespace": metadata.get("namespace", "default")}
+        spec = dict(manifest.get("spec", {}))
+        identity: dict[str, Any] = {"name": metadata["name"], "namespace": metadata.get("namespace", "default")}
+        if (taken := spec.pop(ADOPTION, None)) is not None:
+            identity["opts"] = {"adopt": taken}
         try:
-            return cls.model_validate({**manifest.get("spec", {}), **identity}, by_alias=True, by_name=False)
+            read = cls.model_validate({**spec, **identity}, by_alias=True, by_name=False)
         except ValidationError as error:
             refused = cls._refused(error, by_alias=True)
             raise ConfigurationError(
                 f"{Key.of(manifest)}: {refused.message}", hint=refused.hint, source=source, field=refused.field
             ) from None
+        read.__dict__["_roll"] = (metadata.get("annotations") or {}).get(ROLL, "")
+        return read
+
+    @property
+    def roll(self) -> str:
+        """What `fleet roll` wrote last: another word is another restart of all members. It is not part of the spec."""
+        return str(self.__dict__.get("_roll", ""))

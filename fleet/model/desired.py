@@ -45,6 +45,7 @@ class Object:
     protect: bool = False
     retain_on_delete: bool = False
     adopt: bool = False
+    take_from: tuple[str, ...] = ()  # field managers that give up their fields when it is adopted
     ignore_changes: tuple[str, ...] = ()  # field paths such as "spec.replicas"
     aliases: tuple[Key, ...] = ()  # former identities: found there, the object is renamed and not made anew
     hash: str = field(default="", compare=False)  # of the manifest as it is applied, where it is known already

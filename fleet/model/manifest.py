@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, PlainValidator
 
 from fleet.errors import Source
+from fleet.model.adopt import Adopt
 from fleet.model.desired import Key
 from fleet.model.options import Options
 from fleet.model.resource import Resource
+from fleet.model.rule import Rule
 from fleet.model.scope import current, declare
 from fleet.model.scoped import CLUSTER_SCOPED
 from fleet.model.source import locate
 from fleet.model.wellformed import check_object
+
+
+def _says_whose(adopt: bool | Adopt) -> bool:
+    """And nothing else: the rest is about members."""
+    return not isinstance(adopt, Adopt) or adopt.model_fields_set <= {"take_from"}
 
 
 class Manifest(Resource, frozen=True):
@@ -29,6 +36,16 @@ class Manifest(Resource, frozen=True):
     """How fleet treats it: dependencies, protection, adoption."""
     cluster_scoped: bool = False
     """Say so for a custom kind that has no namespace; kinds of Kubernetes itself are known."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            cel="",
+            message="says where members of an app are, and this is no app",
+            holds=lambda self: _says_whose(self.opts.adopt),
+            hint='of a manifest only take_from counts: Adopt(take_from=["helm"])',
+            field="opts.adopt",
+        ),
+    )
 
     if not TYPE_CHECKING:
 

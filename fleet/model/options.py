@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from fleet.model.adopt import Adopt
 from fleet.model.base import Model
 from fleet.model.invalid import wrong
 from fleet.model.resource import Resource
@@ -49,5 +50,6 @@ class Options(Model, frozen=True):
     """Fields that are set when it is created and left alone afterwards."""
     aliases: Many[Alias | str] = ()
     """Former names; found under one of them, it is the same resource and not a new one."""
-    adopt: bool = False
-    """Take it over where it exists already. Without this an object of somebody else is a conflict."""
+    adopt: bool | Adopt = False
+    """Take it over where it exists already. Without this an object of somebody else is a conflict. `Adopt(…)` says
+    more: the running members that become an app, and whose fields are taken away."""

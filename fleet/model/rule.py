@@ -30,6 +30,7 @@ class Rule:
     allows: Callable[[Any, Any], bool] | None = None
     hint: Callable[[Any], str] | str | None = None
     field: str = ""  # of a model's rule: the field to point at
+    at: str = ""  # where that is in the custom resource, if it has another name there
 
     def check(self, value: Any) -> None:
         if self.holds is not None and not self.holds(value):
@@ -41,7 +42,7 @@ class Rule:
 
     def validation(self) -> dict[str, str]:
         """As the CRD has it."""
-        path = {"fieldPath": f".{to_camel(self.field)}"} if self.field else {}
+        path = {"fieldPath": f".{self.at or to_camel(self.field)}"} if self.field else {}
         return {"rule": self.cel, "message": self.message, **path}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -27,7 +27,7 @@ def plan_hash(plans: Iterable[Plan]) -> str:
             str(step.key),
             manifest_digest(step.manifest) if step.manifest else "",
             # A later delete that was not approved begins with taking these away.
-            [step.entry.protect, step.entry.retain] if step.entry else [],
+            [step.entry.protect, step.entry.retain, *step.take_from] if step.entry else [],
         ]
         for plan in plans
         for step in plan.steps

@@ -62,6 +62,7 @@ class Step(NamedTuple):
     refused: bool = False  # a conflict with the repository's own rules (protect), not with another owner
     effect: Effect | None = None  # what it does to users, where that is more than the verb says: see `effect_of`
     drift: bool = False  # not of the change that is looked at: the cluster differs already from what git says
+    take_from: tuple[str, ...] = ()  # of an adoption: managers whose fields become nobody's first
     objection: str = ""  # what the server said to a dry run of it, "" if it had nothing against it
 
     def __repr__(self) -> str:

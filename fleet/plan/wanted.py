@@ -115,10 +115,15 @@ def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
         changes=changes,
         meanings=texts,
         effect=_adopting(update_effect(case.key, live, manifest, changes, meaning)) if changes else None,
-        reason=f"belonged to {whose.owner}"
+        reason=f"belonged to {whose.owner}{_released(case.wanted.take_from)}"
         if whose.owner
         else "was applied by this stack, but is not in its inventory",
+        take_from=case.wanted.take_from,
     )
+
+
+def _released(managers: tuple[str, ...]) -> str:
+    return f"; fields are taken from {', '.join(managers)}" if managers else ""
 
 
 def _compared(case: _Case, live: dict[str, Any], *, edited: bool) -> tuple[dict[str, Any], tuple[Change, ...]]:

@@ -7,7 +7,8 @@ from typing import Any
 from fleet.apps.driver import Driver
 from fleet.apps.registry import drivers
 from fleet.apps.status import Status
-from fleet.model.app import IDENTITY
+from fleet.model.adopt import Adopt
+from fleet.model.app import ADOPTION, IDENTITY
 from fleet.model.group import API_VERSION, GROUP, VERSION
 from fleet.model.rule import VALIDATIONS
 from fleet.model.types.name import LONGEST_APP
@@ -77,6 +78,8 @@ def text(definition: dict[str, Any]) -> str:
 def _root(driver: Driver[Any]) -> dict[str, Any]:
     spec = schema(driver.app, leave_out=IDENTITY)
     name = driver.meta.name
+    spec["properties"][ADOPTION] = schema(Adopt)
+    spec["properties"][ADOPTION]["description"] = "Members that run already and are taken over as they are."
     spec["description"] = f"What {name} should be: written in git, applied by `fleet sync`."
     status = schema(Status)
     status["description"] = f"What {name} is: written by the operator."

@@ -7,6 +7,7 @@ from typing import Any
 
 from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError, Source
+from fleet.model.adopt import Adopt
 from fleet.model.app import App
 from fleet.model.cluster import Cluster
 from fleet.model.desired import Desired, Key, Object
@@ -67,10 +68,22 @@ def _object(resource: App | Manifest, collected: Collected) -> Object:
         app=app,
         protect=protect,
         retain_on_delete=retain,
-        adopt=resource.opts.adopt,
+        adopt=_taken_over(resource),
+        take_from=_taken_from(resource),
         ignore_changes=ignored(resource),
         aliases=aliases(resource),
     )
+
+
+def _taken_over(resource: App | Manifest) -> bool:
+    """The object itself. Members that run already become an app's by a custom resource that is new."""
+    return resource.opts.adopt is True if isinstance(resource, App) else bool(resource.opts.adopt)
+
+
+def _taken_from(resource: App | Manifest) -> tuple[str, ...]:
+    """Of a manifest; what an app takes is the operator's to take."""
+    adopt = resource.opts.adopt
+    return tuple(adopt.take_from) if isinstance(resource, Manifest) and isinstance(adopt, Adopt) else ()
 
 
 def _custom_resource(app: App) -> dict[str, Any]:

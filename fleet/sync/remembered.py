@@ -130,7 +130,7 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
 
 def _object_data(one: Object) -> list[Any]:
     options: dict[str, Any] = {name: value for name in _FLAGS if (value := getattr(one, name))}
-    for name in ("depends_on", "aliases", "ignore_changes"):
+    for name in ("depends_on", "aliases", "ignore_changes", "take_from"):
         if value := getattr(one, name):
             options[name] = value
     return [one.manifest, one.source.file, one.source.line, manifest_hash(normalise(one.manifest)), options]
@@ -167,6 +167,7 @@ def _object(data: list[Any]) -> Object:
         for name in ("depends_on", "aliases"):
             if name in options:
                 options[name] = tuple(Key(*key) for key in options[name])
-        if "ignore_changes" in options:
-            options["ignore_changes"] = tuple(options["ignore_changes"])
+        for name in ("ignore_changes", "take_from"):
+            if name in options:
+                options[name] = tuple(options[name])
     return Object(manifest, Source(file, line), hash=digest, **options)

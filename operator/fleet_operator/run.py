@@ -32,7 +32,7 @@ def operator(
 
 
 def _controller(engine: Engine[Any, Any], namespace: str) -> Controller:
-    ours = {"app.kubernetes.io/managed-by": NAME, "fleet.dev/kind": engine.app.kind()}
+    ours = {"fleet.dev/kind": engine.app.kind()}  # on all that we make, and on what we took over
     children = tuple(Watch(resource, label("fleet.dev/app"), labels=ours) for resource in kinds.CHILDREN)
     nodes = Watch(kinds.NODES, lambda node: (), when=lambda change: False)
     return Controller(

@@ -27,7 +27,7 @@ from fleet.plan.decide import keys_to_read, plan
 STACK = "fleet.dev/stack"
 
 
-def wanted(stack: str, *manifests: dict[str, Any], adopt: bool = False) -> Desired:
+def wanted(stack: str, *manifests: dict[str, Any], adopt: bool = False, take_from: tuple[str, ...] = ()) -> Desired:
     """Manifests as a stack wants them: labelled, in the order of their dependencies (each `depends_on` by name)."""
     objects: list[Object] = []
     for given in manifests:
@@ -35,7 +35,9 @@ def wanted(stack: str, *manifests: dict[str, Any], adopt: bool = False) -> Desir
         names = manifest.pop("depends_on", [])
         manifest["metadata"].setdefault("labels", {}).update({STACK: stack, "app.kubernetes.io/managed-by": "fleet"})
         after = tuple(one.key for one in objects if one.key.name in names) if names else ()
-        objects.append(Object(manifest, Source("stacks/test.py", 1), depends_on=after, adopt=adopt))
+        objects.append(
+            Object(manifest, Source("stacks/test.py", 1), depends_on=after, adopt=adopt, take_from=take_from)
+        )
     return Desired(stack, "test", tuple(objects))
 
 

@@ -22,8 +22,10 @@ from tests.kube.connected import agent, config_map, connected
 from tests.kube.one_sync import STACK, sync, wanted
 
 
-def synced(cluster: Cluster, *manifests: dict[str, Any], adopt: bool = False) -> Outcome | None:
-    desired = wanted(cluster.namespace, *manifests, adopt=adopt)
+def synced(
+    cluster: Cluster, *manifests: dict[str, Any], adopt: bool = False, take_from: tuple[str, ...] = ()
+) -> Outcome | None:
+    desired = wanted(cluster.namespace, *manifests, adopt=adopt, take_from=take_from)
     return connected(cluster, lambda client: sync(client, desired))
 
 
@@ -86,6 +88,23 @@ def test_an_object_that_is_adopted_is_ours_and_goes_with_the_stack(cluster: Clus
     assert recorded(cluster) == {"a": uid}
     assert cluster.get("configmap", "a")["data"] == {"x": "2"}
     assert states(synced(cluster)) == {"a": "delete done"}
+
+
+def test_managers_give_up_their_fields_only_if_they_are_named(cluster: Cluster) -> None:
+    for name in ("a", "b"):
+        cluster.kubectl("create", "configmap", name, "--from-literal=x=1", "--field-manager=somebody")
+        cluster.kubectl("label", "configmap", name, "team=red", "--field-manager=labeller")
+    assert states(synced(cluster, config_map(cluster, "a", x="1"), adopt=True)) == {"a": "adopt done"}
+    both = (config_map(cluster, "a", x="1"), config_map(cluster, "b", x="1"))
+    assert states(synced(cluster, *both, adopt=True, take_from=("somebody",)))["b"] == "adopt done"
+    assert _managers(cluster, "a") == {"fleet", "labeller", "somebody"}
+    assert _managers(cluster, "b") == {"fleet", "labeller"}
+    assert cluster.get("configmap", "b")["metadata"]["labels"]["team"] == "red"
+
+
+def _managers(cluster: Cluster, name: str) -> set[str]:
+    found = cluster.get("configmap", name, "--show-managed-fields")
+    return {one["manager"] for one in found["metadata"]["managedFields"]}
 
 
 def test_an_object_that_was_made_anew_is_neither_changed_nor_deleted(cluster: Cluster) -> None:

@@ -11,9 +11,9 @@ import fleet
 import fleet.apps
 
 PUBLIC = [
-    *("Alias", "App", "Backup", "Claim", "Cluster", "Collected", "ConfigurationError", "FleetError", "Manifest", "NFS"),
-    *("Options", "Resources", "Restore", "Rollout", "S3", "SecretRef", "Stack", "TLS", "Volume", "Where"),
-    *("__version__", "export", "manifests", "output", "stack", "where"),
+    *("Adopt", "Alias", "App", "Backup", "Claim", "Cluster", "Collected", "ConfigurationError", "FleetError"),
+    *("Manifest", "NFS", "Options", "Resources", "Restore", "Rollout", "S3", "SecretRef", "Stack", "TLS", "Volume"),
+    *("Where", "__version__", "export", "manifests", "output", "stack", "where"),
 ]
 
 

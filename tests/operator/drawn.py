@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from fleet_operator.core.stateful_set import changed
-from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert
+from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, Step, Take
 from fleet_operator.core.world import Object, World
 from fleet_operator.engines.etcd.decide import decide
 from fleet_operator.engines.etcd.protocol import Alarm, Member, MemberStatus
@@ -213,7 +213,7 @@ class Drawing:
         return [said(step) for step in self.decision().steps]
 
 
-def said(step: Apply | Delete | Act | Revert) -> str:
+def said(step: Step) -> str:
     match step:
         case Act(what=what, arguments=arguments):
             values = [f"{value:x}" if isinstance(value, int) else str(value) for value in arguments.values()]
@@ -222,6 +222,8 @@ def said(step: Apply | Delete | Act | Revert) -> str:
             return f"delete {found['kind']} {found['metadata']['name']}"
         case Revert():
             return "revert"
+        case Take(manifest=manifest):
+            return f"take {manifest['kind']} {manifest['metadata']['name']}"
         case Apply(manifest=manifest):
             return f"apply {manifest['kind']} {manifest['metadata']['name']}"
 

@@ -344,5 +344,5 @@ def test_a_claim_is_the_one_that_the_stateful_set_would_make() -> None:
     app = Etcd("copy", namespace="ns", version="3.5", storage="2Gi", volume=Volume(storage_class="fast"))
     made = claim(app, "copy-0", CHOICE)
     wanted = stateful_set(app, template(app, "etcd"), replicas=3)["spec"]["volumeClaimTemplates"][0]
-    assert made["metadata"]["name"] == f"{wanted['metadata']['name']}-copy-0" == names.claim(app, 0)
+    assert made["metadata"]["name"] == f"{wanted['metadata']['name']}-copy-0" == names.claim(app, "copy-0")
     assert made["metadata"]["labels"] == wanted["metadata"]["labels"] and made["spec"] == wanted["spec"]

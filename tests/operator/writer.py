@@ -35,6 +35,7 @@ class Place:
 
     address: str
     name: str
+    port: int = 2379
 
 
 Find = Callable[[], Sequence[Place]]  # who may be asked now; it may take its time, or fail
@@ -51,7 +52,7 @@ class Fault:
 class Writer:
     """`with Writer(find, tls) as writer:` writes until the end of the block, or until `stop`."""
 
-    def __init__(self, find: Find, tls: ssl.SSLContext, *, rate: float = 300.0, workers: int = 24) -> None:
+    def __init__(self, find: Find, tls: ssl.SSLContext | None, *, rate: float = 300.0, workers: int = 24) -> None:
         self._find = find
         self._tls = tls
         self._gap = workers / rate  # seconds between two writes of one worker
@@ -62,6 +63,7 @@ class Writer:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._write()), daemon=True)
         self._acknowledged: dict[int, float] = {}  # in the order of their answers
         self.unanswered = 0
+        self.cut = 0  # connections that the other side ended
         self.faults: list[Fault] = []
         self.last_problem = ""
 
@@ -174,6 +176,7 @@ class Writer:
             except PROBLEMS as problem:
                 self.last_problem = f"{place.name}: {type(problem).__name__}: {problem}"
                 self.unanswered += 1
+                self.cut += isinstance(problem, OSError | EOFError) and not isinstance(problem, TimeoutError)
                 turn += 1
                 if connection is not None:
                     connection.close()
@@ -201,9 +204,9 @@ class Connection:
     writer: asyncio.StreamWriter
 
     @classmethod
-    async def open(cls, place: Place, tls: ssl.SSLContext) -> Connection:
+    async def open(cls, place: Place, tls: ssl.SSLContext | None) -> Connection:
         streams = await asyncio.open_connection(
-            place.address, 2379, ssl=tls, server_hostname=place.name, limit=64 << 20
+            place.address, place.port, ssl=tls, server_hostname=place.name if tls else None, limit=64 << 20
         )
         return cls(place, *streams)
 
@@ -234,13 +237,13 @@ def _head(content: bytes) -> tuple[int, dict[str, str]]:
     return int(first.split()[1]), {name.lower(): value.strip() for name, _, value in pairs}
 
 
-def lost(numbers: frozenset[int], place: Place, tls: ssl.SSLContext, *, own: bool = False) -> list[int]:
+def lost(numbers: frozenset[int], place: Place, tls: ssl.SSLContext | None, *, own: bool = False) -> list[int]:
     """Which of these writes a member does not have. `own`: by its own memory, without asking the others."""
     found = asyncio.run(_read_all(place, tls, own=own))
     return sorted(number for number in numbers if found.get(_key(number)) != _value(number))
 
 
-async def _read_all(place: Place, tls: ssl.SSLContext, *, own: bool) -> dict[bytes, bytes]:
+async def _read_all(place: Place, tls: ssl.SSLContext | None, *, own: bool) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     begin, end = PREFIX, PREFIX[:-1] + bytes([PREFIX[-1] + 1])
     async with asyncio.timeout(60):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fleet.apps.client import Client
 from fleet.apps.etcd import names
+from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 
 _FILES = "/etc/etcd/server"
 
 
 def client(app: Etcd) -> Client:
+    if (kept := names.layout(app)) is not None:
+        return _as_found(app, kept)
     endpoint = f"--endpoints={names.scheme(app)}://127.0.0.1:{names.CLIENT}"
     environment = {"ETCDCTL_ENDPOINTS": app.connection.url}
     if not app.tls.enabled:
@@ -21,3 +24,14 @@ def client(app: Etcd) -> Client:
         ("etcdctl", endpoint, *certificates),
         {**environment, **{name: f"{{directory}}/{file}" for name, file in files.items()}},
     )
+
+
+def _as_found(app: Etcd, kept: Layout) -> Client:
+    """With the names and files of others: a certificate of theirs may know a member by its name only."""
+    flags = {"ca": "--cacert", "cert": "--cert", "key": "--key"}
+    certificates = tuple(f"{flags[name]}={path}" for name, path in kept.paths.items())
+    here = kept.client_url if "{pod}" in kept.client_url else f"{names.scheme(app)}://127.0.0.1:{kept.port}"
+    plain = {"ETCDCTL_ENDPOINTS": app.connection.url}
+    files = {"ETCDCTL_CACERT": "ca.crt", "ETCDCTL_CERT": "tls.crt", "ETCDCTL_KEY": "tls.key"} if kept.tls else {}
+    environment = {**plain, **{name: f"{{directory}}/{file}" for name, file in files.items()}}
+    return Client(kept.container, ("etcdctl", f"--endpoints={here}", *certificates), environment)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fleet.apps.client import Client
 from fleet.apps.driver import Capabilities, Driver, EngineMeta, Impact, Path
+from fleet.apps.etcd import names
 from fleet.apps.etcd.client import client
+from fleet.apps.etcd.layout import read as read_layout
+from fleet.apps.etcd.ledger import LEDGER
+from fleet.apps.etcd.ledger import read as read_ledger
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES, path
+
+if TYPE_CHECKING:
+    from fleet.apps.discovery import Discovery
 
 
 class EtcdDriver(Driver[Etcd]):
@@ -44,8 +51,21 @@ class EtcdDriver(Driver[Etcd]):
         "image": Impact.RESTART,
     }
 
+    def discovery(self) -> Discovery:
+        from fleet.apps.etcd.discovery import DISCOVERY  # noqa: PLC0415 - for `fleet adopt` alone
+
+        return DISCOVERY
+
     def path(self, current: str, target: str) -> Path:
         return path(current, target)
+
+    def notes(self, spec: Etcd) -> str:
+        return names.members_map(spec)
+
+    def as_noted(self, spec: Etcd, notes: Mapping[str, Any]) -> Etcd:
+        text = (notes["metadata"].get("annotations") or {}).get(LEDGER)
+        ledger = read_ledger(text) if text else None
+        return names.laid_out(spec, read_layout(ledger.layout) if ledger and ledger.layout else None)
 
     def client(self, spec: Etcd) -> Client:
         return client(spec)

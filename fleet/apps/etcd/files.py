@@ -14,17 +14,25 @@ from typing import Any
 import yaml
 
 from fleet.apps.etcd import names
+from fleet.apps.etcd.config import EtcdConfig
+from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
 from fleet.model.types.duration import seconds
 from fleet.model.types.quantity import amount
 
 _LARGEST_QUOTA = 8 * 2**30
+_ETCDS_QUOTA = 2 * 2**30  # its own choice
 _LOGS = 512 * 2**20  # five files of 64 MiB that etcd keeps, the next one, and a snapshot
 
 
 def common(app: Etcd) -> dict[str, Any]:
     """What is the same for every member."""
+    kept = names.layout(app)
+    return kept_settings(app, kept) if kept else _made(app)
+
+
+def _made(app: Etcd) -> dict[str, Any]:
     config = app.config
     found: dict[str, Any] = {
         "data-dir": f"{names.MOUNT}/{names.DATA}",
@@ -52,7 +60,25 @@ def common(app: Etcd) -> dict[str, Any]:
     return found
 
 
+def kept_settings(app: Etcd, kept: Layout) -> dict[str, Any]:
+    """As others set them, but for what git says otherwise than when the etcd was taken over."""
+    before = _made(at_adoption(app, kept))
+    changed = {name: value for name, value in _made(app).items() if before.get(name) != value}
+    if not app.config.quota:
+        changed.pop("quota-backend-bytes", None)  # of etcd's own choice still
+    return {**kept.config, **changed}
+
+
+def at_adoption(app: Etcd, kept: Layout) -> Etcd:
+    """What git said about members when they were taken over."""
+    config = EtcdConfig.read(dict(kept.baseline.get("config", {})))
+    return app.model_copy(update={"config": config, "storage": kept.baseline.get("storage", app.storage)})
+
+
 def quota(app: Etcd) -> int:
+    kept = names.layout(app)
+    if kept and not app.config.quota:
+        return int(kept.config.get("quota-backend-bytes") or _ETCDS_QUOTA)
     if app.config.quota:
         return int(amount(app.config.quota))
     storage = int(amount(app.storage))

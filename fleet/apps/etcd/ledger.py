@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+LEDGER = "fleet.dev/members"  # the annotation of the members' ConfigMap
 Phase = Literal["founding", "joining", "settled", "forced"]
 
 
@@ -32,6 +33,7 @@ class Ledger:
     failed: str = ""  # the hash of a template that members did not start with: not tried again
     failure: str = ""  # why
     survivor: str = ""  # the pod from which a cluster without a majority is made to go on
+    layout: Mapping[str, Any] = field(default_factory=dict)  # of an etcd that others set up: see `layout`
 
     def with_place(self, pod: str, place: Place) -> Ledger:
         return replace(self, places={**self.places, pod: place})
@@ -40,7 +42,10 @@ class Ledger:
         return replace(self, places={name: place for name, place in self.places.items() if name != pod})
 
     def write(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        found = asdict(self)
+        if not self.layout:
+            del found["layout"]
+        return json.dumps(found, sort_keys=True)
 
 
 def founders(pods: tuple[str, ...]) -> Ledger:

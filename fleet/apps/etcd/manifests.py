@@ -9,11 +9,11 @@ from typing import Any
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.files import file_name, files, revision
-from fleet.apps.etcd.ledger import Ledger
+from fleet.apps.etcd.ledger import LEDGER, Ledger
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import hashed
+from fleet.model.app import ROLL
 
-LEDGER = "fleet.dev/members"  # the annotation of the members' ConfigMap
 TRUST = "fleet.dev/trust"  # the annotation of pods that says which CAs they were started with
 USER = 65532
 Manifest = dict[str, Any]
@@ -69,8 +69,9 @@ def members_map(app: Etcd, ledger: Ledger, present: Mapping[str, str], used: Ite
 def template(app: Etcd, image: str, trust: str = "") -> Manifest:
     """Of the pods. `trust` names the set of CAs, once there has been more than one: etcd reads it only at its start."""
     made = _template(app, image)
-    if trust:
-        made["metadata"]["annotations"] = {TRUST: trust}
+    said = {TRUST: trust, ROLL: app.roll}
+    if annotations := {name: value for name, value in said.items() if value}:
+        made["metadata"]["annotations"] = annotations
     return hashed(made)
 
 

@@ -1,26 +1,59 @@
-"""What the parts of an etcd are called, and where its members are reached. The same for ever: data hangs on it."""
+"""What the parts of an etcd are called, and where its members are reached. The same for ever: data hangs on it.
+
+An etcd that others set up keeps the names that it was found with: its `Layout` is asked first.
+"""
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
+from fleet.apps.etcd.layout import ATTRIBUTE, Layout
 from fleet.apps.etcd.spec import Etcd
 
 CLIENT, PEER, METRICS = 2379, 2380, 2381
 DATA = "data"  # the claim template, and the directory on the volume
 MOUNT = "/var/lib/etcd"
 MEMBER_FILES = "/etc/etcd/members"
+KEPT_FILES = "/etc/fleet-members"  # in pods that others described: nothing of theirs is there
 MOST = 7
 
 
+def layout(app: Etcd) -> Layout | None:
+    """As it was found; None for an app that fleet made."""
+    found: Layout | None = app.__dict__.get(ATTRIBUTE)
+    return found
+
+
+def laid_out(app: Etcd, layout: Layout | None) -> Etcd:
+    """The app with the names that it was found with."""
+    if layout is None:
+        return app
+    made = app.model_copy()
+    made.__dict__[ATTRIBUTE] = layout
+    return made
+
+
+def stateful_set(app: Etcd) -> str:
+    found = layout(app)
+    return found.stateful_set if found else app.name
+
+
 def pod(app: Etcd, ordinal: int) -> str:
-    return f"{app.name}-{ordinal}"
+    return f"{stateful_set(app)}-{ordinal}"
 
 
 def ordinal(name: str) -> int:
     return int(name.rpartition("-")[2])
 
 
-def claim(app: Etcd, ordinal: int) -> str:
-    return f"{DATA}-{pod(app, ordinal)}"
+def claim(app: Etcd, pod: str) -> str:
+    found = layout(app)
+    return f"{found.claim if found else DATA}-{pod}"
+
+
+def client_port(app: Etcd) -> int:
+    found = layout(app)
+    return found.port if found else CLIENT
 
 
 def peers_service(app: Etcd) -> str:
@@ -29,6 +62,9 @@ def peers_service(app: Etcd) -> str:
 
 def host(app: Etcd, pod: str) -> str:
     """The name that members and the operator know a member by; no part of it changes with a restart."""
+    if found := layout(app):
+        known = next((url for url in (found.client_url, found.peer_url) if "{pod}" in url), found.peer_url)
+        return urlsplit(known.replace("{pod}", pod)).hostname or pod
     return f"{pod}.{peers_service(app)}.{app.namespace}.svc"
 
 
@@ -37,10 +73,14 @@ def scheme(app: Etcd) -> str:
 
 
 def peer_url(app: Etcd, pod: str) -> str:
+    if found := layout(app):
+        return found.peer_url.replace("{pod}", pod)
     return f"{scheme(app)}://{host(app, pod)}:{PEER}"
 
 
 def client_url(app: Etcd, pod: str) -> str:
+    if found := layout(app):
+        return found.client_url.replace("{pod}", pod)
     return f"{scheme(app)}://{host(app, pod)}:{CLIENT}"
 
 

@@ -72,7 +72,7 @@ class Etcd(App, frozen=True):
     """If a majority is lost for good, let the operator go on from the member that knows most. Writes may be lost."""
 
     port: ClassVar[int] = 2379
-    rules: ClassVar[tuple[Rule, ...]] = (STARTS_ONCE,)
+    rules: ClassVar[tuple[Rule, ...]] = (*App.rules, STARTS_ONCE)
 
     def _scheme(self) -> str:
         return "https" if self.tls.enabled else "http"

@@ -203,6 +203,15 @@ def client_context(
     return context
 
 
+def found_context(trusted: bytes, pair: Pair) -> ssl.SSLContext:
+    """TLS for the operator as a client of an app whose certificates others made: with what that app itself uses."""
+    context = ssl.create_default_context(cadata=trusted.decode())
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    with _as_file(pair.cert_pem + b"\n" + pair.key_pem) as file:
+        context.load_cert_chain(file)
+    return context
+
+
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
     """A name that OpenSSL can open, which takes only names: memory where the system has it, else a private file."""

@@ -11,12 +11,9 @@ from fleet.kube.objects import NEVER
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine
+from fleet_operator.core.ownership import NotOursError, taken
 from fleet_operator.core.stateful_set import changed
-from fleet_operator.core.step import Act, Apply, Delete, Object, Revert, Step
-
-
-class NotOursError(ConflictError):
-    """An object of the name that we need exists, and is somebody else's."""
+from fleet_operator.core.step import Act, Apply, Delete, Object, Revert, Step, Take
 
 
 async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: tuple[Step, ...]) -> None:
@@ -28,6 +25,8 @@ async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: 
                 await request.write.delete(kinds.of(found), found)
             case Revert(stateful_set=found):
                 await _revert(request, found)
+            case Take():
+                await taken(request, step)
             case Act():
                 await engine.act(seen, step, partial(request.client.guard.check, step.what, str(request.name)))
         if step.reason:
@@ -38,8 +37,14 @@ WARNINGS = frozenset({"RollFailed", "RollingBack", "NoSpace", "MemberReplaced", 
 
 
 async def apply(request: Request, manifest: Object) -> None:
-    """Make it so. What is not in our cache is created, and never taken over: it would be somebody else's."""
+    """Make it so. What is not in our cache is created, and never taken over: it would be somebody else's.
+
+    With a UID it is of what an engine looked at and knows to be the app's, wherever it looked.
+    """
     resource, own = kinds.of(manifest), manifest["metadata"]
+    if "uid" in own:
+        await request.write.apply(resource, manifest)
+        return
     cached = request.cache(resource).get(own["namespace"], own["name"])
     if cached is not None:
         bound = {**manifest, "metadata": {**own, "uid": cached["metadata"]["uid"]}}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import datetime
 import logging
+from collections.abc import Sequence
 from typing import Any
 
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.kube.runtime import NoRightsError, NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine, Report
-from fleet_operator.core.execute import NotOursError, apply, execute
+from fleet_operator.core.execute import apply, execute
+from fleet_operator.core.foreign import foreign
+from fleet_operator.core.ownership import NotOursError
+from fleet_operator.core.release import is_asked, released
 from fleet_operator.core.report import known_backup, status
-from fleet_operator.core.step import Decision, NotYetError, State, blocked
+from fleet_operator.core.step import Decision, NotYetError, Object, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
 from fleet_operator.core.world import World, is_leaving
 
@@ -49,15 +53,20 @@ class Reconciler:
             manifest = await request.write.apply(engine.resource, with_finalizer(manifest, present=True))
         problem: FleetError | None = None
         try:
+            others = await foreign(request.client, app)
+        except AccessError as refused:
+            await self._report(request, manifest, blocked("NoRights", str(refused)), Report(), app.endpoint)
+            return Result(15.0)
+        try:
             if not paused:
-                for wanted in engine.surroundings(app, self._world(request), _now()):
+                for wanted in engine.surroundings(app, self._world(request, others), _now()):
                     await apply(request, wanted)
         except NotOursError as refused:
             decision = blocked("NotOurs", str(refused))
             await self._report(request, manifest, decision, Report(), app.endpoint)
             request.event(decision.reason, decision.message, warning=True)
             return Result(decision.after)
-        seen = await engine.observe(app, self._world(request))
+        seen = await engine.observe(app, self._world(request, others))
         decision = engine.decide(seen)
         report = engine.report(seen, known_backup(manifest))
         await self._report(request, manifest, decision, report, app.endpoint)
@@ -68,8 +77,10 @@ class Reconciler:
                 await apply(request, wanted)
             await execute(request, engine, seen, decision.steps)
         except NotOursError as refused:
-            problem = refused
             decision = blocked("NotOurs", str(refused))
+            request.event(decision.reason, decision.message, warning=True)
+            await self._report(request, manifest, decision, report, app.endpoint)
+            return Result(decision.after)
         except NotYetError as later:
             waiting = Decision(decision.state, decision.reason, f"{decision.message}: {later.message}")
             await self._report(request, manifest, waiting, report, app.endpoint)
@@ -91,6 +102,9 @@ class Reconciler:
             return None
         if await definition_is_leaving(request, self.engine):
             request.event("Released", "its definition is being deleted; the app runs on without an operator")
+        elif is_asked(manifest):
+            request.event("Released", "it is given back; all of it runs on without an operator")
+            await released(request)
         elif not app.paused:
             decision = torn_down(self.engine, app, self._world(request))
             if decision is not None:
@@ -100,8 +114,10 @@ class Reconciler:
         await self.engine.forget(request.name)
         return None
 
-    def _world(self, request: Request) -> World:
+    def _world(self, request: Request, others: Sequence[Object] = ()) -> World:
+        """What the caches have of the app, and `others`: what it took over and no cache has."""
         found = [one for resource in kinds.CHILDREN for one in request.owned(resource)]
+        found += others
         nodes = frozenset(one["metadata"]["name"] for one in request.cache(kinds.NODES))
         return World.of(found, nodes, _now())
 

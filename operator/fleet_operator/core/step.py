@@ -63,7 +63,19 @@ class Revert:
     note: str = ""
 
 
-Step = Apply | Delete | Act | Revert
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Take over the very object that was looked at: our fields are added to it, by force only where `take_from` says
+    whose are taken away."""
+
+    object: Object
+    manifest: Object
+    take_from: tuple[str, ...] = ()
+    reason: str = ""
+    note: str = ""
+
+
+Step = Apply | Delete | Act | Revert | Take
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from fleet.apps.driver import Hop, Refusal
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.image import image
+from fleet.apps.etcd.kept import as_it_was
+from fleet.apps.etcd.kept import template as kept_template
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.manifests import template
 from fleet.apps.etcd.spec import Etcd
@@ -27,6 +29,7 @@ from fleet_operator.core.roll import Rolling
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Decision, Delete, State, blocked, step, wait
 from fleet_operator.core.world import Object, cannot_start, container, is_leaving, template_of
+from fleet_operator.engines.etcd.adoption import as_found
 from fleet_operator.engines.etcd.faults import describe, spoiled
 from fleet_operator.engines.etcd.founding import founded
 from fleet_operator.engines.etcd.notes import files_as_wanted, noted
@@ -34,6 +37,7 @@ from fleet_operator.engines.etcd.quorum import recovery, without_majority
 from fleet_operator.engines.etcd.seen import Seen
 
 Images = Mapping[str, str]
+Concerns = tuple[Callable[[], Decision | None], ...]
 OPERATOR = "fleet-operator"  # among the images: the operator's own, for Jobs
 GONE = "gone"  # in place of the UID of a claim: there was none any more
 SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
@@ -41,7 +45,12 @@ SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
 
 def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
     """The whole order of concerns, for an etcd whose Services and certificates are in place."""
-    concerns: tuple[Callable[[], Decision | None], ...] = (
+    if names.layout(seen.app) is not None:
+        if seen.stateful_set is None:
+            return blocked("SetGone", f"the StatefulSet {names.stateful_set(seen.app)} is gone; apply it again")
+        if as_found(seen):
+            return _first(_as_found(seen, images)) or _fine(seen)
+    concerns: Concerns = (
         lambda: founded(seen, template(seen.app, image(seen.app, images), trust), images.get(OPERATOR, "")),
         lambda: filed(seen),
         lambda: one_cluster(seen),
@@ -61,9 +70,56 @@ def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
         lambda: rolled(seen, images, trust),
         lambda: all_well(seen),
     )
-    for concern in concerns:
-        if (decision := concern()) is not None:
-            return decision
+    return _first(concerns) or _fine(seen)
+
+
+def _as_found(seen: Seen, images: Images) -> Concerns:
+    """For members that others set up, until the first roll: their pods read no files of ours, so nobody can join."""
+    kept = names.layout(seen.app)
+    wanted = kept is not None and not as_it_was(seen.app, kept)
+    unforced = replace(seen, app=seen.app.model_copy(update={"force_quorum": False}))
+    return (
+        lambda: one_cluster(seen),
+        lambda: staffed(seen),
+        lambda: failed_roll(seen, images, "") if wanted or ledger_of(seen).failed else None,
+        lambda: without_majority(unforced),
+        lambda: no_strangers(seen),
+        lambda: space(seen),
+        lambda: _irreparable(seen),
+        lambda: removed(seen),
+        lambda: settled(seen),
+        lambda: tidied(seen),
+        lambda: grown(seen),
+        lambda: filed(seen) if wanted else None,
+        lambda: rolled(seen, images, "") if wanted else None,
+        lambda: _needs_a_roll(seen),
+        lambda: all_well(seen),
+    )
+
+
+def _irreparable(seen: Seen) -> Decision | None:
+    lost = {pod: reason for pod in seen.pods if (reason := spoiled(seen, pod)) is not None}
+    if not lost:
+        return None
+    told = "; ".join(f"{pod}: {reason}" for pod, reason in lost.items())
+    return blocked("CannotReplace", f"{told}. Members that others set up cannot be replaced before their first roll")
+
+
+def _needs_a_roll(seen: Seen) -> Decision | None:
+    if seen.replicas >= seen.app.members:
+        return None
+    return blocked(
+        "NeedsRoll",
+        f"scale to {seen.app.members} waits: members were set up by others, and one that joins needs what the first "
+        f"roll brings: `fleet roll {seen.app.name}`",
+    )
+
+
+def _first(concerns: Concerns) -> Decision | None:
+    return next((decision for concern in concerns if (decision := concern()) is not None), None)
+
+
+def _fine(seen: Seen) -> Decision:
     return Decision(State.OK, "Healthy", _well(seen), (), SETTLED_SECONDS)
 
 
@@ -352,6 +408,8 @@ def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str
     what = f"upgrade to {app.version}" if mixed else "new configuration"
     if hop is not None:
         what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}"
+    if (kept := names.layout(app)) is not None:
+        return kept_template(app, kept, set_of(seen)["spec"]["template"], image(app, images)), what
     return template(app, image(app, images), trust), what
 
 

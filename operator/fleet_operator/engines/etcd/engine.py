@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,20 +15,22 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.status import LastBackup, MemberStatus
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime import Name
+from fleet.model.app import ROLL
 from fleet.model.group import GROUP
 from fleet_operator.backup import store
 from fleet_operator.backup.outcome import backed_up, newest
 from fleet_operator.backup.schedule import cron_job
-from fleet_operator.core.certificates import client_context
+from fleet_operator.core.certificates import Pair, client_context, found_context
 from fleet_operator.core.engine import Allowed, Report
 from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
+from fleet_operator.engines.etcd import adoption
 from fleet_operator.engines.etcd.act import act
 from fleet_operator.engines.etcd.decide import OPERATOR, decide
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
 from fleet_operator.engines.etcd.protocol import Etcd as Protocol
-from fleet_operator.engines.etcd.secrets import authorities, secrets
+from fleet_operator.engines.etcd.secrets import authorities, certificates_as_found, connection_as_found, secrets
 from fleet_operator.engines.etcd.seen import Seen
 
 NOTED_LAG = 1000  # entries; below it, a member counts as in step and nothing is said
@@ -50,10 +53,17 @@ class EtcdEngine:
         self._connections: dict[Name, _Connection] = {}  # open connections, and nothing else
 
     def surroundings(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
-        return [*surroundings(app), *secrets(app, world, now)]
+        if app.adoption is None:
+            return [*surroundings(app), *secrets(app, world, now)]
+        placed = adoption.placed(app, world)  # as others made them, but for the Secret that clients are given
+        return [connection_as_found(placed.app, world)] if placed.taken else []
 
     async def observe(self, app: Etcd, world: World) -> Seen:
-        return await observe(app, world, await self._connected(app, world))
+        if app.adoption is None:
+            return await observe(app, world, await self._connected(app, world))
+        placed = adoption.placed(app, world)
+        etcd = None if placed.unfit else await self._connected(placed.app, placed.world)
+        return adoption.known(placed, await observe(placed.app, placed.world, etcd))
 
     def attachments(self, seen: Seen) -> list[Object]:
         app, version = seen.app, seen.oldest_version
@@ -71,7 +81,9 @@ class EtcdEngine:
         return [job]
 
     def decide(self, seen: Seen) -> Decision:
-        held = authorities(seen.app, seen.world) if seen.app.tls.enabled else None
+        if seen.app.adoption is not None and (decision := adoption.adopted(seen)) is not None:
+            return decision
+        held = authorities(seen.app, seen.world) if seen.app.tls.enabled and not seen.app.adoption else None
         return decide(seen, self._images, held.trust if held else "")
 
     async def act(self, seen: Seen, step: Act, allowed: Allowed) -> None:
@@ -90,11 +102,11 @@ class EtcdEngine:
             identity=(seen.ledger.identity or None) if seen.ledger else None,
             available=seen.members is not None,
             last_backup=newest(seen.world.all("Pod"), last_backup),
-            conditions=_backup_conditions(seen, last_backup),
+            conditions=(*_backup_conditions(seen, last_backup), *adoption.conditions(seen), *_rolled(seen)),
         )
 
     def data_of(self, app: Etcd, world: World) -> list[Object]:
-        prefix = f"{names.DATA}-{app.name}-"
+        prefix = f"{names.DATA}-{app.name}-"  # of members that were taken over none: their volumes stay
         return [one for one in world.all("PersistentVolumeClaim") if one["metadata"]["name"].startswith(prefix)]
 
     def keeps_data(self, app: Etcd) -> bool:
@@ -113,18 +125,34 @@ class EtcdEngine:
         """One pool per app, with a certificate of this process's own; None while there is no authority to make it."""
         name = Name(app.namespace, app.name)
         known, now = self._connections.get(name), world.now
-        held = authorities(app, world) if app.tls.enabled else None
-        if app.tls.enabled and held is None:
+        if (kept := names.layout(app)) is not None and kept.tls:
+            found = certificates_as_found(app, world)
+            if found is None:
+                return None
+            mark = b"".join(found.values())
+            if known is not None and known.authority == mark and now < known.until:
+                return known.protocol
+            return await self._open(name, found_context(found["ca.crt"], _pair(found)), mark, now)
+        plain = names.layout(app) is not None or not app.tls.enabled
+        held = None if plain else authorities(app, world)
+        if not plain and held is None:
             return None
         mark = held.clients.current.pem + held.clients.bundle if held else b"plain"
         if known is not None and known.authority == mark and now < known.until:
             return known.protocol
-        if known is not None:
-            await known.protocol.close()
-        protocol = Protocol(client_context(held.clients.current, trusted=held.clients.bundle) if held else None)
+        tls = client_context(held.clients.current, trusted=held.clients.bundle) if held else None
+        return await self._open(name, tls, mark, now)
+
+    async def _open(self, name: Name, tls: ssl.SSLContext | None, mark: bytes, now: datetime.datetime) -> Protocol:
+        await self.forget(name)
+        protocol = Protocol(tls)
         await protocol.__aenter__()
         self._connections[name] = _Connection(protocol, mark, now + CONTEXT_LIFE)
         return protocol
+
+
+def _pair(found: Mapping[str, bytes]) -> Pair:
+    return Pair(found["tls.crt"], found["tls.key"])
 
 
 def _backup_conditions(seen: Seen, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:
@@ -134,6 +162,16 @@ def _backup_conditions(seen: Seen, known: LastBackup | None) -> tuple[tuple[str,
         return (("BackedUp", "False", "CannotBackUp", "; ".join(map(str, problems))),)
     pods = seen.world.all("Pod")
     return (backed_up(seen.world.all("Job"), pods, newest(pods, known)),)
+
+
+def _rolled(seen: Seen) -> tuple[tuple[str, str, str, str], ...]:
+    """Whether every member was restarted for the last `fleet roll`, whose word is the message."""
+    word = seen.app.roll
+    if not word:
+        return ()
+    pods = [seen.world.pod(pod) or {"metadata": {}} for pod in seen.pods]
+    through = all((pod["metadata"].get("annotations") or {}).get(ROLL) == word for pod in pods)
+    return (("Rolled", "True" if through else "False", "Rolled" if through else "Rolling", word),)
 
 
 def _all(seen: Seen) -> set[str]:
@@ -157,7 +195,7 @@ def _member(seen: Seen, pod: str) -> MemberStatus:
         state=_state(seen, pod),
         lag=lag if lag > NOTED_LAG else None,
         alarms=tuple(sorted(alarm.kind for alarm in seen.alarms if alarm.member_id == identity)),
-        volume=f"{names.DATA}-{pod}" if seen.claim_of(pod) else None,
+        volume=names.claim(seen.app, pod) if seen.claim_of(pod) else None,
     )
 
 

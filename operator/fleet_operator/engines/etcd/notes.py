@@ -27,5 +27,6 @@ def _in_use(seen: Seen) -> set[str]:
     specs: list[Object] = [pod["spec"] for pod in seen.world.all("Pod") if pod["metadata"]["name"] in seen.pods]
     if seen.stateful_set:
         specs.append(seen.stateful_set["spec"]["template"]["spec"])
-    arguments = (one for spec in specs for one in spec["containers"][0].get("args", ()))
+    containers = (container for spec in specs for container in spec["containers"])
+    arguments = (one for container in containers for one in container.get("args") or ())
     return {one.split(".")[-2] for one in arguments if one.startswith("--config-file=")}

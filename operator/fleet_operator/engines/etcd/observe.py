@@ -6,8 +6,7 @@ import asyncio
 
 from fleet.apps.etcd import ledger as ledgers
 from fleet.apps.etcd import names
-from fleet.apps.etcd.ledger import Ledger
-from fleet.apps.etcd.manifests import LEDGER
+from fleet.apps.etcd.ledger import LEDGER, Ledger
 from fleet.apps.etcd.spec import Etcd
 from fleet_operator.core.world import World, address
 from fleet_operator.engines.etcd.protocol import Endpoint, Member, MemberStatus, Refused, Unreachable
@@ -17,7 +16,7 @@ from fleet_operator.engines.etcd.seen import Seen
 
 def endpoint(app: Etcd, world: World, pod: str) -> Endpoint | None:
     found = address(world.pod(pod))
-    return Endpoint(found, names.CLIENT, names.host(app, pod)) if found else None
+    return Endpoint(found, names.client_port(app), names.host(app, pod)) if found else None
 
 
 def ledger_in(app: Etcd, world: World) -> Ledger | None:

@@ -48,6 +48,21 @@ def authorities(app: Etcd, world: World) -> Authorities | None:
     return Authorities.read(held) if held else None
 
 
+def certificates_as_found(app: Etcd, world: World) -> Data | None:
+    """Of an etcd that others set up, with TLS: what lets a client in; None while a part of it is not there."""
+    kept = names.layout(app)
+    if kept is None or not kept.tls:
+        return None
+    files = {"ca.crt": "ca", "tls.crt": "cert", "tls.key": "key"}
+    found = {name: _held(world, kept.files[what][0]).get(kept.files[what][1], b"") for name, what in files.items()}
+    return found if all(found.values()) else None
+
+
+def connection_as_found(app: Etcd, world: World) -> Object:
+    """What clients are given: the same as for any etcd, with the certificates that others made for it."""
+    return _secret(app, names.connection_secret(app), _connection(app, certificates_as_found(app, world) or {}))
+
+
 def _trusted(app: Etcd, world: World) -> frozenset[str]:
     """The sets of CAs that the members which run were started with."""
     pods = (pod for pod in world.all("Pod") if names.selector(app).items() <= pod["metadata"]["labels"].items())

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from fleet.apps.driver import Problem
 from fleet.apps.etcd import names
 from fleet.apps.etcd.ledger import Ledger
 from fleet.apps.etcd.spec import Etcd
@@ -30,10 +31,11 @@ class Seen:
     silent: Mapping[str, str] = field(default_factory=dict)  # by pod, why it did not
     members: tuple[Member, ...] | None = None
     alarms: tuple[Alarm, ...] = ()
+    unfit: Problem | None = None  # why what runs already cannot be taken over, as far as that can be read
 
     @property
     def stateful_set(self) -> Object | None:
-        return self.world.get("StatefulSet", self.app.name)
+        return self.world.get("StatefulSet", names.stateful_set(self.app))
 
     @property
     def replicas(self) -> int:
@@ -102,7 +104,7 @@ class Seen:
         return min(versions, key=release) if versions else None
 
     def claim_of(self, pod: str) -> Object | None:
-        return self.world.claim(f"{names.DATA}-{pod}")
+        return self.world.claim(names.claim(self.app, pod))
 
     def pod_stays(self, pod: str) -> bool:
         found = self.world.pod(pod)

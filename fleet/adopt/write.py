@@ -1,0 +1,81 @@
+"""A stack's file for apps that run already: typed, formatted, and with only what differs from the defaults. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import BaseModel
+
+import fleet
+from fleet.apps.discovery import Candidate
+from fleet.model.app import App
+
+WIDTH = 120
+INDENT = 4
+
+
+def stack_file(namespace: str, clusters: Sequence[str], candidates: Sequence[Candidate]) -> str:
+    """The text of the file for all apps of one namespace, which the stack is called after."""
+    lines = [*_imports([one.app for one in candidates]), "", ""]
+    lines.append(f"@fleet.stack(clusters={_flat(list(clusters))})")
+    lines.append(f"def {namespace.replace('-', '_')}(cluster: fleet.Cluster) -> None:")
+    for one in candidates:
+        lines += [f"    # kept as found: {text}" for text in one.kept]
+        lines.append(_fitted("", one.app, INDENT, ""))
+    return "\n".join(lines) + "\n"
+
+
+def _imports(apps: Sequence[App]) -> Iterator[str]:
+    """Apps from `fleet.apps`, what all apps have from `fleet`, and what one has alone from its own package."""
+    names: dict[str, set[str]] = {}
+    for app in apps:
+        names.setdefault("fleet.apps", set()).add(type(app).__name__)
+        package = type(app).__module__.rpartition(".")[0]
+        for name in _models(app):
+            names.setdefault("fleet" if name in fleet.__all__ else package, set()).add(name)
+    yield "import fleet"
+    for module in sorted(names):
+        ordered = sorted(names[module], key=lambda name: (not name.isupper(), name))
+        yield f"from {module} import {', '.join(ordered)}"
+
+
+def _models(value: BaseModel) -> Iterator[str]:
+    for _, one in _given(value):
+        if isinstance(one, BaseModel):
+            yield type(one).__name__
+            yield from _models(one)
+
+
+def _given(value: BaseModel) -> list[tuple[str, object]]:
+    """What was said, options last; where an app is goes without saying, the stack is called after it."""
+    names = [name for name in type(value).model_fields if name in value.model_fields_set]
+    names.sort(key="opts".__eq__)
+    return [(name, getattr(value, name)) for name in names if not (isinstance(value, App) and name == "namespace")]
+
+
+def _prefix(value: BaseModel, name: str) -> str:
+    return "" if isinstance(value, App) and name == "name" else f"{name}="
+
+
+def _fitted(prefix: str, value: object, indent: int, suffix: str) -> str:
+    """In one line if that is short enough, else an argument a line, as formatters have it."""
+    flat = f"{' ' * indent}{prefix}{_flat(value)}{suffix}"
+    if len(flat) <= WIDTH or not isinstance(value, BaseModel):
+        return flat
+    inner = [_fitted(_prefix(value, name), one, indent + INDENT, ",") for name, one in _given(value)]
+    return "\n".join([f"{' ' * indent}{prefix}{type(value).__name__}(", *inner, f"{' ' * indent}){suffix}"])
+
+
+def _flat(value: object) -> str:
+    match value:
+        case BaseModel():
+            inner = ", ".join(f"{_prefix(value, name)}{_flat(one)}" for name, one in _given(value))
+            return f"{type(value).__name__}({inner})"
+        case Mapping():
+            return "{" + ", ".join(f"{_flat(key)}: {_flat(one)}" for key, one in value.items()) + "}"
+        case list() | tuple():
+            return f"[{', '.join(map(_flat, value))}]"
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case _:
+            return repr(value)

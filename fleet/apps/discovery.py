@@ -1,0 +1,103 @@
+"""How a driver recognises its engine in what others set up, and describes it as an app: the part for discovery. Pure.
+
+A driver that can take over has `discovery`. It says which container of a StatefulSet looks like its engine, what to ask
+beside each member (the engine's own client, read-only), and what the answers mean: an app, or why there can be none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from fleet.apps.driver import Problem
+from fleet.apps.workload import Find
+from fleet.model.app import App
+
+Object = dict[str, Any]
+OURS = "fleet-operator"  # the field manager
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What stands around a StatefulSet in its namespace, as far as it may be seen."""
+
+    pods: Sequence[Object] = ()
+    services: Sequence[Object] = ()
+    claims: Sequence[Object] = ()
+    budgets: Sequence[Object] = ()
+    cron_jobs: Sequence[Object] = ()
+    find: Find = lambda kind, name: None
+    unseen: tuple[str, ...] = ()  # kinds that may not be looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Run beside each member. What it prints is the answer; nothing is changed by it."""
+
+    container: str
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    name: str
+    identity: str
+    role: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An engine that runs and could be an app. `app` describes it; `kept` names what no field of the app says."""
+
+    app: App
+    identity: str
+    version: str
+    members: tuple[Member, ...]
+    facts: Mapping[str, str] = field(default_factory=dict)  # for people: configuration, credentials, topology
+    kept: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()
+
+
+class Discovery(Protocol):
+    engine: str
+
+    def recognises(self, found: Object, find: Find) -> str | None:
+        """By which sign a StatefulSet looks like this engine; None if it does not."""
+
+    def questions(self, found: Object, find: Find) -> Sequence[Question] | Problem:
+        """What to ask beside each member."""
+
+    def understands(
+        self, found: Object, around: Surroundings, answers: Mapping[str, Sequence[str]]
+    ) -> Candidate | Problem:
+        """`answers`: by pod, in the order of the questions; a pod that could not be asked has none."""
+
+
+def services_of(found: Object, around: Surroundings, ports: frozenset[int | str]) -> list[Object]:
+    """Services that lead to the pods of a StatefulSet on one of these ports; those with an address first."""
+    labels = (found["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    leading = []
+    for one in around.services:
+        selector = one["spec"].get("selector") or {}
+        targets = {port.get("targetPort", port["port"]) for port in one["spec"].get("ports") or ()}
+        if selector and selector.items() <= labels.items() and targets & ports:
+            leading.append(one)
+    return sorted(leading, key=lambda one: (one["spec"].get("clusterIP") == "None", str(one["metadata"]["name"])))
+
+
+def managers_in_the_way(found: Object) -> tuple[str, ...]:
+    """Field managers that own what taking over must change: how a StatefulSet updates its pods."""
+    strategy = found["spec"].get("updateStrategy") or {}
+    named = []
+    for entry in found["metadata"].get("managedFields") or ():
+        if entry.get("subresource") or entry.get("manager") == OURS:
+            continue
+        owned = ((entry.get("fieldsV1") or {}).get("f:spec") or {}).get("f:updateStrategy")
+        if owned is None:
+            continue
+        type_changes = "f:type" in owned and strategy.get("type") != "RollingUpdate"
+        if type_changes or "f:partition" in (owned.get("f:rollingUpdate") or {}):
+            named.append(str(entry["manager"]))
+    return tuple(sorted(set(named)))

@@ -1,0 +1,324 @@
+"""Recognises etcd in StatefulSets of others, and describes it as an `Etcd`. Pure: who asks the members is elsewhere.
+
+Two things must agree: a container whose process is etcd, and members that answer etcd's protocol with one identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from fleet.apps.discovery import Candidate, Member, Object, Question, Surroundings, managers_in_the_way, services_of
+from fleet.apps.driver import Problem
+from fleet.apps.etcd import found as finding
+from fleet.apps.etcd.config import EtcdConfig
+from fleet.apps.etcd.image import image
+from fleet.apps.etcd.layout import Layout
+from fleet.apps.etcd.spec import Etcd
+from fleet.apps.etcd.upgrade import SERIES
+from fleet.apps.workload import Find
+from fleet.errors import ConfigurationError
+from fleet.model.adopt import Adopt
+from fleet.model.options import Options
+from fleet.model.settings import TLS, Resources, Volume
+from fleet.model.types.version import release
+
+_FIELDS = {  # etcd's flags that a field of the spec says
+    "quota-backend-bytes": "quota",
+    "heartbeat-interval": "heartbeat_ms",
+    "election-timeout": "election_ms",
+    "snapshot-count": "snapshot_count",
+    "max-request-bytes": "max_request",
+    "log-level": "log_level",
+}
+_KNOWN = frozenset(
+    {
+        "data-dir",
+        "listen-client-urls",
+        "listen-peer-urls",
+        "listen-metrics-urls",
+        "client-transport-security",
+        "peer-transport-security",
+        "enable-grpc-gateway",
+        "logger",
+        "log-outputs",
+        "auto-compaction-mode",
+        "auto-compaction-retention",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What one member answered."""
+
+    cluster: int
+    member: int
+    leader: int
+    version: str
+    learner: bool
+
+
+class EtcdDiscovery:
+    engine = "etcd"
+
+    def recognises(self, found: Object, find: Find) -> str | None:
+        process = finding.candidate(found, find)
+        if process is None:
+            return None
+        return f"container {process.container} " + ("starts etcd" if process.program else "is set up as etcd is")
+
+    def questions(self, found: Object, find: Find) -> Sequence[Question] | Problem:
+        read = finding.layout(found, find)
+        if isinstance(read, Problem):
+            return read
+        flags = {"ca": "--cacert", "cert": "--cert", "key": "--key"}
+        certificates = [f"{flags[name]}={path}" for name, path in read.paths.items()]
+        endpoint = f"--endpoints={read.client_url}" if "{pod}" in read.client_url else f"--endpoints={_beside(read)}"
+        asked = ("etcdctl", endpoint, *certificates, "--write-out=json")
+        return [
+            Question(read.container, (*asked, "endpoint", "status")),
+            Question(read.container, (*asked, "member", "list")),
+        ]
+
+    def understands(
+        self, found: Object, around: Surroundings, answers: Mapping[str, Sequence[str]]
+    ) -> Candidate | Problem:
+        read = finding.layout(found, around.find)
+        if isinstance(read, Problem):
+            return read
+        if problem := _unfit(found):
+            return problem
+        said: dict[str, _Said] = {}
+        for pod, texts in answers.items():
+            try:
+                said[pod] = _status(texts[0])
+            except (ValueError, LookupError, TypeError):
+                return Problem("protocol", f"{pod} does not answer as etcd does: {_short(texts[0] if texts else '')}")
+        listed = next((_members(texts[1]) for texts in answers.values() if len(texts) > 1), [])
+        if problem := _contradictions(found, read, said, listed):
+            return problem
+        return _candidate(found, around, read, said)
+
+
+def _beside(read: Layout) -> str:
+    return f"{'https' if read.tls else 'http'}://127.0.0.1:{read.port}"
+
+
+def _status(text: str) -> _Said:
+    status = orjson.loads(text)[0]["Status"]
+    header = status["header"]
+    return _Said(
+        int(header["cluster_id"]),
+        int(header["member_id"]),
+        int(status.get("leader", 0)),
+        str(status["version"]),
+        bool(status.get("isLearner")),
+    )
+
+
+def _members(text: str) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = orjson.loads(text).get("members", [])
+    return found
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:120] or "nothing"
+
+
+def _unfit(found: Object) -> Problem | None:
+    """What its objects say against it, before anybody is asked."""
+    own = found["metadata"]
+    labels = own.get("labels") or {}
+    if whose := labels.get("fleet.dev/app"):
+        return Problem("owner", f"it belongs to the app {whose} of a stack already")
+    if owner := next((one for one in own.get("ownerReferences") or () if one.get("controller")), None):
+        return Problem(
+            "owner",
+            f"it is run by {owner['kind']} {owner['name']}, whose operator would undo what ours does",
+            f"stop that operator and delete the {owner['kind']} with --cascade=orphan first",
+        )
+    status = found.get("status") or {}
+    if status.get("currentRevision") != status.get("updateRevision"):
+        return Problem("update", "it has pods of two revisions", "finish that update first")
+    return None
+
+
+def _contradictions(
+    found: Object, read: Layout, said: Mapping[str, _Said], listed: Sequence[Mapping[str, Any]]
+) -> Problem | None:
+    replicas = int(found["spec"].get("replicas", 1))
+    pods = [f"{read.stateful_set}-{number}" for number in range(replicas)]
+    if silent := [pod for pod in pods if pod not in said]:
+        return Problem("members", f"{', '.join(silent)} could not be asked, so it is not certain what they are")
+    clusters = {pod: f"{one.cluster:x}" for pod, one in sorted(said.items())}
+    if len(set(clusters.values())) > 1:
+        told = ", ".join(f"{pod} of {cluster}" for pod, cluster in clusters.items())
+        return Problem("identity", f"its pods are members of different clusters: {told}")
+    if not all(one.leader for one in said.values()):
+        return Problem("members", "they have no leader")
+    if unknown := sorted({one.version for one in said.values()} - {v for v in _versions(said) if _series(v) in SERIES}):
+        return Problem("version", f"etcd {', '.join(unknown)} runs, and fleet knows {', '.join(SERIES)}")
+    if len({_series(one.version) for one in said.values()}) > 1:
+        return Problem("version", "its members run two versions", "finish that upgrade first")
+    if strangers := [one for one in listed if int(one["ID"]) not in {other.member for other in said.values()}]:
+        urls = ", ".join(url for one in strangers for url in one.get("peerURLs", ()))
+        return Problem(
+            "members", f"{urls} is a member too and no pod of {read.stateful_set}", "one app is one StatefulSet"
+        )
+    if replicas % 2 == 0:
+        return Problem("members", f"it has {replicas} members, and an app has an odd number", "add or remove one first")
+    return None
+
+
+def _versions(said: Mapping[str, _Said]) -> set[str]:
+    return {one.version for one in said.values()}
+
+
+def _series(version: str) -> str:
+    try:
+        return ".".join(map(str, release(version).series))
+    except ValueError:
+        return version
+
+
+def _candidate(found: Object, around: Surroundings, read: Layout, said: Mapping[str, _Said]) -> Candidate | Problem:
+    identity = f"{next(iter(said.values())).cluster:x}"
+    version = min(_versions(said), key=release)
+    kept: list[str] = []
+    try:
+        app = _app(found, read, version, _adopt(found, around, read, identity), kept)
+    except ConfigurationError as problem:
+        return Problem(problem.field or "spec", problem.message, problem.hint)
+    members = tuple(
+        Member(
+            pod,
+            f"{one.member:x}",
+            "leader" if one.leader == one.member else "learner" if one.learner else "follower",
+            one.version,
+        )
+        for pod, one in sorted(said.items())
+    )
+    facts = {
+        "data": f"{read.config['data-dir']} on claims {read.claim}-{read.stateful_set}-N",
+        "members know each other as": read.peer_url,
+        "clients": app.connection.url,
+        "credentials": f"Secret {read.files['cert'][0]}" if read.tls else "none: no TLS",
+    }
+    return Candidate(app, identity, version, members, facts, tuple(kept), _managers(found))
+
+
+def _app(found: Object, read: Layout, version: str, adopt: Adopt, kept: list[str]) -> Etcd:
+    own, replicas = found["metadata"], int(found["spec"].get("replicas", 1))
+    fields: dict[str, Any] = {}
+    if replicas != 3:
+        fields["members"] = replicas
+    claim = next(one for one in found["spec"]["volumeClaimTemplates"] if one["metadata"]["name"] == read.claim)
+    size = claim["spec"]["resources"]["requests"]["storage"]
+    if size != Etcd.model_fields["storage"].default:
+        fields["storage"] = size
+    if claim["spec"].get("storageClassName"):
+        fields["volume"] = Volume(storage_class=claim["spec"]["storageClassName"])
+    container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == read.container)
+    if (resources := _resources(container, kept)) is not None:
+        fields["resources"] = resources
+    if (config := _config(read, kept)) is not None:
+        fields["config"] = config
+    if not read.tls:
+        fields["tls"] = TLS(enabled=False)
+    else:
+        kept.append("certificates: whoever made them renews them")
+    made = Etcd(own["name"], namespace=own["namespace"], version=version)
+    if container["image"] != image(made, {}):
+        fields["image"] = container["image"]
+    fields["opts"] = Options(adopt=adopt)
+    others = [one["name"] for one in found["spec"]["template"]["spec"]["containers"] if one["name"] != read.container]
+    first = [one["name"] for one in found["spec"]["template"]["spec"].get("initContainers") or ()]
+    kept += [f"container {name}" for name in others] + [f"init container {name}" for name in first]
+    return Etcd(own["name"], namespace=own["namespace"], version=version, **fields)
+
+
+def _adopt(found: Object, around: Surroundings, read: Layout, identity: str) -> Adopt:
+    container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == read.container)
+    named = {
+        str(port["name"])
+        for port in container.get("ports") or ()
+        if port["containerPort"] == read.port and "name" in port
+    }
+    given: dict[str, Any] = {"identity": identity}
+    leading = services_of(found, around, frozenset({read.port, *named}))
+    service = leading[0]["metadata"]["name"] if leading else found["spec"].get("serviceName")
+    if service and service != found["metadata"]["name"]:
+        given["service"] = service
+    ports = [
+        port
+        for one in leading[:1]
+        for port in one["spec"]["ports"]
+        if port.get("targetPort", port["port"]) in {read.port, *named}
+    ]
+    port = ports[0]["port"] if ports else read.port
+    if port != Etcd.port:
+        given["port"] = port
+    if in_the_way := managers_in_the_way(found):
+        given["take_from"] = list(in_the_way)
+    return Adopt(**given)
+
+
+def _managers(found: Object) -> tuple[str, ...]:
+    entries = found["metadata"].get("managedFields") or ()
+    return tuple(sorted({str(one["manager"]) for one in entries if not one.get("subresource")}))
+
+
+def _resources(container: Object, kept: list[str]) -> Resources | None:
+    requests, limits = ((container.get("resources") or {}).get(name) or {} for name in ("requests", "limits"))
+    if "cpu" not in requests or "memory" not in requests:
+        kept.append("resources: none are set aside for all of CPU and memory")
+        return None
+    fields = {"cpu": str(requests["cpu"]), "memory": str(requests["memory"])}
+    if "cpu" in limits:
+        fields["cpu_limit"] = str(limits["cpu"])
+    if "memory" not in limits:
+        kept.append("resources: memory has no limit")
+    elif limits["memory"] != requests["memory"]:
+        fields["memory_limit"] = str(limits["memory"])
+    defaults = Resources()
+    said = {name: value for name, value in fields.items() if getattr(defaults, name) != value}
+    return Resources(**said) if said else None
+
+
+def _config(read: Layout, kept: list[str]) -> EtcdConfig | None:
+    fields: dict[str, Any] = {}
+    options: dict[str, str] = {}
+    defaults = EtcdConfig()
+    for name, value in read.config.items():
+        if name in _FIELDS:
+            said = str(value) if name in ("quota-backend-bytes", "max-request-bytes") else value
+            if getattr(defaults, _FIELDS[name]) != said:
+                fields[_FIELDS[name]] = said
+        elif name not in _KNOWN:
+            options[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    fields |= dict(_compaction(read.config, kept))
+    made: dict[str, Any] = {**fields, **({"options": options} if options else {})}
+    try:
+        return EtcdConfig(**made) if made else None
+    except ConfigurationError as problem:
+        kept.append(f"settings: {', '.join(options)} ({problem.message})")
+        return EtcdConfig(**fields) if fields else None
+
+
+def _compaction(config: Mapping[str, Any], kept: list[str]) -> Iterator[tuple[str, str]]:
+    mode, kept_for = config.get("auto-compaction-mode", "periodic"), str(config.get("auto-compaction-retention", "0"))
+    if mode == "revision":
+        kept.append(f"compaction: by revision, {kept_for} of them")
+    elif kept_for.strip() in ("0", "", "0s"):
+        kept.append("compaction: none by itself")
+    else:
+        said = f"{kept_for}h" if kept_for.isdigit() else kept_for
+        if said != EtcdConfig().compaction:
+            yield "compaction", said
+
+
+DISCOVERY = EtcdDiscovery()

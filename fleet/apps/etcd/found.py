@@ -1,0 +1,204 @@
+"""Reads the layout of an etcd out of the StatefulSet that somebody made for it. Pure.
+
+Flags, the environment and a file in a ConfigMap are all understood, and what a shell's script gives to etcd as far as
+it is plain. What cannot be known, or could not be kept once members read files, is a problem with a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from fleet.apps.driver import Problem
+from fleet.apps.etcd.layout import Layout
+from fleet.apps.workload import File, Find, Process, file_of, flags, processes
+
+Object = dict[str, Any]
+PROGRAM = "etcd"
+_OWN = re.compile(r"name|config-file|advertise-client-urls|force-new-cluster|initial-.*|discovery.*|proxy.*|version")
+_NUMBERS = frozenset(
+    {
+        "snapshot-count",
+        "heartbeat-interval",
+        "election-timeout",
+        "quota-backend-bytes",
+        "max-snapshots",
+        "max-wals",
+        "max-txn-ops",
+        "max-request-bytes",
+        "max-concurrent-streams",
+        "backend-batch-limit",
+    }
+)
+_TIMES = re.compile(r"grpc-keepalive-.*|backend-batch-interval|experimental-.*-(time|interval|duration)")
+_SECURITY = {
+    "cert-file": "cert-file",
+    "key-file": "key-file",
+    "trusted-ca-file": "trusted-ca-file",
+    "client-cert-auth": "client-cert-auth",
+    "auto-tls": "auto-tls",
+}
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_ANYWHERE = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def settings(process: Process, find: Find, found: Object) -> dict[str, Any] | Problem:
+    """As etcd's own file would have them. A file beats all else, flags beat the environment: as in etcd itself."""
+    template, first = found["spec"]["template"], f"{found['metadata']['name']}-0"
+    prefix = "ETCD_"
+    given = {
+        name.removeprefix(prefix).lower().replace("_", "-"): value
+        for name, value in process.environment.items()
+        if name.startswith(prefix)
+    } | flags(process.words)
+    if path := given.get("config-file", "").replace("{pod}", first):
+        held = file_of(template, process.container, path, frozenset())
+        text = (
+            (find(held.kind, held.name) or {}).get(held.key) if held and held.kind in ("ConfigMap", "Secret") else None
+        )
+        if text is None:
+            return Problem("config-file", f"{path} is in no ConfigMap or Secret that can be read")
+        read = yaml.safe_load(text.replace(first, "{pod}") if "{pod}" in given["config-file"] else text)
+        return read if isinstance(read, dict) else Problem("config-file", f"{path} is not a file of etcd's")
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in _SECURITY:
+            made.setdefault("client-transport-security", {})[_SECURITY[name]] = _value(name, value)
+        elif name.startswith("peer-") and name.removeprefix("peer-") in _SECURITY:
+            made.setdefault("peer-transport-security", {})[name.removeprefix("peer-")] = _value(name, value)
+        else:
+            made[name] = _value(name, value)
+    return made
+
+
+def candidate(found: Object, find: Find) -> Process | None:
+    """The process that is etcd by its command line or environment; whether it really is, its port must say."""
+    template, namespace = found["spec"]["template"], found["metadata"]["namespace"]
+    every = list(processes(template, namespace, find, PROGRAM))
+    certain = [one for one in every if one.program]
+    if certain:
+        return certain[0]
+    return next((one for one in every if _looks_like(one, template)), None)
+
+
+def _looks_like(process: Process, template: Object) -> bool:
+    container = next(one for one in template["spec"]["containers"] if one["name"] == process.container)
+    image = str(container.get("image", "")).rpartition("/")[2]
+    named = "etcd" in image.partition(":")[0]
+    return any(name.startswith("ETCD_") for name in process.environment) or (named and bool(process.words))
+
+
+def layout(found: Object, find: Find) -> Layout | Problem:
+    """Of a StatefulSet in whole; `find` gives the texts of ConfigMaps and Secrets in its namespace."""
+    process = candidate(found, find)
+    if process is None:
+        return Problem("container", "no container starts etcd")
+    if problem := _hook(found, process):
+        return problem
+    own, spec = found["metadata"], found["spec"]
+    config = settings(process, find, found)
+    if isinstance(config, Problem):
+        return config
+    listens = _listens(str(config.get("listen-client-urls", "")))
+    if listens is None:
+        return Problem("listen-client-urls", "etcd listens to nobody outside of its pod")
+    scheme, port = listens
+    claims = frozenset(one["metadata"]["name"] for one in spec.get("volumeClaimTemplates") or ())
+    data = str(config.get("data-dir", ""))
+    held = file_of(spec["template"], process.container, data, claims) if data.startswith("/") else None
+    if held is None or held.kind != "PersistentVolumeClaim":
+        return Problem(
+            "data-dir", f"{data or 'its default'} is on no volume of a claim template, so data does not last"
+        )
+    secured = _files(found, process, config) if scheme == "https" else {}
+    if isinstance(secured, Problem):
+        return secured
+    service = spec.get("serviceName") or own["name"]
+    host = f"{{pod}}.{service}.{own['namespace']}.svc"
+    peer = _advertised(str(config.get("initial-advertise-peer-urls", "")))
+    client = _advertised(str(config.get("advertise-client-urls", "")))
+    return Layout(
+        stateful_set=own["name"],
+        container=process.container,
+        claim=held.name,
+        peer_url=peer or f"{scheme}://{host}:2380",
+        client_url=client or f"{scheme}://{host}:{port}",
+        port=port,
+        config=_common(config),
+        files={name: (file.name, file.key) for name, (file, _) in secured.items()},
+        paths={name: path for name, (_, path) in secured.items()},
+    )
+
+
+def _hook(found: Object, process: Process) -> Problem | None:
+    """A member that leaves its cluster whenever its pod stops cannot be restarted one after the other."""
+    container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == process.container)
+    hook = str((container.get("lifecycle") or {}).get("preStop") or "")
+    if "member" in hook and "remove" in hook:
+        return Problem("lifecycle.preStop", "its hook takes the member out of etcd whenever the pod stops")
+    return None
+
+
+def _common(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is each member's own. Where members listen must be the same words for all of them."""
+    found = {name: value for name, value in config.items() if not _OWN.fullmatch(name)}
+    for name in ("listen-client-urls", "listen-peer-urls", "listen-metrics-urls"):
+        if name in found:
+            found[name] = ",".join(_anywhere(url) for url in str(found[name]).split(","))
+    found.setdefault("listen-peer-urls", "http://localhost:2380")
+    found.setdefault("enable-grpc-gateway", True)  # the default of flags, and not of files in 3.4
+    found.setdefault("logger", "zap")
+    found.setdefault("log-outputs", ["stderr"])
+    return found
+
+
+def _anywhere(url: str) -> str:
+    return re.sub(r"//(\{(pod|ip)\}[^:/]*)", "//0.0.0.0", url.strip())
+
+
+def _listens(urls: str) -> tuple[str, int] | None:
+    """How clients from elsewhere are let in."""
+    for url in filter(None, (one.strip() for one in urls.split(","))):
+        parts = urlsplit(_anywhere(url))
+        if parts.hostname not in _ANYWHERE and parts.scheme in ("http", "https"):
+            return parts.scheme, parts.port or 2379
+    return None
+
+
+def _advertised(urls: str) -> str:
+    """The first URL that a member is known by, if it is by its pod's name and nothing else is left open."""
+    for url in (one.strip() for one in urls.split(",")):
+        if "{pod}" in url and "$" not in url and url.count("{") == 1:
+            return url
+    return ""
+
+
+def _files(found: Object, process: Process, config: Mapping[str, Any]) -> dict[str, tuple[File, str]] | Problem:
+    """The files with which a client is let in: etcd's own gateway uses the same."""
+    security = config.get("client-transport-security") or {}
+    template, secured = found["spec"]["template"], {}
+    for name, flag in (("ca", "trusted-ca-file"), ("cert", "cert-file"), ("key", "key-file")):
+        path = str(security.get(flag, ""))
+        held = file_of(template, process.container, path, frozenset()) if path else None
+        if held is None or held.kind != "Secret":
+            return Problem(
+                flag, f"{path or 'not given'}: certificates must come from a Secret to be used by the operator"
+            )
+        secured[name] = (held, path)
+    return secured
+
+
+def _value(name: str, text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    if name in _NUMBERS and text.isdigit():
+        return int(text)
+    if _TIMES.fullmatch(name) and (parts := re.findall(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", text)):
+        return int(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    if name == "log-outputs":
+        return text.split(",")
+    return text

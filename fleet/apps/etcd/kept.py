@@ -1,0 +1,99 @@
+"""The pod template of an etcd that others set up, as its next roll makes it. Pure.
+
+Everything in it stays (init containers, sidecars, probes, volumes, users, certificates) but for what day two needs:
+members read a file as those of any etcd of fleet's do, pods carry the app's labels, and the image is git's once git
+says something about it. The mark is of these few things alone, so what a server fills in does not count.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from typing import Any
+
+from fleet.apps.etcd import names
+from fleet.apps.etcd.files import file_name, revision
+from fleet.apps.etcd.layout import Layout
+from fleet.apps.etcd.spec import Etcd
+from fleet.apps.template import TEMPLATE
+from fleet.model.app import ROLL
+
+Manifest = dict[str, Any]
+POD = "FLEET_POD"
+VOLUME = "fleet-members"
+OURS = ("fleet.dev/app", "fleet.dev/kind")
+
+
+def labels(app: Etcd) -> dict[str, str]:
+    """Of objects that others made: only what nobody else selects by."""
+    return {name: value for name, value in names.labels(app).items() if name in OURS}
+
+
+def baseline(app: Etcd, image: str) -> dict[str, Any]:
+    """What git says about the members, and what they run, at the moment of taking over."""
+    return {
+        "version": app.version,
+        "image": app.image,
+        "resources": app.resources.model_dump(by_alias=True, exclude_none=True),
+        "config": app.config.model_dump(by_alias=True, exclude_none=True),
+        "storage": app.storage,
+        "found": image,
+    }
+
+
+def wanted_image(app: Etcd, kept: Layout, image: str) -> str:
+    """The one that was found, until git says another version or image."""
+    same = (app.version, app.image) == (kept.baseline["version"], kept.baseline["image"])
+    return str(kept.baseline["found"]) if same else image
+
+
+def changed_resources(app: Etcd, kept: Layout) -> Manifest | None:
+    """What git says about resources if that is not what it said then."""
+    said = app.resources.model_dump(by_alias=True, exclude_none=True)
+    if said == kept.baseline["resources"]:
+        return None
+    limits = {"memory": app.resources.memory_limit or app.resources.memory}
+    if app.resources.cpu_limit:
+        limits["cpu"] = app.resources.cpu_limit
+    return {"requests": {"cpu": app.resources.cpu, "memory": app.resources.memory}, "limits": limits}
+
+
+def mark(app: Etcd, kept: Layout, image: str) -> str:
+    parts = [wanted_image(app, kept, image), revision(app), changed_resources(app, kept), app.roll]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def as_it_was(app: Etcd, kept: Layout) -> bool:
+    """Whether git asks nothing of the members that they do not have since before they were taken over."""
+    return (
+        (app.version, app.image) == (kept.baseline["version"], kept.baseline["image"])
+        and changed_resources(app, kept) is None
+        and app.config.model_dump(by_alias=True, exclude_none=True) == kept.baseline["config"]
+        and not app.roll
+    )
+
+
+def template(app: Etcd, kept: Layout, present: Manifest, image: str) -> Manifest:
+    """The present one with these few changes, each of which may be there already."""
+    made = copy.deepcopy(present)
+    metadata = made.setdefault("metadata", {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels(app)}
+    said = {TEMPLATE: mark(app, kept, image), **({ROLL: app.roll} if app.roll else {})}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **said}
+    spec = made["spec"]
+    container = next(one for one in spec["containers"] if one["name"] == kept.container)
+    program = next((word for word in container.get("command") or () if word.rpartition("/")[2] == "etcd"), "etcd")
+    container["image"] = wanted_image(app, kept, image)
+    container["command"] = [program]
+    container["args"] = [f"--config-file={names.KEPT_FILES}/{file_name(f'$({POD})', revision(app))}"]
+    own = {"name": POD, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
+    container["env"] = [*(one for one in container.get("env") or () if one["name"] != POD), own]
+    mount = {"name": VOLUME, "mountPath": names.KEPT_FILES, "readOnly": True}
+    container["volumeMounts"] = [*(one for one in container["volumeMounts"] if one["name"] != VOLUME), mount]
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    if (resources := changed_resources(app, kept)) is not None:
+        container["resources"] = resources
+    files = {"name": VOLUME, "configMap": {"name": names.members_map(app), "defaultMode": 0o644}}
+    spec["volumes"] = [*(one for one in spec.get("volumes") or () if one["name"] != VOLUME), files]
+    return made

@@ -1,0 +1,109 @@
+"""`fleet disconnect`: an app is given back. All of it runs on, nothing of it is ours, and manifests are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleet.cli.app import Found, Wanted, app_options, find, in_one
+from fleet.cli.output import remark
+
+if TYPE_CHECKING:
+    from fleet.kube.client import Client
+
+EVERY = 0.5
+
+
+@click.command()
+@app_options
+@click.option(
+    "--write",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the manifests go. [default: APP.yaml]",
+)
+@click.option("--timeout", default=120.0, show_default=True, metavar="SECONDS", help="How long the operator may take.")
+def disconnect(
+    *,
+    name: str,
+    cluster: str | None,
+    context: str | None,
+    kubeconfig: Path | None,
+    stack: str | None,
+    namespace: str,
+    file: Path | None,
+    timeout: float,
+) -> int:
+    """Give APP back: its members, Services and volumes run on as they are, and no operator looks after them.
+
+    The manifests of what runs are written to a file, without Secrets; kubectl apply of it changes nothing. Take the app
+    out of its stack, too: a sync that still finds it there takes it over again.
+    """
+    import asyncio
+
+    found = asyncio.run(find(Wanted(name, in_one(cluster, context, kubeconfig), stack, namespace)))
+    target = file or Path(f"{name}.yaml")
+    count = asyncio.run(_give_back(found, target, timeout))
+    click.echo(f"✓ {found}: runs on, and is fleet's no more; {count} manifests are in {target}")
+    remark("take it out of its stack and commit that, or the next sync takes it over again")
+    return 0
+
+
+async def _give_back(found: Found, target: Path, seconds: float) -> int:
+    """Written down before and after: whoever is ended in between has the first."""
+    from fleet.adopt.running import manifests, parts
+    from fleet.errors import ResourceError
+    from fleet.kube.objects import delete
+
+    async with found.place.client() as client:
+        wanted = await parts(client, found.namespace, found.name, found.resource.kind)
+        _write(target, await manifests(client, found.namespace, wanted))
+        await _mark(client, found)
+        own = found.manifest["metadata"]
+        answer = await delete(client, found.resource, found.namespace, found.name, uid=str(own["uid"]))
+        if answer.status == 409:
+            raise ResourceError(f"{found} is another one than a moment ago", hint="try again")
+        await _until_gone(client, found, seconds)
+        made = await manifests(client, found.namespace, wanted)
+    _write(target, made)
+    return len(made)
+
+
+async def _mark(client: Client, found: Found) -> None:
+    """Before it is deleted: without this word, to delete an app is to take it out."""
+    from fleet.errors import ResourceError
+    from fleet.kube.failure import said
+    from fleet.kube.objects import apply
+    from fleet.model.app import ON_DELETE, RELEASE
+
+    metadata = {"name": found.name, "namespace": found.namespace, "annotations": {ON_DELETE: RELEASE}}
+    manifest = {"apiVersion": found.resource.api_version, "kind": found.resource.kind, "metadata": metadata}
+    uid = str(found.manifest["metadata"]["uid"])
+    answer = await apply(client, found.resource, manifest, force=True, manager="fleet-disconnect", uid=uid)
+    if answer.status >= 300:
+        raise ResourceError(f"{found} changed meanwhile: {said(answer.body)}", hint="try again")
+
+
+async def _until_gone(client: Client, found: Found, seconds: float) -> None:
+    import asyncio
+    import time
+
+    from fleet.errors import TimeoutError as LateError
+    from fleet.kube.objects import get
+
+    end = time.monotonic() + seconds
+    while await get(client, found.resource, found.namespace, found.name) is not None:
+        if time.monotonic() > end:
+            raise LateError(
+                f"{found} is not given back after {seconds:g} s",
+                hint="the operator does it when it runs: `fleet operator status`",
+            )
+        await asyncio.sleep(EVERY)
+
+
+def _write(target: Path, made: list[dict[str, Any]]) -> None:
+    import yaml
+
+    target.write_text(yaml.safe_dump_all(made, sort_keys=False, allow_unicode=True))

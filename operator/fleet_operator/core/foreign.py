@@ -1,0 +1,94 @@
+"""What others made and an app is to become, or became: its StatefulSet, with the pods, claims, ConfigMaps and Secrets
+that hang on it. Asked for with each pass, since it does not carry our labels and no cache has it. The same for every
+engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from fleet.kube.client import Client
+from fleet.kube.discovery import Resource
+from fleet.kube.objects import Scope, pages
+from fleet.model.app import App
+from fleet_operator.core import kinds
+from fleet_operator.core.step import Object
+
+
+async def foreign(client: Client, app: App) -> list[Object]:
+    """Nothing for an app that is made anew. AccessError where something of it may not be seen."""
+    if app.adoption is None:
+        return []
+    name = app.adoption.stateful_set or app.name
+    found = await _get(client, kinds.STATEFUL_SETS, app.namespace, name)
+    if found is None:
+        return []
+    named = [
+        *((kinds.CLAIMS, claim) for claim in claims(found)),
+        *((kinds.CONFIG_MAPS, one) for one in sorted(set(_references(found, "configMap", "configMapRef")))),
+        *((kinds.SECRETS, one) for one in sorted(set(_references(found, "secret", "secretRef")))),
+    ]
+    pods = await _pods(client, found)
+    others = await asyncio.gather(*(_get(client, resource, app.namespace, one) for resource, one in named))
+    return [found, *pods, *(one for one in others if one is not None)]
+
+
+def claims(found: Object) -> list[str]:
+    """Of every claim template and pod of a StatefulSet."""
+    start = int((found["spec"].get("ordinals") or {}).get("start", 0))
+    numbers = range(start, start + int(found["spec"].get("replicas", 1)))
+    templates = [one["metadata"]["name"] for one in found["spec"].get("volumeClaimTemplates") or ()]
+    return [f"{template}-{found['metadata']['name']}-{number}" for template in templates for number in numbers]
+
+
+async def _pods(client: Client, found: Object) -> list[Object]:
+    own = found["metadata"]
+    scope = Scope(kinds.PODS, own["namespace"], labels=selector(found["spec"]["selector"]))
+    every = [pod async for page in pages(client, scope) for pod in page["items"]]
+    return [{"apiVersion": "v1", "kind": "Pod", **pod} for pod in every if _owner(pod) == own["uid"]]
+
+
+def selector(of: Object) -> str:
+    """As a query has it."""
+    parts = [f"{name}={value}" for name, value in sorted((of.get("matchLabels") or {}).items())]
+    for one in of.get("matchExpressions") or ():
+        values = f"({','.join(one.get('values') or ())})"
+        words = {
+            "In": f"{one['key']} in {values}",
+            "NotIn": f"{one['key']} notin {values}",
+            "Exists": one["key"],
+            "DoesNotExist": f"!{one['key']}",
+        }
+        parts.append(words[one["operator"]])
+    return ",".join(parts)
+
+
+def _owner(found: Object) -> str:
+    references = found["metadata"].get("ownerReferences") or ()
+    return next((str(one["uid"]) for one in references if one.get("controller")), "")
+
+
+def _references(found: Object, volume: str, source: str) -> Iterable[str]:
+    """The names of ConfigMaps or Secrets that a pod template mounts or takes its environment from."""
+    spec = found["spec"]["template"]["spec"]
+    for one in spec.get("volumes") or ():
+        for held in (one, *((one.get("projected") or {}).get("sources") or ())):
+            if named := held.get(volume):
+                yield str(named.get("secretName") or named.get("name", ""))
+    for container in spec["containers"]:
+        for one in container.get("envFrom") or ():
+            if named := one.get(source):
+                yield str(named["name"])
+        for one in container.get("env") or ():
+            if named := (one.get("valueFrom") or {}).get(f"{volume}KeyRef"):
+                yield str(named["name"])
+
+
+async def _get(client: Client, resource: Resource, namespace: str, name: str) -> Object | None:
+    answer = await client.request("GET", resource.path(namespace, name), expect=(404,))
+    if answer.status == 404:
+        return None
+    found: dict[str, Any] = answer.body
+    return found

@@ -1,0 +1,46 @@
+"""Whose an object's fields are: taking an object over, and giving it back. What it says otherwise never changes here.
+
+Fields are owned by managers, and the server keeps the list. To take over is to add ours; those of others go off the
+list only when git names them. To give back is to take ours off it: see `release`.
+"""
+
+from __future__ import annotations
+
+from fleet.errors import ConflictError
+from fleet.kube.managers import are, without_entries
+from fleet.kube.objects import managers
+from fleet.kube.runtime import Request
+from fleet_operator.core import kinds
+from fleet_operator.core.step import Object, Take
+
+MANAGER = "fleet-operator"
+
+
+class NotOursError(ConflictError):
+    """An object of the name that we need exists, and is somebody else's."""
+
+
+async def taken(request: Request, step: Take) -> None:
+    """First the others' fields, then ours: in between it is nobody's, and the next pass goes on."""
+    own = step.object["metadata"]
+    found = step.object
+    if set(step.take_from) & set(spec_managers(found)):
+        leaves = are(step.take_from)
+        found = await without_entries(request.client, kinds.of(found), found, leaves, by=MANAGER)
+    bound = {**step.manifest, "metadata": {**step.manifest["metadata"], "uid": own["uid"]}}
+    try:
+        await request.write.apply(kinds.of(step.object), bound, force=False)
+    except ConflictError as problem:
+        others = ", ".join(spec_managers(found)) or "somebody"
+        raise NotOursError(
+            f"{step.object['kind']} {own['name']} is managed by {others}, and fields that must change are theirs: "
+            f"{problem.message}",
+            hint=f"take them away with take_from={sorted(spec_managers(found))}",
+        ) from problem
+
+
+def spec_managers(found: Object) -> list[str]:
+    """Who manages more than its status, by name; ours left out."""
+    entries = found["metadata"].get("managedFields") or ()
+    named = {str(one.get("manager", "")) for one in entries if not one.get("subresource")}
+    return sorted(named & set(managers(found)) - {MANAGER})

@@ -1,0 +1,153 @@
+"""From what members answer to a candidate, and from candidates to the text of a stack: exact, typed, formatted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.adopt.look import Finding, _apart
+from fleet.adopt.write import stack_file
+from fleet.apps.discovery import Candidate, Surroundings, managers_in_the_way
+from fleet.apps.driver import Problem
+from fleet.apps.etcd.discovery import DISCOVERY
+from fleet.model.app import App
+from fleet.render.crd import definitions
+from tests.operator.kept import SET_UPS, SetUp
+
+WRITTEN = Path(__file__).parents[1] / "typing" / "right" / "adopted.py"
+Object = dict[str, Any]
+CLUSTER = 0xCDF818194E3A8C32
+
+
+def answers(set_up: SetUp, **changes: Any) -> dict[str, list[str]]:
+    """As etcdctl prints them beside each of three members."""
+    said = {}
+    members = [
+        {"ID": 16 + number, "name": f"{set_up.stateful_set}-{number}", "peerURLs": [f"http://{number}:2380"]}
+        for number in range(3)
+    ]
+    for number in range(3):
+        header = {"cluster_id": changes.get("clusters", {}).get(number, CLUSTER), "member_id": 16 + number}
+        status = {"header": header, "version": changes.get("version", "3.4.23"), "leader": changes.get("leader", 16)}
+        listed = {"members": [*members, *changes.get("strangers", ())]}
+        said[f"{set_up.stateful_set}-{number}"] = [json.dumps([{"Status": status}]), json.dumps(listed)]
+    return {pod: one for pod, one in said.items() if pod not in changes.get("silent", ())}
+
+
+def around(set_up: SetUp) -> Surroundings:
+    documents = set_up.documents("legacy")
+    held = {(one["kind"], one["metadata"]["name"]): one.get("data") for one in documents}
+    services = [one for one in documents if one["kind"] == "Service"]
+    return Surroundings(services=services, find=lambda kind, name: held.get((kind, name)))
+
+
+def understood(
+    name: str, change: Callable[[Object], object] = lambda found: None, **changes: Any
+) -> Candidate | Problem:
+    set_up = SET_UPS[name]
+    found = set_up.stateful("legacy")
+    manager = set_up.manager or "kubectl-client-side-apply"
+    owned: Object = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}
+    found["metadata"]["managedFields"] = [{"manager": manager, "fieldsV1": owned}]
+    change(found)
+    return DISCOVERY.understands(found, around(set_up), answers(set_up, **changes))
+
+
+def candidate(name: str) -> Candidate:
+    made = understood(name)
+    assert isinstance(made, Candidate), made
+    return made
+
+
+@pytest.mark.parametrize("name", SET_UPS)
+def test_every_set_up_is_described_as_the_app_that_the_server_would_take(name: str) -> None:
+    found, set_up = candidate(name), SET_UPS[name]
+    app = found.app
+    assert (found.identity, found.version) == (f"{CLUSTER:x}", "3.4.23")
+    assert [one.role for one in found.members] == ["leader", "follower", "follower"]
+    assert app.adoption is not None
+    assert app.endpoint == f"{set_up.adopt['service']}.legacy.svc:{set_up.port}"
+    assert app.adoption.take_from == (set_up.manager or "kubectl-client-side-apply",)
+    schema = definitions()["fleet.dev_etcds.yaml"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    known = schema["properties"]["spec"]["properties"]
+    assert set(app.spec()) <= set(known)
+    assert set(app.spec()["adopt"]) <= set(known["adopt"]["properties"])
+    again = type(app).from_manifest({"metadata": {"name": app.name, "namespace": "legacy"}, "spec": app.spec()})
+    assert again.spec() == app.spec()
+    assert again.adoption == app.adoption
+
+
+def test_the_text_is_the_one_that_is_type_checked_and_formatted_beside_the_others() -> None:
+    """tests/typing/right holds it: the type checker of that test and the formatter of `make lint` see every word."""
+    written = stack_file("legacy", ["eu-1"], [candidate("renamed"), candidate("sidecars"), candidate("chart")])
+    assert written == WRITTEN.read_text()
+
+
+def test_what_the_text_says_is_what_was_found(tmp_path: Path) -> None:
+    import fleet
+
+    found = candidate("renamed")
+    scope: dict[str, Any] = {}
+    exec(compile(stack_file("legacy", ["eu-1"], [found]), "legacy.py", "exec"), scope)
+    (made,) = (one for one in scope["legacy"](fleet.Cluster("eu-1")).resources if isinstance(one, App))
+    assert made.spec() == found.app.spec()
+    assert made.key == found.app.key
+
+
+def _set(path: str, value: Any) -> Callable[[Object], None]:
+    def change(found: Object) -> None:
+        *parents, last = path.split(".")
+        for part in parents:
+            found = found.setdefault(part, {})
+        found[last] = value
+
+    return change
+
+
+STRANGERS = ({"ID": 99, "peerURLs": ["http://x"]},)
+OWNER = [{"kind": "EtcdCluster", "name": "main", "controller": True}]
+REFUSED: dict[str, tuple[Callable[[], Candidate | Problem], str]] = {
+    "split brain": (lambda: understood("plain", clusters={1: 7}), "different clusters: etcd-0 of cdf8"),
+    "silent": (lambda: understood("plain", silent={"etcd-1"}), "etcd-1 could not be asked"),
+    "no leader": (lambda: understood("plain", leader=0), "no leader"),
+    "version": (lambda: understood("plain", version="3.3.27"), "etcd 3.3.27 runs, and fleet knows 3.4"),
+    "strangers": (lambda: understood("plain", strangers=STRANGERS), "http://x is a member"),
+    "operator": (lambda: understood("plain", _set("metadata.ownerReferences", OWNER)), "run by EtcdCluster main"),
+    "ours": (lambda: understood("plain", _set("metadata.labels", {"fleet.dev/app": "x"})), "belongs to the app x"),
+    "two revisions": (lambda: understood("plain", _set("status.updateRevision", "r2")), "pods of two revisions"),
+    "not etcd": (
+        lambda: DISCOVERY.understands(
+            SET_UPS["plain"].stateful(), around(SET_UPS["plain"]), {"etcd-0": ["bash: etcdctl: command not found"]}
+        ),
+        "does not answer as etcd does: bash: etcdctl",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_managed_is_said_with_the_reason(case: str) -> None:
+    make, words = REFUSED[case]
+    problem = make()
+    assert isinstance(problem, Problem)
+    assert words in problem.message
+
+
+def test_two_sets_of_one_cluster_are_both_refused() -> None:
+    both = [Finding("a", "one", "etcd", "", candidate("plain")), Finding("b", "two", "etcd", "", candidate("ordered"))]
+    judged = _apart(both)
+    assert [one.candidate for one in judged] == [None, None]
+    assert all(one.problem and "two candidates for one app" in one.problem.message for one in judged)
+
+
+def test_only_who_owns_what_must_change_is_in_the_way() -> None:
+    found = SET_UPS["plain"].stateful()
+    found["metadata"]["managedFields"] = [
+        {"manager": "scaler", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+        {"manager": "kube-controller-manager", "subresource": "status", "fieldsV1": {"f:status": {}}},
+        {"manager": "fleet-operator", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:type": {}}}}},
+    ]
+    assert managers_in_the_way(found) == ()

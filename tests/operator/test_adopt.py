@@ -1,0 +1,143 @@
+"""Etcds that people set up themselves become apps, on real nodes with a writer running: no pod notices.
+
+Two set-ups run with `make test`; all of them, with the whole of day two on each, with `--full`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.testing.git import git
+from tests.operator.e2e import App, Object
+from tests.operator.kept import SET_UPS, Desk, Kept
+from tests.operator.writer import Writer
+
+pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(900)]
+SAMPLE = ("tls", "chart")
+EVERY = [pytest.param(one, id=name, marks=[] if name in SAMPLE else pytest.mark.full) for name, one in SET_UPS.items()]
+KEPT = ("serviceName", "podManagementPolicy", "selector", "volumeClaimTemplates", "template", "replicas")
+
+
+@pytest.fixture
+def kept(request: pytest.FixtureRequest, unattended: App) -> Iterator[Kept]:
+    """It runs, and nobody but its owner knows of it; the operator looks on."""
+    made = Kept(unattended.cluster, unattended.operator, request.param.stateful_set, set_up=request.param)
+    made.cluster.images("etcd")
+    made.set_up_by_hand()
+    made.operator.start()
+    yield made
+    made.leave()
+
+
+@pytest.mark.parametrize("kept", EVERY, indirect=True)
+def test_an_etcd_that_runs_becomes_an_app_and_no_pod_notices(
+    kept: Kept, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    full = bool(pytestconfig.getoption("--full"))
+    starts, before = kept.starts(), kept.stateful()
+    desk = _described(kept, tmp_path / "repository")
+    with kept.writer(rate=100) as writer:
+        fault = writer.strike("taking over", lambda: desk.fleet("sync", "--no-status"))
+        kept.wait_adopted()
+        desk.fleet("preview", "--expect-no-changes")
+        writer.goes_on()
+        assert kept.starts() == starts, "a pod or a container was started again"
+        _only_held(before, kept.stateful())
+        assert writer.cut == 0, writer.last_problem
+        print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")
+        assert kept.status["identity"] == kept.identity
+        assert kept.status["version"].startswith("3.4.")
+        assert {one["role"] for one in kept.status["members"]} == {"leader", "follower"}
+        assert kept.condition("Converged")["reason"] == "NextRoll"
+        assert kept.identity in desk.fleet("connect", kept.name, "--", "endpoint", "status", "-w", "fields").replace(
+            str(int(kept.identity, 16)), kept.identity
+        )
+        if full or kept.set_up.name == SAMPLE[-1]:
+            _upgrade(kept, writer)
+            if kept.set_up.name != "static":  # nobody makes volumes for more members by hand
+                _resize(kept, writer, 5)
+                _resize(kept, writer, 3)
+        _give_back(kept, desk, before)
+        writer.goes_on()
+        numbers = writer.stop()
+    kept.has_all(numbers)
+    kept.every_member_has_all(numbers)
+
+
+def _described(kept: Kept, root: Path) -> Desk:
+    """Found, written as Python on a branch, looked at, and merged."""
+    desk = Desk.make(kept.cluster, root)
+    said = desk.fleet("adopt", "--namespace", kept.namespace, "--branch", "adopt")
+    assert f"✓ StatefulSet {kept.namespace}/{kept.set_up.stateful_set}: etcd 3.4." in said
+    assert f"cluster {kept.identity}" in said
+    print(said)
+    git(desk.root, "merge", "--quiet", "adopt")
+    file = f"{kept.namespace.replace('-', '_')}.py"
+    formatted = subprocess.run(
+        [sys.executable, "-m", "ruff", "format", "--diff", "--line-length=120", str(desk.root / "stacks" / file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert formatted.returncode == 0, formatted.stdout
+    print((desk.root / "stacks" / file).read_text())
+    planned = desk.fleet("preview")
+    assert "as it runs: unchanged, restarts 0" in planned, planned
+    return desk
+
+
+def _give_back(kept: Kept, desk: Desk, found: Object) -> None:
+    """It runs on and is nobody's; what is written down describes it, and applied it changes nothing."""
+    starts = kept.starts()
+    desk.fleet("disconnect", kept.name, "--write", "given-back.yaml")
+    after = kept.stateful()
+    assert "fleet-operator" not in {one["manager"] for one in after["metadata"]["managedFields"]}
+    assert not [name for name in after["metadata"].get("labels") or {} if name.startswith("fleet.dev/")]
+    assert after["spec"]["updateStrategy"] == found["spec"]["updateStrategy"]
+    applied = kept.cluster.kubectl("apply", "-f", str(desk.root / "given-back.yaml"))
+    assert f"statefulset.apps/{kept.set_up.stateful_set}" in applied
+    again = kept.stateful()
+    assert (again["spec"], again["metadata"]["generation"]) == (after["spec"], after["metadata"]["generation"])
+    assert kept.starts() == starts
+
+
+def _only_held(before: Object, after: Object) -> None:
+    """Two labels and a partition, and nothing that a pod is made of."""
+    assert {name: after["spec"][name] for name in KEPT} == {name: before["spec"][name] for name in KEPT}
+    assert after["status"]["updateRevision"] == before["status"]["updateRevision"]
+    assert after["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}
+    assert "ownerReferences" not in after["metadata"]
+    own = [one for one in after["metadata"]["managedFields"] if one["manager"] == "fleet-operator"]
+    assert [list(one["fieldsV1"]) for one in own] == [["f:metadata", "f:spec"]]
+    assert list(own[0]["fieldsV1"]["f:spec"]) == ["f:updateStrategy"]
+
+
+def _upgrade(kept: Kept, writer: Writer) -> None:
+    before = kept.starts()
+    fault = writer.strike("upgrade", lambda: kept.change(version="3.5", image=None))
+    kept.wait_ready(240)
+    assert {one["version"].rpartition(".")[0] for one in kept.status["members"]} == {"3.5"}
+    assert all(after[0] != before[pod][0] for pod, after in kept.starts().items())
+    assert kept.condition("Converged")["status"] == "True"
+    containers = kept.stateful()["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in containers] == [
+        one["name"] for one in kept.set_up.stateful()["spec"]["template"]["spec"]["containers"]
+    ]
+    writer.goes_on()
+    print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")
+
+
+def _resize(kept: Kept, writer: Writer, members: int) -> None:
+    before = kept.starts()
+    fault = writer.strike(f"resize to {members}", lambda: kept.change(members=members))
+    kept.wait_ready(180)
+    after = kept.starts()
+    assert len(after) == members == len(kept.status["members"])
+    assert all(after[pod] == before[pod] for pod in after if pod in before), "a resize restarts nobody"
+    writer.goes_on()
+    print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")

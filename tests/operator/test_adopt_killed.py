@@ -1,0 +1,123 @@
+"""Taking over and giving back, interrupted at every move: the next operator goes on, and no pod notices any of it.
+
+`make test` has an operator that dies after every single move, and the command line killed between its two writes. With
+`--full` the operator is killed at each move alone, with the answer under way and with the answer in hand.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
+from tests.operator.e2e import App
+from tests.operator.kept import SET_UPS, Kept
+from tests.operator.operations import Story
+
+pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(3600)]
+MOST = 12  # moves that either may have, and one more
+
+
+@dataclass
+class Stage:
+    kept: Kept
+    story: Story
+
+    def __post_init__(self) -> None:
+        self.starts, self.found = self.kept.starts(), self.kept.stateful()
+
+    def is_taken(self) -> bool:
+        return self.kept.condition("Adopted").get("status") == "True" and self.kept.is_ready()
+
+    def is_given_back(self) -> bool:
+        return not self.kept.cluster.get("etcds")["items"]
+
+    def ask_back(self) -> None:
+        """As `fleet disconnect` does."""
+        name = self.kept.name
+        self.kept.cluster.kubectl("annotate", "etcd", name, "fleet.dev/on-delete=release", "--overwrite")
+        self.kept.cluster.kubectl("delete", "etcd", name, "--wait=false")
+
+    def check_taken(self) -> None:
+        assert self.kept.starts() == self.starts
+        found = self.kept.stateful()
+        assert found["spec"]["template"] == self.found["spec"]["template"]
+        assert found["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
+
+    def check_given_back(self) -> None:
+        assert self.kept.starts() == self.starts
+        found = self.kept.stateful()
+        assert found["spec"] == self.found["spec"]
+        assert "fleet-operator" not in {one["manager"] for one in found["metadata"]["managedFields"]}
+        left = self.kept.cluster.kubectl("get", "all,cm,secrets,pvc,pdb", "-l", "fleet.dev/kind=Etcd", "-o", "name")
+        assert left == ""
+
+
+@pytest.fixture
+def stage(unattended: App, tmp_path: Path) -> Iterator[Stage]:
+    kept = Kept(unattended.cluster, unattended.operator, "raft-store", set_up=SET_UPS["renamed"])
+    kept.cluster.images("etcd")
+    kept.set_up_by_hand()
+    yield Stage(kept, Story(kept.cluster, tmp_path / "story"))
+
+
+def test_an_operator_that_never_takes_two_steps_takes_over_and_gives_back(stage: Stage, tmp_path: Path) -> None:
+    command = stage.story.mortal("--at=1", "--again")
+    stage.kept.adopt()
+    stage.story.to_its_end(stage.is_taken, *command)
+    stage.check_taken()
+    taken = stage.story.made()
+    _cut_off(stage, tmp_path)
+    stage.story.to_its_end(stage.is_given_back, *command)
+    stage.check_given_back()
+    given_back = stage.story.made()[len(taken) :]
+    print(f"killed after each of {len(taken)} moves of taking over and {len(given_back)} of giving back")
+    for moves in (taken, given_back):
+        assert len({life for life, _ in moves}) == len(moves) >= 4, moves
+
+
+def _cut_off(stage: Stage, directory: Path) -> None:
+    """The command line, killed after its first write and after its second; nobody is there to answer it."""
+    cluster = stage.kept.cluster
+    with Proxy(cluster.kubeconfig, cluster.context, directory) as proxy:
+        command = [sys.executable, "-m", "fleet", "disconnect", stage.kept.name, f"--kubeconfig={proxy.kubeconfig}"]
+        command += [f"--context={cluster.context}", f"--namespace={cluster.namespace}"]
+        command += ["--write", str(directory / "given-back.yaml")]
+        for verb in ("patch", "delete"):
+            plan = Plan([Rule(Match(verb=verb, resource="etcds", writes=True), Kill())])
+            ended = proxy.run(command, plan, timeout=120)
+            assert ended.returncode == -signal.SIGKILL, ended.stderr
+            stage.check_taken()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("when", ["unanswered", "answered"])
+def test_killed_at_any_move_it_is_taken_over_and_given_back_as_if_nothing_had_happened(stage: Stage, when: str) -> None:
+    reached: dict[str, list[int]] = {"taking over": [], "giving back": []}
+    for k in range(1, MOST + 1):
+        stage.kept.adopt()
+        if _killed(stage, k, when, stage.is_taken):
+            reached["taking over"].append(k)
+        stage.check_taken()
+        stage.ask_back()
+        if _killed(stage, k, when, stage.is_given_back):
+            reached["giving back"].append(k)
+        stage.check_given_back()
+    print(f"{when}: killed at {reached}")
+    for points in reached.values():
+        assert points == list(range(1, len(points) + 1)) and 4 <= len(points) < MOST, reached
+
+
+def _killed(stage: Stage, k: int, when: str, done: Callable[[], bool]) -> bool:
+    """Whether it came that far; whatever is left is done by the operator as it is."""
+    with stage.story.running(*stage.story.mortal(f"--at={k}", f"--when={when}")) as process:
+        if stage.story.wait(done, process):
+            return False
+    assert process.returncode == -signal.SIGKILL
+    stage.story.to_its_end(done, *stage.story.product())
+    return True

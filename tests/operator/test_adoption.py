@@ -1,0 +1,265 @@
+"""Who is taken over, who is refused and why, and in which order it is written: decisions over drawn worlds."""
+
+from __future__ import annotations
+
+import copy
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from fleet_operator.core.step import Decision, Take
+from fleet_operator.core.world import World
+from fleet_operator.engines.etcd.adoption import adopted, conditions, known, placed
+from fleet_operator.engines.etcd.decide import decide
+from fleet_operator.engines.etcd.observe import ledger_in
+from fleet_operator.engines.etcd.protocol import Member, MemberStatus
+from fleet_operator.engines.etcd.seen import Seen
+
+from fleet.apps.etcd import Etcd
+from fleet.apps.template import mark_of
+from tests.operator.drawn import said
+from tests.operator.kept import SET_UPS, SetUp
+
+Object = dict[str, Any]
+CLUSTER = 0xC1
+OWNED: Object = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}
+IMAGES = {"etcd": "registry/etcd:{series}"}
+
+
+@dataclass
+class Found:
+    """A set-up that runs, and what git says of it; tests change either."""
+
+    set_up: SetUp = SET_UPS["plain"]
+    spec: dict[str, Any] = field(default_factory=dict)
+    clusters: dict[str, int] = field(default_factory=dict)
+    version: str = "3.4.23"
+    silent: frozenset[str] = frozenset()
+    strangers: tuple[Member, ...] = ()
+    written: list[Object] = field(default_factory=list)
+    roll: str = ""
+
+    def __post_init__(self) -> None:
+        self.set = self.set_up.stateful()
+        manager = self.set_up.manager or "kubectl-client-side-apply"
+        entries = [{"manager": manager, "fieldsV1": OWNED}]
+        self.set["metadata"] |= {"uid": "u1", "resourceVersion": "7", "managedFields": entries}
+        self.set["spec"].setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+        self.set["status"] = {"currentRevision": "r1", "updateRevision": "r1"}
+        self.pods = [f"{self.set_up.stateful_set}-{number}" for number in range(3)]
+
+    @property
+    def app(self) -> Etcd:
+        spec = {**self.set_up.wanted(f"{CLUSTER:x}"), **self.spec}
+        metadata = {"name": "kept", "namespace": "default", "annotations": {"fleet.dev/roll": self.roll}}
+        return Etcd.from_manifest(
+            {"apiVersion": "fleet.dev/v1alpha1", "kind": "Etcd", "metadata": metadata, "spec": spec}
+        )
+
+    def seen(self) -> Seen:
+        others = [
+            {**one, "metadata": {**one["metadata"], "namespace": "default"}}
+            for one in self.set_up.documents("default")
+            if one["kind"] == "ConfigMap"
+        ]
+        certificates = {name: b64encode(b"x").decode() for name in ("ca.crt", "tls.crt", "tls.key")}
+        others += [
+            {"kind": "Secret", "metadata": {"name": f"kv-{what}-tls"}, "data": certificates}
+            for what in ("client", "peer")
+        ]
+        pods = [self._pod(name) for name in self.pods]
+        world = World.of([self.set, *pods, *others, *self.written], frozenset({"n"}), World({}).now)
+        made = placed(self.app, world)
+        answered = [name for name in self.pods if name not in self.silent]
+        statuses = {} if made.unfit else {name: self._status(name) for name in answered}
+        members = (*(self._member(name) for name in self.pods), *self.strangers) if statuses else None
+        why = dict.fromkeys(self.silent, "no answer in 2 s")
+        return known(made, Seen(made.app, made.world, ledger_in(made.app, world), statuses, why, members))
+
+    def decision(self) -> Decision:
+        seen = self.seen()
+        return adopted(seen) or decide(seen, IMAGES)
+
+    def taken(self) -> Found:
+        """As it is once every step was carried out."""
+        for _ in range(5):
+            decision = self.decision()
+            if decision.reason != "Adopting":
+                return self
+            for step in decision.steps:
+                self.carry_out(step)
+        raise AssertionError(decision)
+
+    def carry_out(self, step: Any) -> None:
+        if isinstance(step, Take):
+            self.set["metadata"]["labels"] = {
+                **(self.set["metadata"].get("labels") or {}),
+                **step.manifest["metadata"]["labels"],
+            }
+            self.set["spec"]["updateStrategy"] = step.manifest["spec"]["updateStrategy"]
+            entries = [one for one in self.set["metadata"]["managedFields"] if one["manager"] not in step.take_from]
+            self.set["metadata"]["managedFields"] = [*entries, {"manager": "fleet-operator", "fieldsV1": OWNED}]
+        elif step.manifest["kind"] == "ConfigMap":
+            self.written = [step.manifest]
+        elif step.manifest["kind"] == "StatefulSet":
+            self.set["spec"] = copy.deepcopy(step.manifest["spec"])
+
+    def _pod(self, name: str) -> Object:
+        template = self.set_up.stateful()["spec"]["template"]
+        status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
+        containers = [{"name": one["name"], "state": {"running": {}}} for one in template["spec"]["containers"]]
+        return {
+            "kind": "Pod",
+            "metadata": {"name": name, "uid": name, "labels": template["metadata"]["labels"]},
+            "spec": template["spec"],
+            "status": {**status, "containerStatuses": containers},
+        }
+
+    def _member(self, name: str) -> Member:
+        host = self.set_up.host.format(pod=name, namespace="default")
+        scheme, port = "https" if self.set_up.tls else "http", self.set_up.port
+        urls = (f"{scheme}://{host}:{port + 1}",), (f"{scheme}://{host}:{port}",)
+        return Member(0x10 + int(name[-1]), name, *urls, is_learner=False)
+
+    def _status(self, name: str) -> MemberStatus:
+        cluster, member = self.clusters.get(name, CLUSTER), 0x10 + int(name[-1])
+        return MemberStatus(cluster, member, 0x10, self.version, 100, 100, 2, 1000, 900, is_learner=False, errors=())
+
+
+@pytest.mark.parametrize("set_up", SET_UPS.values(), ids=SET_UPS)
+def test_taking_over_is_three_writes_and_none_of_them_touches_a_template(set_up: SetUp) -> None:
+    found = Found(set_up)
+    before, steps = copy.deepcopy(found.set["spec"]), []
+    while (decision := found.decision()).reason == "Adopting":
+        steps += [said(one) for one in decision.steps]
+        for one in decision.steps:
+            if isinstance(one, Take):
+                assert list(one.manifest["spec"]) == ["updateStrategy"]
+            found.carry_out(one)
+    wanted = ["apply ConfigMap kept-members", f"take StatefulSet {set_up.stateful_set}", "apply ConfigMap kept-members"]
+    assert steps == wanted
+    assert {**found.set["spec"], "updateStrategy": None} == {**before, "updateStrategy": None}
+    assert found.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
+    assert decision.reason == "Healthy"
+    assert [one[:3] for one in conditions(found.seen())] == [
+        ("Adopted", "True", "TakenOver"),
+        ("Converged", "False", "NextRoll"),
+    ]
+
+
+def _owned(found: Found) -> None:
+    owner = {"kind": "EtcdCluster", "name": "main", "controller": True}
+    found.set["metadata"]["ownerReferences"] = [owner]
+
+
+def _another(found: Found) -> None:
+    found.clusters = dict.fromkeys(found.pods, 0xDD)
+
+
+def _not_taken(found: Found) -> None:
+    found.spec = {"adopt": {**found.set_up.wanted("c1")["adopt"], "takeFrom": []}}
+
+
+def _claimed(found: Found) -> None:
+    found.set["metadata"]["labels"] = {"fleet.dev/app": "other", "fleet.dev/kind": "Etcd"}
+
+
+def _updating(found: Found) -> None:
+    found.set["status"]["updateRevision"] = "r2"
+
+
+def _other_program(found: Found) -> None:
+    found.set["spec"]["template"]["spec"]["containers"][0]["command"] = ["redis-server"]
+
+
+def _strange(found: Found) -> None:
+    found.strangers = (Member(0x99, "other-0", ("http://other-0.other:2380",), (), is_learner=False),)
+
+
+REFUSALS: dict[str, tuple[Callable[[Found], object], str, str]] = {
+    "wrong identity": (_another, "OtherCluster", "git means cluster c1"),
+    "split brain": (lambda one: one.clusters.update({one.pods[1]: 0xDD}), "SplitBrain", "etcd-1 of dd"),
+    "two candidates": (_strange, "CannotAdopt", "members of several StatefulSets"),
+    "a living operator": (_owned, "OwnedByAnotherOperator", "run by EtcdCluster main"),
+    "another engine": (_other_program, "CannotAdopt", "no container starts etcd"),
+    "another app's": (_claimed, "ClaimedByAnother", "belongs to the app other"),
+    "version out of range": (lambda one: setattr(one, "version", "3.3.27"), "VersionOutOfRange", "etcd 3.3 runs"),
+    "another version": (lambda one: one.spec.update(version="3.5"), "NotAsDescribed", "take it over as it is first"),
+    "other members": (lambda one: one.spec.update(members=5), "NotAsDescribed", "has 3 members, and git says 5"),
+    "other TLS": (lambda one: one.spec.update(tls={"enabled": True}), "NotAsDescribed", "TLS(enabled=False)"),
+    "another manager's": (_not_taken, "ManagedByOthers", "take_from=['kubectl-client-side-apply']"),
+    "an update under way": (_updating, "UpdateUnderWay", "two revisions"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_who_is_not_certainly_meant_is_refused_with_the_reason_and_nothing_is_done(case: str) -> None:
+    change, reason, words = REFUSALS[case]
+    found = Found()
+    change(found)
+    decision = found.decision()
+    assert (decision.reason, decision.steps) == (reason, ()), decision
+    assert words in decision.message
+    assert conditions(found.seen())[0][:2] == ("Adopted", "False")
+
+
+def test_who_does_not_answer_is_waited_for() -> None:
+    found = Found(silent=frozenset({"etcd-2"}))
+    assert found.decision().steps == ()
+    assert "etcd-2: no answer" in found.decision().message
+    nothing = Found()
+    nothing.set["metadata"]["name"] = "other"
+    assert nothing.decision().reason == "NothingToAdopt"
+
+
+def test_what_git_says_anew_brings_the_first_roll_and_with_it_files_and_labels() -> None:
+    found = Found(SET_UPS["sidecars"]).taken()
+    assert found.decision().reason == "Healthy"
+    found.spec = {"config": {"heartbeatMs": 200, "electionMs": 2000}}
+    assert [said(one) for one in found.decision().steps] == ["apply ConfigMap kept-members"]
+    found.carry_out(found.decision().steps[0])
+    (step,) = found.decision().steps
+    template = step.manifest["spec"]["template"]  # type: ignore[union-attr]
+    assert [one["name"] for one in template["spec"]["containers"]] == ["announcer", "member"]
+    member = template["spec"]["containers"][1]
+    assert member["image"] == found.set_up.stateful()["spec"]["template"]["spec"]["containers"][1]["image"]
+    file = member["args"][0].rpartition("/")[2].replace("$(FLEET_POD)", "etcd-1")
+    text = found.written[0]["data"][file]
+    assert "heartbeat-interval: 200" in text
+    assert "data-dir: /var/lib/etcd/data" in text
+    assert "initial-advertise-peer-urls: http://etcd-1.etcd:2380" in text
+    assert template["metadata"]["labels"] == {"app": "etcd", "fleet.dev/app": "kept", "fleet.dev/kind": "Etcd"}
+    assert mark_of(template)
+    assert step.manifest["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3  # type: ignore[union-attr]
+
+
+def test_a_roll_by_hand_does_the_same_with_nothing_else_changed() -> None:
+    found = Found().taken()
+    found.roll = "2026-01-01T00:00:00Z"
+    (step,) = found.decision().steps
+    container = step.manifest["spec"]["template"]["spec"]["containers"][0]  # type: ignore[union-attr]
+    assert container["command"] == ["/usr/bin/etcd"]
+    assert container["image"] == found.set_up.stateful()["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
+def test_more_members_wait_for_the_first_roll_and_say_so() -> None:
+    found = Found().taken()
+    found.spec = {"members": 5}
+    decision = found.decision()
+    assert (decision.reason, decision.steps) == ("NeedsRoll", ())
+    assert "fleet roll kept" in decision.message
+
+
+def test_fewer_members_do_not() -> None:
+    found = Found().taken()
+    found.spec = {"members": 1}
+    assert [said(one) for one in found.decision().steps] == ["remove 12"]
+
+
+def test_a_set_that_is_gone_is_not_made_anew_from_a_guess() -> None:
+    found = Found().taken()
+    found.set = replace(found).set
+    found.set["metadata"]["name"] = "elsewhere"
+    assert found.decision().reason == "SetGone"
