@@ -8,7 +8,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,12 +42,16 @@ def test_an_etcd_that_runs_becomes_an_app_and_no_pod_notices(
     kept: Kept, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     full = bool(pytestconfig.getoption("--full"))
+    if full or kept.set_up.name == SAMPLE[0]:
+        _refused(kept)
     starts, before = kept.starts(), kept.stateful()
     desk = _described(kept, tmp_path / "repository")
     with kept.writer(rate=100) as writer:
         fault = writer.strike("taking over", lambda: desk.fleet("sync", "--no-status"))
         kept.wait_adopted()
         desk.fleet("preview", "--expect-no-changes")
+        if full or kept.set_up.name == SAMPLE[0]:
+            _claimed(kept)
         writer.goes_on()
         assert kept.starts() == starts, "a pod or a container was started again"
         _only_held(before, kept.stateful())
@@ -62,11 +69,67 @@ def test_an_etcd_that_runs_becomes_an_app_and_no_pod_notices(
             if kept.set_up.name != "static":  # nobody makes volumes for more members by hand
                 _resize(kept, writer, 5)
                 _resize(kept, writer, 3)
+        if full:
+            _back_up(kept)
         _give_back(kept, desk, before)
         writer.goes_on()
         numbers = writer.stop()
     kept.has_all(numbers)
     kept.every_member_has_all(numbers)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "wrong identity": ({"adopt": {"identity": "abc"}}, "OtherCluster"),
+    "no word about who manages it": ({"adopt": {"takeFrom": []}}, "ManagedByOthers"),
+    "another version": ({"version": "3.5"}, "NotAsDescribed"),
+    "other members": ({"members": 5}, "NotAsDescribed"),
+    "another StatefulSet": ({"adopt": {"statefulSet": "elsewhere"}}, "NothingToAdopt"),
+}
+
+
+def _refused(kept: Kept) -> None:
+    """Whoever is not certainly meant, one after the other; nothing of it changes, not even a version."""
+    before = kept.stateful()["metadata"]["resourceVersion"]
+    for number, (case, (change, reason)) in enumerate(REFUSED.items()):
+        other = replace(kept, name=f"refused-{number}")
+        wanted = kept.set_up.wanted(kept.identity)
+        spec = {**wanted, **change, "adopt": {**wanted["adopt"], **change.get("adopt", {})}}
+        other.want(**spec)
+        other.wait(case, partial(_is_blocked, other, reason), 60)
+        assert other.condition("Adopted")["status"] == "False"
+        assert kept.stateful()["metadata"]["resourceVersion"] == before, case
+        kept.cluster.kubectl("delete", "etcd", other.name)
+    assert kept.cluster.kubectl("get", "cm,secrets", "-l", "fleet.dev/kind=Etcd", "-o", "name") == ""
+
+
+def _claimed(kept: Kept) -> None:
+    """Another app that names the same members is refused, and when it goes it takes nothing with it."""
+    other = replace(kept, name="second")
+    other.want(**kept.set_up.wanted(kept.identity))
+    other.wait("it is refused", partial(_is_blocked, other, "ClaimedByAnother"), 60)
+    kept.cluster.kubectl("delete", "etcd", other.name)
+    kept.wait_adopted()
+
+
+def _is_blocked(app: App, reason: str) -> bool:
+    return bool(app.condition("Blocked").get("reason") == reason)
+
+
+def _back_up(kept: Kept) -> None:
+    kept.cluster.images("fleet-operator")
+    kept.cluster.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "backups", "namespace": kept.namespace},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "256Mi"}}},
+        }
+    )
+    kept.change(backup={"schedule": "0 3 1 1 *", "to": {"claim": {"claim": "backups"}}})
+    job = f"cronjob/{kept.name}-backup"
+    kept.wait("there is a schedule", lambda: bool(kept.cluster.get(job)), 60)
+    kept.cluster.kubectl("create", "job", f"--from={job}", "by-hand")
+    kept.wait("it is backed up", lambda: bool(kept.status.get("lastBackup")), 120)
 
 
 def _described(kept: Kept, root: Path) -> Desk:
