@@ -14,8 +14,7 @@ from fleet_operator.engines.etcd.protocol import Alarm, Member
 
 from fleet import Volume
 from fleet.apps import Etcd
-from fleet.apps.etcd.ledger import Place, founders, read
-from fleet.apps.etcd.manifests import LEDGER
+from fleet.apps.etcd.ledger import LEDGER, Place, founders, read
 from tests.operator.drawn import CLUSTER, Drawing, app, applied, before, file, member_id
 
 NO_DATA = '{"level":"fatal","msg":"discovery failed","error":"couldn\'t find local name \\"db-2\\" in the cluster"}'
