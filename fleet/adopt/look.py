@@ -5,7 +5,6 @@ the engine's own client run beside members, which only asks.
 from __future__ import annotations
 
 import asyncio
-from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,10 +27,7 @@ AROUND = {
     "budgets": Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", True),
     "cron_jobs": Resource("batch", "v1", "CronJob", "cronjobs", True),
 }
-TEXTS = (
-    Resource("", "v1", "ConfigMap", "configmaps", True),
-    Resource("", "v1", "Secret", "secrets", True),
-)
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
 SECONDS = 20.0  # for one question
 
 
@@ -90,19 +86,11 @@ async def _around(client: Client, namespace: str) -> Surroundings:
 
     names = list(AROUND)
     lists = await asyncio.gather(*(every(AROUND[name]) for name in names))
-    texts = await asyncio.gather(*(every(resource) for resource in TEXTS))
-    held = {
-        (resource.kind, one["metadata"]["name"]): one
-        for resource, objects in zip(TEXTS, texts, strict=True)
-        for one in objects
-    }
+    held = {one["metadata"]["name"]: one.get("data") or {} for one in await every(CONFIG_MAPS)}
 
     def find(kind: str, name: str) -> Mapping[str, str] | None:
-        one = held.get((kind, name))
-        if one is None:
-            return None
-        data = one.get("data") or {}
-        return data if kind == "ConfigMap" else {key: b64decode(value).decode("latin-1") for key, value in data.items()}
+        """Secrets are not read: where they are is known without."""
+        return held.get(name) if kind == "ConfigMap" else None
 
     return Surroundings(**dict(zip(names, lists, strict=True)), find=find, unseen=tuple(sorted(unseen)))
 

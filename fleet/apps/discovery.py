@@ -6,7 +6,8 @@ beside each member (the engine's own client, read-only), and what the answers me
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -85,6 +86,20 @@ def services_of(found: Object, around: Surroundings, ports: frozenset[int | str]
         if selector and selector.items() <= labels.items() and targets & ports:
             leading.append(one)
     return sorted(leading, key=lambda one: (one["spec"].get("clusterIP") == "None", str(one["metadata"]["name"])))
+
+
+def beside(found: Object, around: Surroundings, app: App) -> Iterator[str]:
+    """What others put beside the members and stays theirs: budgets for their pods, CronJobs that speak to them."""
+    labels = (found["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    for one in around.budgets:
+        selector = (one["spec"].get("selector") or {}).get("matchLabels") or {}
+        if selector and selector.items() <= labels.items():
+            yield f"PodDisruptionBudget {one['metadata']['name']}"
+    hosts = {found["metadata"]["name"], found["spec"].get("serviceName"), app.connection.host.partition(".")[0]}
+    for one in around.cron_jobs:
+        words = re.findall(r"[-a-z0-9]+", str(one["spec"]["jobTemplate"]))
+        if hosts & set(words):
+            yield f"CronJob {one['metadata']['name']}, which speaks to it"
 
 
 def managers_in_the_way(found: Object) -> tuple[str, ...]:

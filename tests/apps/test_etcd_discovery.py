@@ -42,7 +42,11 @@ def around(set_up: SetUp) -> Surroundings:
     documents = set_up.documents("legacy")
     held = {(one["kind"], one["metadata"]["name"]): one.get("data") for one in documents}
     services = [one for one in documents if one["kind"] == "Service"]
-    return Surroundings(services=services, find=lambda kind, name: held.get((kind, name)))
+    budgets = [one for one in documents if one["kind"] == "PodDisruptionBudget"]
+    job = {"containers": [{"command": ["etcdctl", "--endpoints=http://etcd:2379", "snapshot", "save", "/x"]}]}
+    saves: Object = {"metadata": {"name": "saves"}, "spec": {"jobTemplate": {"spec": {"template": {"spec": job}}}}}
+    texts = {name: one for (kind, name), one in held.items() if kind == "ConfigMap"}
+    return Surroundings(services=services, budgets=budgets, cron_jobs=[saves], find=lambda kind, name: texts.get(name))
 
 
 def understood(
@@ -134,6 +138,11 @@ def test_what_cannot_be_managed_is_said_with_the_reason(case: str) -> None:
     problem = make()
     assert isinstance(problem, Problem)
     assert words in problem.message
+
+
+def test_what_stands_beside_the_members_is_named_and_stays_theirs() -> None:
+    assert candidate("ordered").kept[-2:] == ("PodDisruptionBudget etcd", "CronJob saves, which speaks to it")
+    assert not [one for one in candidate("chart").kept if "saves" in one]
 
 
 def test_two_sets_of_one_cluster_are_both_refused() -> None:

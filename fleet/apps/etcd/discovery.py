@@ -6,12 +6,21 @@ Two things must agree: a container whose process is etcd, and members that answe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
-from fleet.apps.discovery import Candidate, Member, Object, Question, Surroundings, managers_in_the_way, services_of
+from fleet.apps.discovery import (
+    Candidate,
+    Member,
+    Object,
+    Question,
+    Surroundings,
+    beside,
+    managers_in_the_way,
+    services_of,
+)
 from fleet.apps.driver import Problem
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd.config import EtcdConfig
@@ -101,7 +110,8 @@ class EtcdDiscovery:
         listed = next((_members(texts[1]) for texts in answers.values() if len(texts) > 1), [])
         if problem := _contradictions(found, read, said, listed):
             return problem
-        return _candidate(found, around, read, said)
+        made = _candidate(found, around, read, said)
+        return made if isinstance(made, Problem) else replace(made, kept=(*made.kept, *beside(found, around, made.app)))
 
 
 def _beside(read: Layout) -> str:

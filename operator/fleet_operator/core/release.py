@@ -14,7 +14,7 @@ from fleet.errors import ConflictError
 from fleet.kube import failure
 from fleet.kube.managers import MERGE, without_entries
 from fleet.kube.runtime import Request
-from fleet.model.app import ON_DELETE, RELEASE
+from fleet.model.app import ADOPTION, ON_DELETE, RELEASE
 from fleet_operator.core import kinds
 from fleet_operator.core.ownership import MANAGER
 from fleet_operator.core.roll import under_way
@@ -35,7 +35,12 @@ _BY_US = "app.kubernetes.io/managed-by"
 
 
 def is_asked(manifest: Object) -> bool:
-    return (manifest["metadata"].get("annotations") or {}).get(ON_DELETE) == RELEASE
+    """By a word; or because it was to be taken over, and nobody has said yet that it was: then it is others' still."""
+    if (manifest["metadata"].get("annotations") or {}).get(ON_DELETE) == RELEASE:
+        return True
+    conditions = manifest.get("status", {}).get("conditions", ())
+    taken = any(one["type"] == "Adopted" and one["status"] == "True" for one in conditions)
+    return ADOPTION in manifest.get("spec", {}) and not taken
 
 
 async def released(request: Request) -> None:

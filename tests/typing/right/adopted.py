@@ -28,6 +28,7 @@ def legacy(cluster: fleet.Cluster) -> None:
     # kept as found: compaction: none by itself
     # kept as found: container announcer
     # kept as found: init container prepare
+    # kept as found: CronJob saves, which speaks to it
     Etcd(
         "etcd",
         version="3.4.23",
