@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from fleet_operator.core.release import is_asked
 from fleet_operator.core.step import Decision, Take
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd.adoption import adopted, conditions, known, placed
@@ -263,3 +264,17 @@ def test_a_set_that_is_gone_is_not_made_anew_from_a_guess() -> None:
     found.set = replace(found).set
     found.set["metadata"]["name"] = "elsewhere"
     assert found.decision().reason == "SetGone"
+
+
+def test_what_was_not_taken_over_yet_goes_on_when_its_resource_is_deleted() -> None:
+    """Half taken over it is others' still: deleting the resource must not delete what they made."""
+
+    def found(*conditions: tuple[str, str], **annotations: str) -> Object:
+        told = [{"type": kind, "status": value} for kind, value in conditions]
+        return {"metadata": {"annotations": annotations}, "spec": {"adopt": {}}, "status": {"conditions": told}}
+
+    assert is_asked(found())
+    assert is_asked(found(("Adopted", "False")))
+    assert not is_asked(found(("Adopted", "True")))
+    assert is_asked(found(("Adopted", "True"), **{"fleet.dev/on-delete": "release"}))
+    assert not is_asked({"metadata": {}, "spec": {}})
