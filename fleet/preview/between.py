@@ -73,9 +73,9 @@ def changed(before: Desired | None, after: Desired, secrecy: Secrecy) -> Plan:
     for one in before.objects if before else ():
         live[one.key] = _bare(one) if same.get(one.key) == one else _applied(one)
     made = plan(after, inventory, live, terms=Terms(secrecy, exact=True))
-    adopted = {one.key for one in after.objects if one.adopt}
+    adopted = {one.key: one.take_from for one in after.objects if one.adopt}
     steps = tuple(
-        step._replace(reason="taken over where it is there already")
+        step._replace(reason="taken over where it is there already", take_from=adopted[step.key])
         if step.verb is Verb.CREATE and step.key in adopted
         else step
         for step in made.steps
