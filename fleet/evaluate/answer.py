@@ -1,7 +1,7 @@
 """Read what a worker left: its answer, validated, or what went wrong when there is none.
 
 Everything here came from user code, so it is checked for form, for speaking only of what was asked, and for characters
-that a terminal would obey.
+that a terminal would obey. What it costs to read is bounded too: whoever waits for one answer waits for others as well.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ from fleet.model.desired import Object
 from fleet.printable import printable
 
 DEEPEST = 100  # manifests are a dozen deep; the stages after this one walk them by recursion
+MOST_VALUES = 8 * 1024 * 1024  # in one answer: an empty list is two bytes as text, and dozens of them in memory
+MOST_NOTES = 100_000  # one per file and stack
+MOST_PROBLEMS = 1_000  # that are shown
+_LONGEST = 4_000  # of one text that is shown
+_TRACEBACK = 64 * 1024
 _SHOWN_BYTES, _SHOWN_LINES, _SHOWN_WIDTH = 10_000, 10, 200
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
@@ -69,8 +74,8 @@ class Answer:
 
 def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
     """The answer and the problems it tells of; an empty answer and one problem when there is none to be had."""
-    notes, last = _lines(outcome.stream)
-    at = _at(job, notes)
+    note, last = _lines(outcome.stream)
+    at = _at(job, note)
     failure = _failure(job, outcome, last, at)
     if failure is not None:
         return Answer(), (_shown(failure, outcome),)
@@ -85,11 +90,13 @@ def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
             *at,
         )
         return Answer(), (_shown(malformed, outcome),)
-    return answer, tuple(_shown(problem, outcome) for problem in answer.problems)
+    return answer, tuple(_shown(problem, outcome) for problem in answer.problems[:MOST_PROBLEMS])
 
 
 def document(text: bytes) -> Any:
     """The data, if it is the one text that a worker writes for it: no key twice, no NaN, no number cut short."""
+    if len(text) > MOST_VALUES and sum(map(text.count, (b"[", b"{", b","))) > MOST_VALUES:
+        raise MalformedError(f"data of more than {MOST_VALUES} values")
     data = orjson.loads(text)
     try:
         only = orjson.dumps(data) + b"\n"
@@ -112,22 +119,21 @@ def _deeper_than(most: int, data: Any) -> bool:
     return True
 
 
-def _lines(stream: bytes) -> tuple[list[bytes], bytes]:
-    """The notes, and what comes after the last of them."""
-    notes, rest = [], stream
-    while rest.startswith(b'{"at":'):
-        note, newline, behind = rest.partition(b"\n")
-        if not newline:
+def _lines(stream: bytes) -> tuple[bytes, bytes]:
+    """The last note, and what comes after it."""
+    note, begin = b"", 0
+    for _ in range(MOST_NOTES):
+        end = stream.find(b"\n", begin) if stream.startswith(b'{"at":', begin) else -1
+        if end < 0:
             break
-        notes.append(note)
-        rest = behind
-    return notes, rest
+        note, begin = stream[begin:end], end + 1
+    return note, stream[begin:]
 
 
-def _at(job: Job, notes: list[bytes]) -> tuple[str, int]:
+def _at(job: Job, note: bytes) -> tuple[str, int]:
     try:
-        file, line = orjson.loads(notes[-1])["at"]
-    except (IndexError, ValueError):
+        file, line = orjson.loads(note)["at"]
+    except (LookupError, TypeError, ValueError):
         file, line = job.files[0], 1
     return (file, line) if file in job.files and isinstance(line, int) else (job.files[0], 1)
 
@@ -166,7 +172,7 @@ def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> Pr
 
 def _traced(job: Job, last: bytes) -> tuple[str, int] | None:
     """The innermost line of the repository in a traceback that the worker wrote on its way out."""
-    for file, line in _FRAME.findall(last.decode(errors="replace")):
+    for file, line in _FRAME.findall(last[:_TRACEBACK].decode(errors="replace")):
         if own := inside(file, Path(job.root)):
             return own, int(line)
     return None
@@ -212,12 +218,16 @@ def _check_object(one: Object) -> None:
 
 def _shown(data: ProblemData, outcome: Outcome) -> Problem:
     return Problem(
-        printable(data.message),
-        hint=printable(data.hint) if data.hint else None,
-        field=printable(data.field) if data.field else None,
-        source=Source(printable(data.file), data.line),
+        _text(data.message),
+        hint=_text(data.hint) if data.hint else None,
+        field=_text(data.field) if data.field else None,
+        source=Source(_text(data.file), data.line),
         output=_tail(outcome.output),
     )
+
+
+def _text(text: str) -> str:
+    return printable(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
 def _tail(output: bytes) -> str:

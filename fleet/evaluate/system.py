@@ -7,6 +7,7 @@ children       the processes whose parent is this one, each with its session
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -36,7 +37,8 @@ def die_with(parent: int, life: int) -> None:
 def die_first() -> None:
     """When memory runs out, of a group or of the machine: this process and its children, before whoever started it."""
     if LINUX:
-        Path("/proc/self/oom_score_adj").write_text("1000")
+        with contextlib.suppress(OSError):  # a wish: whoever is taken instead, no evaluation succeeds by it
+            Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 @dataclass(frozen=True, slots=True)

@@ -536,6 +536,24 @@ OTHERS = (
         "test_evaluation.py::test_a_flood_in_the_place_of_an_answer_is_stopped",
     ),
     Other(
+        "output",
+        "notes without end of where it is, to keep the parent busy",
+        "a number of them, each read once",
+        "test_answer.py::test_notes_are_read_to_a_number_of_them_and_each_once",
+    ),
+    Other(
+        "output",
+        "millions of empty values, to fill the parent's memory",
+        "they are counted first",
+        "test_answer.py::test_values_are_counted_before_they_take_memory",
+    ),
+    Other(
+        "output",
+        "problems without end, each a book",
+        "what is shown is cut",
+        "test_answer.py::test_what_is_shown_of_problems_is_bounded_as_they_are",
+    ),
+    Other(
         "forged result",
         "a second answer on every descriptor",
         "the parent reads one document",

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from fleet.errors import Source
-from fleet.evaluate.answer import Answer, read
+from fleet.evaluate.answer import MOST_NOTES, MOST_PROBLEMS, Answer, document, read
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.excerpt import with_excerpt
 from fleet.evaluate.job import Job, Task
@@ -151,9 +151,36 @@ def test_an_answer_may_be_nested_as_deep_as_manifests_are() -> None:
     assert read(JOB, Outcome(text.encode(), b""))[1] == ()
 
 
-def test_a_note_cannot_name_another_file() -> None:
-    _, (problem,) = read(JOB, Outcome(b'{"at":["/etc/passwd",1]}\n', b""))
+@pytest.mark.parametrize("note", ['["/etc/passwd",1]', "5", "[]", "null", '["stacks/a.py"]', '["stacks/a.py","7"]'])
+def test_a_note_cannot_name_another_file_nor_be_another_thing(note: str) -> None:
+    _, (problem,) = read(JOB, Outcome(f'{{"at":{note}}}\n'.encode(), b""))
     assert problem.source == Source("stacks/a.py", 1)
+
+
+def test_notes_are_read_to_a_number_of_them_and_each_once() -> None:
+    note = b'{"at":["stacks/a.py",7]}\n'
+    text = orjson.dumps(result()) + b"\n"
+    assert read(JOB, Outcome(note * MOST_NOTES + text, b""))[0].stacks
+    answer, (problem,) = read(JOB, Outcome(note * (MOST_NOTES + 1) + text, b""))
+    assert answer == Answer()
+    assert "is no result" in problem.message
+
+
+def test_values_are_counted_before_they_take_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.evaluate.answer.MOST_VALUES", 1_000)
+    few, many = (b'{"clusters":[' + b"[]," * count + b"[]]}\n" for count in (490, 500))
+    answer, (problem,) = read(JOB, Outcome(many, b""))
+    assert answer == Answer()
+    assert "data of more than 1000 values" in problem.message
+    assert len(document(few)["clusters"]) == 491, "which is read otherwise, and takes many times its size"
+
+
+def test_what_is_shown_of_problems_is_bounded_as_they_are() -> None:
+    long = TROUBLE | {"message": "x" * 10_000, "hint": "y" * 10_000}
+    answer, problems = answered({"problems": [long, *[TROUBLE] * MOST_PROBLEMS]})
+    assert len(answer.problems) == MOST_PROBLEMS + 1
+    assert len(problems) == MOST_PROBLEMS
+    assert len(problems[0].message) == len(str(problems[0].hint)) == 4_000
 
 
 def test_a_problem_cannot_show_a_line_of_a_file_outside(tmp_path: Path) -> None:
