@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from fleet.serve.origin import Origin
 
 
+TOKENS = ("FLEET_FORGE_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")
+
+
 class Listen(click.ParamType[tuple[str, int]]):
     """ADDRESS:PORT, or :PORT for all addresses."""
 
@@ -25,6 +28,12 @@ class Listen(click.ParamType[tuple[str, int]]):
         if not colon or not port.isdigit() or int(port) > 65535:
             self.fail(f"{value!r} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
         return host.strip("[]"), int(port)
+
+
+def _url(_: click.Context, __: click.Parameter, value: str) -> str:
+    if value and not value.startswith(("https://", "http://")):
+        raise click.BadParameter(f"{value!r} is no address such as https://example.com/health")
+    return value
 
 
 @click.command()
@@ -42,6 +51,8 @@ class Listen(click.ParamType[tuple[str, int]]):
 @click.option(
     "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
 )
+@click.option("--statuses/--no-statuses", default=True, help="With a forge's token, set commit statuses.")
+@click.option("--notify", metavar="URL", default="", callback=_url, help="POST changes of health there, as JSON.")
 @click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where copies of repositories are.")
 @click.option(
@@ -70,6 +81,8 @@ def serve(
     resync: float,
     status: bool,
     require_approved: bool,
+    statuses: bool,
+    notify: str,
     listen: tuple[str, int] | None,
     cache: Path | None,
     management: str | None,
@@ -85,7 +98,8 @@ def serve(
     Follows the repositories that are named, or the remote of the one that it is started in. New commits are applied as
     by `fleet sync`; what others change is put back, or reported where the stack says so; health goes into git. It keeps
     no state: stop or kill it at any time, start it anywhere. FLEET_WEBHOOK_SECRET is the secret of webhooks to
-    /hooks/github, /hooks/gitlab and /hooks/gitea.
+    /hooks/github, /hooks/gitlab and /hooks/gitea, FLEET_FORGE_TOKEN (or the forge's own name for it) a token that may
+    set commit statuses, FLEET_NOTIFY_SECRET the key that notifications are signed with.
 
     \b
     fleet serve
@@ -94,6 +108,7 @@ def serve(
     """
     if manifests:
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
+        flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
         return _print(image, repositories, replicas, [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags])
 
     import asyncio
@@ -107,7 +122,15 @@ def serve(
     origins = _origins(repositories)
     client = _management(management, kubeconfig)
     manner = Manner(
-        kubeconfig, cache or _cache(), poll=poll, resync=resync, status=status, require_approved=require_approved
+        kubeconfig,
+        cache or _cache(),
+        poll=poll,
+        resync=resync,
+        status=status,
+        require_approved=require_approved,
+        forge=statuses and any(os.environ.get(name) for name in TOKENS),
+        notify=notify,
+        notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
     )
     log_to_stderr(form, verbose=verbose)
     shared = Lease("fleet-system", NAME) if client is not None and lease else None

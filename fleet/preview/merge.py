@@ -18,6 +18,7 @@ from fleet.preview.live import reachable, with_drift
 from fleet.preview.sides import Sides, sides
 from fleet.sync.progress import Progress
 from fleet.sync.run import How, Run, preview
+from fleet.sync.source import Files
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ def of_merge(
     clusters: Sequence[str] = (),
     pool: Pool | None = None,
     keep: Callable[[Merged], None] = lambda merged: None,
+    known: Files | None = None,
 ) -> tuple[Run, About]:
     """The plans and what they are about. Without `how` no cluster is asked, and no kubeconfig is needed.
 
     A `pool` that is kept open keeps the evaluation warm for the next time. `keep` is given all they were made from.
+    `known` is the base where somebody has it already, evaluated or not.
     """
-    with sides(base, head) as both:
+    with sides(base, head, known=known) as both:
         before, after = _evaluated(both, base, pool)
     settings = both.base.repository.settings
     changed, leaving = between(before, after, stacks=stacks, clusters=clusters, deletions=settings.budget.deletions)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -33,14 +33,14 @@ class Sides:
 
 
 @contextmanager
-def sides(base: str, head: str, start: Path | None = None) -> Iterator[Sides]:
-    """For as long as the block lasts."""
-    with commit(base, start, known=True) as files:
+def sides(base: str, head: str, start: Path | None = None, *, known: Files | None = None) -> Iterator[Sides]:
+    """For as long as the block lasts. `known` is the base where somebody has it: of a mirror, without a clone."""
+    with nullcontext(known) if known else commit(base, start, known=True) as files:
         git = files.git
         assert git is not None  # noqa: S101 - a commit is of one
         before, after = git.resolve(base), git.resolve(head)
         tree = Tree(git.git, merged_tree(git, before, after), f"{after.short} merged into {before.short}")
-        below = find_root(start).relative_to(git.root.resolve())
+        below = Path(known.below) if known else find_root(start).relative_to(git.root.resolve())
         inside = () if below == Path() else (below.as_posix(),)
         with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
             root = Path(directory) / "tree"

@@ -34,11 +34,12 @@ class Metrics:
         self.repairs = Counter("fleet_drift_repairs_total", "Objects that were put back as git says.", ("repository",))
         self.told = Counter("fleet_status_writes_total", "Writes of health into git.", ("repository", "result"))
         self.hooks = Counter("fleet_webhooks_total", "Webhooks that came, by outcome.", ("result",))
+        self.outside = Counter("fleet_told_total", "Commit statuses and notifications.", ("what", "result"))
         self.gauges: list[Gauge] = []
 
     def all(self) -> list[Metric]:
         counted = (self.fetches, self.evaluated, self.passes, self.seconds, self.lag, self.writes, self.repairs)
-        return [*counted, self.told, self.hooks, *self.gauges]
+        return [*counted, self.told, self.hooks, self.outside, *self.gauges]
 
 
 class Turns:

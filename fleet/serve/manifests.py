@@ -104,6 +104,7 @@ def _pod(image: str, arguments: Sequence[str]) -> Manifest:
                     {"name": "KUBECONFIG", "value": f"{CONTEXTS}/kubeconfig"},
                     _from_secret("FLEET_WEBHOOK_SECRET", "webhook"),
                     _from_secret("FLEET_FORGE_TOKEN", "forge-token"),
+                    _from_secret("FLEET_NOTIFY_SECRET", "notify"),
                 ],
                 "ports": [{"name": "http", "containerPort": PORT}],
                 "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=6),

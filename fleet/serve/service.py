@@ -33,6 +33,7 @@ from fleet.plan import Claim
 from fleet.serve.happenings import Metrics, Turns, tell_cluster
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
+from fleet.serve.outside import Outside
 from fleet.serve.quiet import Quiet
 from fleet.serve.sites import Sites
 from fleet.serve.telling import Telling
@@ -65,6 +66,9 @@ class Manner:
     resync: float = 600.0  # seconds between two looks at everything, whatever the watches say
     status: bool = True  # write health into git
     require_approved: bool = False  # whatever fleet.toml says
+    forge: bool = False  # commit statuses there
+    notify: str = ""  # where to POST changes of health to
+    notify_secret: str = field(default="", repr=False)
     settle: float = 0.5
     every: float = 3.0  # seconds between two writes of health
     management: Client | None = None  # for clusters that are reached through a Secret there
@@ -91,9 +95,18 @@ class Service:
     _telling: Telling = field(default_factory=Telling)
     _turns: Turns = field(init=False)
     _order: Order = field(default_factory=Order)
+    _outside: Outside = field(init=False)
 
     def __post_init__(self) -> None:
         self._turns = Turns(str(self.origin))
+        self._outside = Outside(
+            self.origin,
+            lambda: self.current,
+            self.metrics.outside,
+            self.manner.notify,
+            self.manner.notify_secret,
+            forge=self.manner.forge,
+        )
         self._sites = Sites(self.manner.kubeconfig, self.manner.management, self._changed, self._turned)
         self._telling = Telling(
             self.manner.settle,
@@ -121,7 +134,7 @@ class Service:
         with Pool() as pool:
             self._pool = pool
             tasks = [asyncio.create_task(self._follow()), *(asyncio.create_task(self._work()) for _ in range(AT_ONCE))]
-            tasks.append(asyncio.create_task(self._regularly()))
+            tasks += [asyncio.create_task(self._regularly()), asyncio.create_task(self._outside.run())]
             if self.manner.status:
                 tasks.append(asyncio.create_task(self._telling.run()))
             try:
@@ -201,6 +214,7 @@ class Service:
             del self.known[pair]
             self._turns.forget(pair)
             self._order.forget(pair)
+            self._outside.forget(*pair)
         for site in self._sites:
             site.client.forget_discovery()
             if site.cluster not in found.evaluation.clusters:
@@ -215,7 +229,7 @@ class Service:
         for pair, one in same.items():  # it is what this commit says, too
             self.known[pair] = (found.revision, one)
         self._order.moved_on(same, found.revision)
-        self._tell(*same.values(), revision=found.revision)
+        self._tell(*same.values(), revision=found.revision, moved=False)
 
     async def _regularly(self) -> None:
         while True:
@@ -314,9 +328,11 @@ class Service:
         for pair in pairs:
             self._queue.add(pair)
 
-    def _tell(self, *results: Result, revision: str) -> None:
+    def _tell(self, *results: Result, revision: str, moved: bool = True) -> None:
+        reports = [report_of(one, revision) for one in results]
         if self.current is not None and self.manner.status:
-            self._telling.tell(self.current.files, *(report_of(one, revision) for one in results))
+            self._telling.tell(self.current.files, *reports)
+        self._outside.tell(reports, moved=moved)
 
     def _measure(self) -> None:
         """The commit is in every cluster that can be reached."""

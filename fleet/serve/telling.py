@@ -7,19 +7,23 @@ cluster is kept until it is on the branch, and the branch is compared with it be
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fleet.errors import FleetError
+from fleet.git import names, notes
 from fleet.git.reporting import Gone, chosen, report
 from fleet.git.status import Report
+from fleet.git.trim import trim
 from fleet.kube.runtime.queue import Backoff
 from fleet.sync.source import Files
 
 Pair = tuple[str, str]
 SETTLE = 0.5  # seconds in which more may come
 EVERY = 3.0  # seconds between two commits at least
+LOOK_BACK = 100  # writes after which the branch is looked at for its length
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +40,7 @@ class Telling:
     _files: Files | None = None
     _gone: Gone = lambda known: ()
     _call: asyncio.Event = field(default_factory=asyncio.Event)
+    _writes: int = 0
 
     def tell(self, files: Files, *reports: Report) -> None:
         self._files = files
@@ -78,6 +83,10 @@ class Telling:
             return False
         self._news = {pair: one for pair, one in self._news.items() if news.get(pair) is not one}
         self.written(len(news))
+        self._writes += 1
+        if self._writes % LOOK_BACK == 1:
+            with contextlib.suppress(FleetError):  # the next time, then
+                await asyncio.to_thread(_shorten, files)
         return True
 
 
@@ -86,3 +95,11 @@ def _write(files: Files, reports: list[Report], gone: Gone) -> None:
     if files.git is not None:
         remote = chosen(files.remotes, settings.remote)
         report(files.git, reports, gone=gone, remote=remote, branch=settings.status_branch)
+
+
+def _shorten(files: Files) -> None:
+    settings = files.repository.settings.git
+    if files.git is not None:
+        remote = chosen(files.remotes, settings.remote)
+        for ref in (names.branch(settings.status_branch), notes.REF):
+            trim(files.git, remote, ref)

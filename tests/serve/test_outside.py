@@ -1,0 +1,115 @@
+"""What is told to a forge and to an address of one's own: decided with data, delivered for real."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from pathlib import Path
+
+from aiohttp import web
+
+from fleet.forge.model import State
+from fleet.git.mirror import Mirror
+from fleet.git.reporting import read_status
+from fleet.git.status import Report
+from fleet.kube.runtime.metrics import Counter
+from fleet.kube.runtime.serving import serving
+from fleet.repository import Repository
+from fleet.serve.origin import Origin
+from fleet.serve.outside import SIGNATURE, Outside
+from fleet.serve.telling import Telling
+from fleet.serve.verdicts import Said, statuses
+from fleet.sync.source import NO_FILES, Files
+from fleet.testing import GitRemote
+
+
+def told(cluster: str, sync: str = "Synced", health: str = "Healthy", message: str = "") -> Report:
+    return Report("orders", cluster, "a" * 40, sync, health, message)
+
+
+def decided(*reports: Report, before: dict[str, Said] | None = None) -> dict[str, Said]:
+    return statuses("orders", {one.cluster: one for one in reports}, before or {})
+
+
+def test_one_status_per_stack_and_one_per_cluster_only_where_it_failed() -> None:
+    assert decided(told("eu"), told("us")) == {"fleet/orders": Said(State.SUCCESS, "healthy in 2 clusters")}
+    waits = decided(told("eu"), told("us", "Waiting", message="wave 1 is not done"))
+    assert waits == {"fleet/orders": Said(State.PENDING, "1 of 2 clusters; us: wave 1 is not done")}
+    assert decided(told("eu", health="Progressing"))["fleet/orders"].state is State.PENDING
+    assert decided(told("eu", "Unreachable", "Unknown"))["fleet/orders"].state is State.PENDING, "it may come back"
+    failed = decided(told("eu"), told("us", health="Degraded", message="no quorum"))
+    assert failed == {
+        "fleet/orders": Said(State.FAILURE, "1 of 2 clusters: us: no quorum"),
+        "fleet/orders/us": Said(State.FAILURE, "no quorum"),
+    }
+    again = decided(told("eu"), told("us"), before=failed)
+    assert again["fleet/orders/us"].state is State.SUCCESS, "a status cannot be taken away, but turned"
+
+
+def test_a_change_of_health_is_posted_once_signed_and_tried_again() -> None:
+    got: list[tuple[bytes, str]] = []
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        got.append((await request.read(), request.headers.get(SIGNATURE, "")))
+        return web.Response(status=500 if len(got) == 1 else 204)
+
+    async def scene() -> None:
+        async with serving(("127.0.0.1", 0), handle) as (host, port):
+            counted = Counter("told", "", ("what", "result"))
+            origin = Origin("https://git.example.com/team/fleet.git")
+            outside = Outside(origin, lambda: None, counted, f"http://{host}:{port}/", "key", forge=False)
+            running = asyncio.create_task(outside.run())
+            outside.tell([told("eu")], moved=True)  # the first word is no change
+            outside.tell([told("eu"), told("eu", health="Degraded", message="no quorum")], moved=True)
+            async with asyncio.timeout(30):
+                while not counted.values:  # noqa: ASYNC110 - a counter is no event
+                    await asyncio.sleep(0.02)
+            running.cancel()
+            assert counted.values == {("notification", "ok"): 1}
+
+    asyncio.run(scene())
+    assert len(got) == 2
+    assert got[0] == got[1]
+    body, signature = got[0]
+    assert signature == f"sha256={hmac.new(b'key', body, hashlib.sha256).hexdigest()}"
+    (turn,) = json.loads(body)["turns"]
+    assert (turn["stack"], turn["cluster"], turn["health"], turn["message"]) == (
+        "orders",
+        "eu",
+        "Degraded",
+        "no quorum",
+    )
+    assert turn["before"] == {"sync": "Synced", "health": "Healthy"}
+
+
+def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none_is_lost(
+    git_remote: GitRemote, tmp_path: Path
+) -> None:
+    def files(name: str) -> Files:
+        mirror = Mirror.of(git_remote.url, tmp_path / name, by_person=True)
+        return Files(Repository(NO_FILES), git=mirror.repository, remotes={"origin": git_remote.url})
+
+    async def scene() -> None:
+        writers = [(Telling(settle=0.2, every=0.2), files(name)) for name in ("one", "other")]
+        running = [asyncio.create_task(each.run()) for each, _ in writers]
+        for number in range(50):
+            for place, (each, its) in enumerate(writers):
+                health = "Degraded" if number % 2 else "Healthy"
+                each.tell(its, Report(f"s{number % 10}", f"c{place}", "", health=health))
+            await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):
+            while any(each.pending for each, _ in writers):  # noqa: ASYNC110 - nor is this
+                await asyncio.sleep(0.05)
+        for task in running:
+            task.cancel()
+
+    asyncio.run(scene())
+    reader = Mirror.of(git_remote.url, tmp_path / "reader", by_person=True)
+    said = read_status(reader.repository, remote=reader.address)
+    expected = {(f"s{n}", f"c{c}"): "Degraded" if n % 2 else "Healthy" for n in range(10) for c in range(2)}
+    assert {(one.stack, one.cluster): one.health for one in said.records} == expected
+    commits = int(git_remote.git("rev-list", "--count", "fleet/status"))
+    print(f"100 changes by two writers: {commits} commits")
+    assert commits <= 30
