@@ -14,7 +14,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -50,6 +50,7 @@ from fleet.sync.turn import WaitingError
 ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
 AT_ONCE = 16  # passes
 MOST = 200  # stacks of one pass
+BUSY = 0.5  # seconds until what another pass has is looked at again
 MOVING = frozenset({"Progressing", "Missing"})
 LOOK_AGAIN = 30.0  # seconds until what moves is looked at, should no watch tell before
 
@@ -95,6 +96,7 @@ class Service:
     _telling: Telling = field(default_factory=Telling)
     _turns: Turns = field(init=False)
     _order: Order = field(default_factory=Order)
+    _busy: set[Pair] = field(default_factory=set)  # what passes under way have
     _outside: Outside = field(init=False)
 
     def __post_init__(self) -> None:
@@ -260,6 +262,21 @@ class Service:
         target = _target(current, cluster, [stack for stack, _ in pairs]) if current else None
         if current is None or target is None:
             return  # it is in git no more
+        busy = target.stacks.intersection(stack for stack, where in self._busy if where == cluster)
+        for stack in busy:  # another pass has it: what that one did not see, the next one does
+            self._queue.add_after((stack, cluster), BUSY)
+        target = _without(target, busy)
+        if not target.stacks:
+            return
+        claimed = {(stack, cluster) for stack in target.stacks}
+        self._busy |= claimed
+        try:
+            await self._sync(current, target, pairs)
+        finally:
+            self._busy -= claimed
+
+    async def _sync(self, current: Wanted, target: Target, pairs: list[Pair]) -> None:
+        cluster = target.cluster.name
         begun: Counter[Pair] = Counter()
         how = How(
             self.manner.kubeconfig,
@@ -361,6 +378,14 @@ def _target(current: Wanted, cluster: str, stacks: list[str]) -> Target | None:
     known = target.stacks.intersection(stacks)
     desired = tuple(one for one in target.desired if one.stack in known)
     return replace(target, desired=desired, stacks=known, complete=False) if known else None
+
+
+def _without(target: Target, stacks: Set[str]) -> Target:
+    """What is not looked at is not missing either: nothing is said about orphans then."""
+    if not stacks:
+        return target
+    desired = tuple(one for one in target.desired if one.stack not in stacks)
+    return replace(target, desired=desired, stacks=target.stacks - stacks, complete=False)
 
 
 def _told(found: Wanted) -> list[Record]:
