@@ -19,6 +19,7 @@ from pathlib import Path
 from fleet.evaluate import Pool, evaluate
 from fleet.lab import Lab
 from fleet.lab.process import identify
+from fleet.plan.claim import Claim
 from fleet.preview.between import between
 from fleet.preview.live import reachable
 from fleet.preview.sides import sides
@@ -127,9 +128,10 @@ def _stages(root: Path, kubeconfig: Path) -> dict[str, float]:
     took["diff, git against git"] = time.monotonic() - begin
     asked, _ = reachable(before, after, stacks=(), clusters=())
     begin = time.monotonic()
-    asyncio.run(preview(asked, How(kubeconfig), Lines(said=False)))
+    claim = Claim(both.base.identity)
+    asyncio.run(preview(asked, How(kubeconfig, claim=claim), Lines(said=False)))
     took["read 3 clusters and diff"] = looked = time.monotonic() - begin
     begin = time.monotonic()
-    asyncio.run(preview(asked, How(kubeconfig, dry_run=True), Lines(said=False)))
+    asyncio.run(preview(asked, How(kubeconfig, claim=claim, dry_run=True), Lines(said=False)))
     took["dry runs"] = max(0.0, time.monotonic() - begin - looked)
     return took
