@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests wait more than they work: a process per core, each with clusters of its own, a file's tests in one of them.
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 .PHONY: help setup demo test test-full bench docs lint format lock clean
 .DEFAULT_GOAL := help
@@ -29,11 +31,11 @@ demo: setup ## Start two real clusters, sync the example fleet from git, show wh
 
 test: setup ## Run every test on real clusters
 	$(BIN)/python -m fleet lab prepare images forge s3
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-full: setup ## Run every test, and every case of the long suites (hours)
 	$(BIN)/python -m fleet lab prepare images forge s3
-	$(BIN)/python -m pytest --full
+	$(PYTEST) --full
 
 bench: setup ## Measure; prints figures, never fails on one
 	$(BIN)/python -m tests.bench

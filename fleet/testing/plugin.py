@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -145,8 +146,15 @@ def _with_namespace(lab: Lab, index: int, request: pytest.FixtureRequest) -> Clu
 
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
     found = Cluster(lab, lab.spec.clusters[index].name, f"{words[:40].strip('-')}-{secrets.token_hex(3)}")
-    lab.kubectl(found.name, "create", "namespace", found.namespace)
+    lab.kubectl(found.name, "apply", "--server-side", "--validate=false", "--filename=-", input=_place(found.namespace))
     return found
+
+
+def _place(namespace: str) -> str:
+    """The namespace with the account that pods run as: Kubernetes makes it too, and later than a test needs it."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
+    place = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [place, account]})
 
 
 def _remove_namespace(cluster: Cluster) -> None:
