@@ -117,7 +117,8 @@ def test_what_a_dry_run_prints_is_what_a_server_takes(operator: Operator) -> Non
     assert operator.cluster.audit.requests(mark, agent="fleet/") == [], "no cluster is asked"
     cluster = operator.cluster
     space = next(one for one in yaml.safe_load_all(printed.stdout) if one["kind"] == "Namespace")
-    cluster.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump(space))  # a dry run makes none
+    forced = ("--server-side", "--force-conflicts")  # another test may have installed here
+    cluster.kubectl("apply", *forced, "-f", "-", input=yaml.safe_dump(space))  # a dry run makes none
     options = ("--server-side", "--dry-run=server", "-f", "-")
     said = cluster.lab.kubectl(cluster.name, "apply", *options, input=printed.stdout)
     assert "deployment.apps/fleet-operator serverside-applied (server dry run)" in said

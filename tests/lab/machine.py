@@ -1,11 +1,12 @@
 """What is on the machine, so that a test can compare before and after.
 
-Other labs may come and go meanwhile. Only what carries the mark or the identity of one of them is taken as theirs: a
-process without a mark, or a link of a lab that no process belongs to, counts as left behind.
+Other labs may come and go meanwhile, and evaluations in namespaces of their own. What carries the mark or the identity
+of another lab is taken as theirs; a process of the kinds that labs start, without a mark, counts as left behind.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -49,7 +50,10 @@ def snapshot() -> Machine:
 def difference(before: Machine, after: Machine, lab: Path) -> dict[str, set[str]]:
     """What is there now and was not before, by kind; other labs and other programs' temporary files are not counted."""
     others = (before.labs | after.labs) - {lab}
-    found = {kind: _not_of(others, after.things[kind] - before.things[kind]) for kind in after.things}
+    news = {kind: after.things[kind] - before.things[kind] for kind in after.things}
+    found = {
+        kind: {one for one in _not_of(others, things) if not _names_another(lab, one)} for kind, things in news.items()
+    }
     found["files"] = {path for path in found["files"] if not path.startswith("/tmp/")}
     if lab.exists():
         found["files"].add(str(lab))
@@ -58,6 +62,12 @@ def difference(before: Machine, after: Machine, lab: Path) -> dict[str, set[str]
 
 def _not_of(labs: Iterable[Path], things: set[str]) -> set[str]:
     return {thing for thing in things if not any(_is_of(lab, thing) for lab in labs)}
+
+
+def _names_another(lab: Path, thing: str) -> bool:
+    """Whether it has the identity of a lab that is not this one: such a lab has no process yet, or no more."""
+    named = set(re.findall(r"\b(?:fl|fleet-lab-)([0-9a-f]{6})\b", thing))
+    return bool(named) and identity_of(lab) not in named
 
 
 def _is_of(lab: Path, thing: str) -> bool:
@@ -89,7 +99,7 @@ def _devices() -> set[str]:
 
 
 def _namespaces() -> set[str]:
-    """The network namespaces beside ours that any process is in, each with the lab of a process in it."""
+    """The network namespaces beside ours that a process of a lab is in, or one that a lab could have started."""
     found: dict[str, str] = {}
     own = str(Path("/proc/self/ns/net").readlink())
     for one in psutil.process_iter():
@@ -97,7 +107,7 @@ def _namespaces() -> set[str]:
             namespace = str(Path(f"/proc/{one.pid}/ns/net").readlink())
         except OSError:
             continue
-        if namespace != own:
+        if namespace != own and (_lab(one) or _described(one)):
             found[namespace] = found.get(namespace, "") or _lab(one)
     return {f"{namespace} {lab}".strip() for namespace, lab in found.items()}
 
