@@ -222,8 +222,8 @@ def said(step: Step) -> str:
             return f"delete {found['kind']} {found['metadata']['name']}"
         case Revert():
             return "revert"
-        case Take(manifest=manifest):
-            return f"take {manifest['kind']} {manifest['metadata']['name']}"
+        case Take(object=found):
+            return f"take {found['kind']} {found['metadata']['name']}"
         case Apply(manifest=manifest):
             return f"apply {manifest['kind']} {manifest['metadata']['name']}"
 

@@ -20,7 +20,7 @@ from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import Etcd
 from fleet.apps.template import mark_of
-from tests.operator.drawn import said
+from tests.operator.drawn import applied, said
 from tests.operator.kept import SET_UPS, SetUp
 
 Object = dict[str, Any]
@@ -95,6 +95,7 @@ class Found:
 
     def carry_out(self, step: Any) -> None:
         if isinstance(step, Take):
+            assert step.manifest is not None
             self.set["metadata"]["labels"] = {
                 **(self.set["metadata"].get("labels") or {}),
                 **step.manifest["metadata"]["labels"],
@@ -137,6 +138,7 @@ def test_taking_over_is_three_writes_and_none_of_them_touches_a_template(set_up:
         steps += [said(one) for one in decision.steps]
         for one in decision.steps:
             if isinstance(one, Take):
+                assert one.manifest is not None
                 assert list(one.manifest["spec"]) == ["updateStrategy"]
             found.carry_out(one)
     wanted = ["apply ConfigMap kept-members", f"take StatefulSet {set_up.stateful_set}", "apply ConfigMap kept-members"]
@@ -221,8 +223,8 @@ def test_what_git_says_anew_brings_the_first_roll_and_with_it_files_and_labels()
     found.spec = {"config": {"heartbeatMs": 200, "electionMs": 2000}}
     assert [said(one) for one in found.decision().steps] == ["apply ConfigMap kept-members"]
     found.carry_out(found.decision().steps[0])
-    (step,) = found.decision().steps
-    template = step.manifest["spec"]["template"]  # type: ignore[union-attr]
+    made = applied(found.decision(), "StatefulSet")
+    template = made["spec"]["template"]
     assert [one["name"] for one in template["spec"]["containers"]] == ["announcer", "member"]
     member = template["spec"]["containers"][1]
     assert member["image"] == found.set_up.stateful()["spec"]["template"]["spec"]["containers"][1]["image"]
@@ -233,14 +235,14 @@ def test_what_git_says_anew_brings_the_first_roll_and_with_it_files_and_labels()
     assert "initial-advertise-peer-urls: http://etcd-1.etcd:2380" in text
     assert template["metadata"]["labels"] == {"app": "etcd", "fleet.dev/app": "kept", "fleet.dev/kind": "Etcd"}
     assert mark_of(template)
-    assert step.manifest["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3  # type: ignore[union-attr]
+    assert made["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 3
 
 
 def test_a_roll_by_hand_does_the_same_with_nothing_else_changed() -> None:
     found = Found().taken()
     found.roll = "2026-01-01T00:00:00Z"
-    (step,) = found.decision().steps
-    container = step.manifest["spec"]["template"]["spec"]["containers"][0]  # type: ignore[union-attr]
+    made = applied(found.decision(), "StatefulSet")
+    container = made["spec"]["template"]["spec"]["containers"][0]
     assert container["command"] == ["/usr/bin/etcd"]
     assert container["image"] == found.set_up.stateful()["spec"]["template"]["spec"]["containers"][0]["image"]
 
@@ -278,3 +280,17 @@ def test_what_was_not_taken_over_yet_goes_on_when_its_resource_is_deleted() -> N
     assert not is_asked(found(("Adopted", "True")))
     assert is_asked(found(("Adopted", "True"), **{"fleet.dev/on-delete": "release"}))
     assert not is_asked({"metadata": {}, "spec": {}})
+
+
+def test_a_template_of_others_is_changed_only_when_git_says_whose_it_may_be_taken_from() -> None:
+    found = Found().taken()
+    found.set["metadata"]["managedFields"].append({"manager": "tuner", "fieldsV1": {"f:spec": {"f:template": {}}}})
+    assert found.decision().reason == "Healthy"
+    found.roll = "now"
+    decision = found.decision()
+    assert (decision.reason, decision.steps) == ("ManagedByOthers", ())
+    assert "take_from=['tuner']" in decision.message
+    found.spec = {"adopt": {**found.set_up.wanted("c1")["adopt"], "takeFrom": ["tuner"]}}
+    (step,) = found.decision().steps
+    assert isinstance(step, Take)
+    assert (step.manifest, step.take_from) == (None, ("tuner",))

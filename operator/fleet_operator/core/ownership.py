@@ -27,6 +27,8 @@ async def taken(request: Request, step: Take) -> None:
     if set(step.take_from) & set(spec_managers(found)):
         leaves = are(step.take_from)
         found = await without_entries(request.client, kinds.of(found), found, leaves, by=MANAGER)
+    if step.manifest is None:
+        return
     bound = {**step.manifest, "metadata": {**step.manifest["metadata"], "uid": own["uid"]}}
     try:
         await request.write.apply(kinds.of(step.object), bound, force=False)

@@ -66,10 +66,10 @@ class Revert:
 @dataclass(frozen=True, slots=True)
 class Take:
     """Take over the very object that was looked at: our fields are added to it, by force only where `take_from` says
-    whose are taken away."""
+    whose are taken away. Without a manifest, others only give up theirs."""
 
     object: Object
-    manifest: Object
+    manifest: Object | None
     take_from: tuple[str, ...] = ()
     reason: str = ""
     note: str = ""

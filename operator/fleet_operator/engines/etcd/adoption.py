@@ -26,7 +26,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
 from fleet.apps.workload import Find
 from fleet.model.types.version import release
-from fleet_operator.core.ownership import spec_managers
+from fleet_operator.core.ownership import MANAGER, spec_managers
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.stateful_set import FOUND, partition_of
 from fleet_operator.core.step import Decision, State, Take, blocked, step, wait
@@ -97,6 +97,34 @@ def conditions(seen: Seen) -> tuple[tuple[str, str, str, str], ...]:
     also = f"; {', '.join(others)} still manage{'s' if len(others) == 1 else ''} fields of it" if others else ""
     taken = f"StatefulSet {kept.stateful_set} is run as it was found, cluster {seen.ledger.identity}{also}"
     return (("Adopted", "True", "TakenOver", taken), _converged(seen, found))
+
+
+def let_go(seen: Seen) -> Decision | None:
+    """Who was named only after it was taken over, or came back since, gives up its fields now."""
+    found, taken = seen.stateful_set, seen.app.adoption
+    others = set(taken.take_from) & set(spec_managers(found)) if taken and found else set()
+    if found is None or not others:
+        return None
+    note = f"{', '.join(sorted(others))} managed fields of the StatefulSet, and git takes them"
+    return step(State.PROGRESSING, "Adopting", note, Take(found, None, tuple(sorted(others)), "TakenFrom", note))
+
+
+def owned_by_others(seen: Seen) -> Decision | None:
+    """The first roll changes the template: not while it is somebody else's."""
+    found = seen.stateful_set
+    entries = found["metadata"].get("managedFields") or () if found else ()
+    theirs = {
+        str(one["manager"])
+        for one in entries
+        if "f:template" in ((one.get("fieldsV1") or {}).get("f:spec") or {}) and one["manager"] != MANAGER
+    }
+    if not theirs:
+        return None
+    return blocked(
+        "ManagedByOthers",
+        f"members must restart with another template, which is managed by {', '.join(sorted(theirs))}; it is changed "
+        f"when git says take_from={sorted(theirs)}",
+    )
 
 
 def as_found(seen: Seen) -> bool:

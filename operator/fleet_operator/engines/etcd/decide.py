@@ -29,7 +29,7 @@ from fleet_operator.core.roll import Rolling
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Decision, Delete, State, blocked, step, wait
 from fleet_operator.core.world import Object, cannot_start, container, is_leaving, template_of
-from fleet_operator.engines.etcd.adoption import as_found
+from fleet_operator.engines.etcd.adoption import as_found, let_go, owned_by_others
 from fleet_operator.engines.etcd.faults import describe, spoiled
 from fleet_operator.engines.etcd.founding import founded
 from fleet_operator.engines.etcd.notes import files_as_wanted, noted
@@ -48,6 +48,8 @@ def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
     if names.layout(seen.app) is not None:
         if seen.stateful_set is None:
             return blocked("SetGone", f"the StatefulSet {names.stateful_set(seen.app)} is gone; apply it again")
+        if (decision := let_go(seen)) is not None:
+            return decision
         if as_found(seen):
             return _first(_as_found(seen, images)) or _fine(seen)
     concerns: Concerns = (
@@ -90,6 +92,7 @@ def _as_found(seen: Seen, images: Images) -> Concerns:
         lambda: settled(seen),
         lambda: tidied(seen),
         lambda: grown(seen),
+        lambda: owned_by_others(seen) if wanted else None,
         lambda: filed(seen) if wanted else None,
         lambda: rolled(seen, images, "") if wanted else None,
         lambda: _needs_a_roll(seen),
