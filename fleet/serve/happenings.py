@@ -65,7 +65,8 @@ class Turns:
             return False  # also the first look at what is as it should be
         level = logging.WARNING if error or result.health in ("Degraded", "Missing") else logging.INFO
         about = {"repository": self._repository, "stack": pair[0], "cluster": pair[1], "revision": revision[:12]}
-        said = f": {error.message}" if error else ""
+        ill = next((one for one in result.objects if one.state == result.health != "Healthy" and one.message), None)
+        said = f": {error.message}" if error else f": {ill.title}: {ill.message}" if ill else ""
         log.log(
             level,
             "%s on %s: %s, %s, %s%s",
