@@ -103,8 +103,6 @@ class Zygote:
         else:
             if pid == 0:
                 self._become_worker(me, request, cell)
-            with contextlib.suppress(OSError):  # the child does it too; whoever is first
-                os.setpgid(pid, pid)
             seconds = request.seconds if Layer.KEEPER in cell.layers else float("inf")
             self._running[pid] = Running(request.run, pid, time.monotonic() + seconds)
         for descriptor in request.descriptors:

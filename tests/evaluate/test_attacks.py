@@ -32,8 +32,8 @@ from fleet.evaluate.sandbox.level import LAYERS, OF_ZYGOTE, Given, Layer, Level,
 from tests.evaluate.attacks import ATTACKS, OTHERS, PRELUDE, Attack, table
 
 EVERY = 6
-LIMITS = Limits(time=20, cpu=1, memory=512 << 20)
-CROWD = Limits(time=20, cpu=5, memory=256 << 20)
+LIMITS = Limits(time=60, cpu=2, memory=512 << 20)
+CROWD = Limits(time=60, cpu=5, memory=256 << 20)
 CLUSTER = {
     "name": "eu-1",
     "labels": {},
