@@ -1,4 +1,4 @@
-"""`fleet preview`: what a sync would do in every cluster, or what a merge changes. It writes nothing, to nobody."""
+"""`fleet preview`: what a sync would do in every cluster, or what a merge changes. It writes nothing to any cluster."""
 
 from __future__ import annotations
 
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from fleet.sync.run import Run
 
 
+def _url(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    """An address that Markdown and forges take as it is."""
+    import re
+
+    if value and not re.fullmatch(r"https?://[^\s<>\"'`\\]+", value):
+        raise click.BadParameter(f"{value!r} is no address such as https://example.com/preview.html")
+    return value or ""
+
+
 @click.command()
 @choice_options
 @click.option("--revision", metavar="REV", help="Preview this commit and not the working tree.")
@@ -29,6 +38,23 @@ if TYPE_CHECKING:
 )
 @click.option("--record", is_flag=True, help="With --base, write into git what is shown, so that it can be applied.")
 @claim_options
+@click.option("--comment", is_flag=True, help="Tell it on the pull request: one comment, and a commit status.")
+@click.option(
+    "--pull-request",
+    "number",
+    type=click.IntRange(1),
+    metavar="NUMBER",
+    help="The pull request of --comment. [default: that of the CI job]",
+)
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the preview as an HTML page to this file, too.",
+)
+@click.option(
+    "--html-url", "page_url", metavar="URL", callback=_url, help="Where people find that page; --comment links to it."
+)
 @click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
 @click.option(
@@ -52,6 +78,10 @@ def preview(
     record: bool,
     renamed_from: Sequence[str],
     take_over: Sequence[str],
+    comment: bool,
+    number: int | None,
+    page: Path | None,
+    page_url: str,
     expect_no_changes: bool,
     show_unchanged: bool,
     form: str,
@@ -63,6 +93,10 @@ def preview(
     With --base, both sides come from git, and no cluster is asked unless --live says so: it shows what the merge
     changes in what git wants. Settings are those of the base. With --record that is noted on the branch for approvals,
     where `fleet sync --require-approved` looks for it.
+
+    With --comment, it is told on a pull request of GitHub, GitLab or Gitea, which CI jobs know and others name. The
+    token is FLEET_FORGE_TOKEN, else GITHUB_TOKEN, GITLAB_TOKEN or GITEA_TOKEN. For a pull request from a fork no
+    cluster is asked, --live or not, until somebody who may write to the repository comments `/fleet preview COMMIT`.
     """
     import asyncio
 
@@ -75,17 +109,33 @@ def preview(
     from fleet.sync.source import commit, working_tree
 
     collect_seldom()
-    _check_flags(revision, base, head, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
-    _check_record(record=record, base=base, narrowed=bool(stacks or clusters))
+    merging = bool(base or comment)
+    _check_flags(revision, head, merging=merging, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
+    _check_record(record=record, merging=merging, narrowed=bool(stacks or clusters))
+    _check_comment_flags(comment=comment, number=number, page_url=page_url)
+    how = How(kubeconfig, claim=Claim("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
+    keep = _record if record else _forget
+    if comment:
+        from fleet.cli.preview_comment import Wish, commented
+
+        def show(run: Run, about: About) -> None:
+            print_plan(run, form, unchanged=show_unchanged, about=about)
+            write_page(run, page, about)
+
+        def judge(run: Run) -> list[FleetError]:
+            found = problems(run.results)
+            return found or ([unexpected(changes_of(run))] if expect_no_changes and changes_of(run) else [])
+
+        wish = Wish(number, base, head, page_url, stacks, clusters, how if live else None, keep)
+        return finish(commented(wish, show, judge))
     if base:
         from fleet.preview.merge import of_merge
 
-        keep = _record if record else _forget
-        how = How(kubeconfig, claim=Claim("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
         with shown(quiet=form != "text" or not live, lines=False) as progress:
             told = (how, progress) if live else ()
             run, about = of_merge(base, head or "HEAD", *told, stacks=stacks, clusters=clusters, keep=keep)
         print_plan(run, form, unchanged=show_unchanged, about=about)
+        write_page(run, page, about)
         return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
     with commit(revision, known=True) if revision else working_tree() as files:
         evaluation = evaluated(files, stacks)
@@ -94,20 +144,23 @@ def preview(
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
     print_plan(run, form, unchanged=show_unchanged)
+    write_page(run, page)
     return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
 
 
-def _check_flags(revision: str | None, base: str | None, head: str | None, *, asking: bool) -> None:
-    if head and not base:
+def _check_flags(revision: str | None, head: str | None, *, merging: bool, asking: bool) -> None:
+    if head and not merging:
         raise click.UsageError("--head says what is merged; --base, into what")
-    if revision and base:
-        raise click.UsageError("--revision is one commit against the clusters, --base and --head are two: use either")
-    if base and not asking:
+    if revision and merging:
+        raise click.UsageError(
+            "--revision is one commit against the clusters, --base, --head and --comment are about two: use either"
+        )
+    if merging and not asking:
         raise click.UsageError("--kubeconfig, --renamed-from and --take-over are about clusters: say --live too")
 
 
-def _check_record(*, record: bool, base: str | None, narrowed: bool) -> None:
-    if record and not base:
+def _check_record(*, record: bool, merging: bool, narrowed: bool) -> None:
+    if record and not merging:
         raise click.UsageError("--record is for what a merge changes: say --base too; `fleet approve` records a commit")
     if record and narrowed:
         raise click.UsageError("--record is of a whole change: leave out --stack and --cluster")
@@ -126,6 +179,27 @@ def _record(made: Merged) -> None:
         return
     record, written = record_merge(made)
     remark(f"{'recorded' if written else 'recorded before'}: {record.head[:8]} as tree {record.tree[:8]}")
+
+
+def _check_comment_flags(*, comment: bool, number: int | None, page_url: str) -> None:
+    if not comment and (number or page_url):
+        raise click.UsageError("--pull-request and --html-url are about a comment: say --comment too")
+
+
+def write_page(run: Run, file: Path | None, about: About | None = None) -> None:
+    if file is None:
+        return
+    from dataclasses import replace
+
+    from fleet.errors import ConfigurationError
+    from fleet.plan.forest import LIVE
+    from fleet.plan.page import page
+
+    text = page([result.branch for result in run.results], about=replace(about or LIVE, remarks=run.remarks))
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from None
 
 
 def print_plan(run: Run, form: str, *, unchanged: bool = False, about: About | None = None) -> None:
@@ -168,14 +242,19 @@ def problems(results: Sequence[Result]) -> list[FleetError]:
     return [problem for problem in found if problem]
 
 
-def finish(found: Sequence[FleetError], unexpected: int = 0) -> int:
+def finish(found: Sequence[FleetError], changes: int = 0) -> int:
     """Raise what went wrong, then what was not expected; else 0."""
-    from fleet.errors import ChangesError
     from fleet.sync.outcome import failure
 
     error = failure(found)
     if error:
         raise error
-    if unexpected:
-        raise ChangesError(f"{unexpected} change{'s' if unexpected > 1 else ''} where none were expected")
+    if changes:
+        raise unexpected(changes)
     return 0
+
+
+def unexpected(changes: int) -> FleetError:
+    from fleet.errors import ChangesError
+
+    return ChangesError(f"{changes} change{'s' if changes > 1 else ''} where none were expected")

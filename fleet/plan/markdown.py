@@ -18,6 +18,7 @@ from fleet.plan.visible import fenced, in_html, in_markdown, lines, visible
 MOST_CHARACTERS = 60_000  # forges cut comments at 65,536
 MOST_ROWS = 100
 MOST_DANGERS = 50
+MOST_REMARKS = 100
 MOST_LINES = 40  # of one object: an object is never longer than a comment
 LONGEST_LINE = 400
 _MARKS = {"~": "!", "»": "+", "«": "-", "=": " ", "≡": "!"}
@@ -29,69 +30,95 @@ def markdown(
     branches: Iterable[Branch], *, title: str = "fleet preview", about: About = LIVE, limit: int = MOST_CHARACTERS
 ) -> str:
     """One comment. What does not fit is left out object by object, from the end, and counted."""
-    branches = list(branches)
-    head, foot = _head(branches, title, about), _foot(branches, about)
-    room = limit - len(head) - len(foot) - 200
-    parts, left = _fill(_pieces(branches), room)
-    cut = [f"_…and {left} more object{'s' if left > 1 else ''}; `fleet preview` shows all._", ""] if left else []
-    return "\n".join([head, *(_folded(part) for part in parts), *cut, foot])
+    return comments(branches, title=title, about=about, limit=limit, most=1)[0]
 
 
 def comments(
-    branches: Iterable[Branch], *, title: str = "fleet preview", about: About = LIVE, limit: int = MOST_CHARACTERS
+    branches: Iterable[Branch],
+    *,
+    title: str = "fleet preview",
+    about: About = LIVE,
+    limit: int = MOST_CHARACTERS,
+    most: int | None = None,
+    notes: Sequence[str] = (),
 ) -> list[str]:
-    """All of it in as many comments as it takes; each says which it is, and the first has the summary."""
+    """All of it in as many comments as it takes; each says which it is, and the first has the summary.
+
+    With `most`, what does not fit into so many is left out object by object and counted. `notes` are our own Markdown,
+    which stands below the summary.
+    """
     branches = list(branches)
     pieces = _pieces(branches)
     made: list[str] = []
-    head, foot = _head(branches, title, about), _foot(branches, about)
+    foot = _foot(branches, about)
+    head = _head(branches, title, about, notes, limit - len(foot) - 200)
     while pieces or not made:
         top = head if not made else f"### {in_markdown(title)}, continued ({len(made) + 1})\n"
-        parts, left = _fill(pieces, limit - len(top) - len(foot) - 200)
+        parts, left = _fill(pieces, limit - len(top) - len(foot) - 200, at_least=1 if made else 0)
         pieces = pieces[len(pieces) - left :]
-        made.append("\n".join([top, *(_folded(part) for part in parts), foot]))
+        cut = _cut(left) if most is not None and len(made) + 1 >= most else []
+        made.append("\n".join([top, *(_folded(part) for part in parts), *cut, foot]))
+        if cut:
+            break
     return made
 
 
-def _head(branches: Sequence[Branch], title: str, about: About) -> str:
+def _cut(left: int) -> list[str]:
+    return [f"_…and {left} more object{'s' if left > 1 else ''}; `fleet preview` shows all._", ""] if left else []
+
+
+def _head(branches: Sequence[Branch], title: str, about: About, notes: Sequence[str], room: int) -> str:
+    """With as much of the lists as there is room for: names of others may be long, and the summary must be there."""
+    for share in (1, 2, 4, 8, 16, 32):
+        head = _whole_head(branches, title, about, notes, share)
+        if len(head) <= room:
+            break
+    return head
+
+
+def _whole_head(branches: Sequence[Branch], title: str, about: About, notes: Sequence[str], share: int) -> str:
     said = [f"### {in_markdown(title)}", "", f"**{summary(branches)}**", ""]
     if about.base and about.head:
         how = "compared with the clusters" if about.depth == "live" else "git against git, no cluster asked"
         base, head = (f"{in_markdown(one.name)} ({in_markdown(one.commit[:8])})" for one in (about.base, about.head))
         said += [f"{head} merged into {base}; {how}.", ""]
-    said += _dangers(branches)
-    said += _table(branches)
-    said += [f"- {in_markdown(remark)}" for remark in about.remarks]
+    for note in notes:
+        said += [note, ""]
+    said += _dangers(branches, MOST_DANGERS // share)
+    said += _table(branches, MOST_ROWS // share)
+    most = MOST_REMARKS // share
+    said += [f"- {in_markdown(remark[:LONGEST_LINE])}" for remark in about.remarks[:most]]
+    said += [f"- … and {len(about.remarks) - most} more"] if len(about.remarks) > most else []
     return "\n".join([*said, ""] if about.remarks else said)
 
 
-def _dangers(branches: Sequence[Branch]) -> list[str]:
+def _dangers(branches: Sequence[Branch], most: int) -> list[str]:
     found = dangers(branches)
     if not found:
         return []
     said = [f"**⚠️ {len(found)} destructive change{'s' if len(found) > 1 else ''}**", ""]
-    for one in found[:MOST_DANGERS]:
+    for one in found[:most]:
         where = f"{in_markdown(one.stack)} on {in_markdown(one.cluster)}"
         said.append(f"- {where}: **{in_markdown(one.words)}** {in_markdown(str(one.step.key))}")
-    if len(found) > MOST_DANGERS:
-        said.append(f"- … and {len(found) - MOST_DANGERS} more")
+    if len(found) > most:
+        said.append(f"- … and {len(found) - most} more")
     return [*said, ""]
 
 
-def _table(branches: Sequence[Branch]) -> list[str]:
+def _table(branches: Sequence[Branch], most: int) -> list[str]:
     shown = sorted(branches, key=lambda one: (not one.problem, not one.steps(), one.stack, one.cluster))
     columns = [verb for verb in _COLUMNS if totals(branches)[verb]]
     if not shown:
         return []
     head = ["stack", "cluster", *(verb.value for verb in columns), "outcome"]
     said = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for branch in shown[:MOST_ROWS]:
+    for branch in shown[:most]:
         counts = totals([branch])
         numbers = [str(counts[verb]) if counts[verb] else "" for verb in columns]
         cells = [in_markdown(branch.stack), in_markdown(branch.cluster), *numbers, _outcome(branch)]
         said.append(f"| {' | '.join(cells)} |")
-    if len(shown) > MOST_ROWS:
-        said.append(f"| … and {len(shown) - MOST_ROWS} more |{' |' * (len(head) - 1)}")
+    if len(shown) > most:
+        said.append(f"| … and {len(shown) - most} more |{' |' * (len(head) - 1)}")
     return [*said, ""]
 
 
@@ -118,7 +145,7 @@ def _pieces(branches: Sequence[Branch]) -> list[tuple[Branch, Step]]:
     ]
 
 
-def _fill(pieces: Sequence[tuple[Branch, Step]], room: int) -> tuple[list[Part], int]:
+def _fill(pieces: Sequence[tuple[Branch, Step]], room: int, *, at_least: int) -> tuple[list[Part], int]:
     """As many objects as there is room for, together by stack and cluster, and how many are left."""
     parts: list[tuple[Branch, list[Step]]] = []
     used = taken = 0
@@ -126,7 +153,7 @@ def _fill(pieces: Sequence[tuple[Branch, Step]], room: int) -> tuple[list[Part],
         size = sum(len(line) + 1 for line in _step(step))
         if not parts or parts[-1][0] is not branch:
             size += len(_folded((branch, ()))) + 20
-        if used + size > room and taken:
+        if used + size > room and taken >= at_least:
             break
         if not parts or parts[-1][0] is not branch:
             parts.append((branch, []))

@@ -12,6 +12,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,7 +30,7 @@ class Package:
     name: str
     version: str
     sha512: str  # as npm's lock files have it
-    file: str  # the one that is needed
+    file: str = ""  # the one that is needed
 
     @property
     def kept(self) -> Path:
@@ -66,23 +68,30 @@ def published(package: Package) -> Any:
 
 
 def _fetch(package: Package, kept: Path, mark: Path) -> None:
-    if not shutil.which("npm"):
-        pytest.skip(f"{package.name} comes from npm, which is not installed")
     kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as directory:
-        command = ["npm", "pack", f"{package.name}@{package.version}", "--pack-destination", directory, "--silent"]
-        subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=directory)
-        [archive] = Path(directory).glob("*.tgz")
-        found = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-        assert found == package.sha512, f"{package.name} {package.version} is not what it was"
-        with tarfile.open(archive) as files:
-            member = files.extractfile(package.file)
-            assert member
-            content = member.read()
+    with archive(package) as files:
+        member = files.extractfile(package.file)
+        assert member
+        content = member.read()
     mark.write_text(_digest(content))
     draft = kept.with_suffix(f".{os.getpid()}")
     draft.write_bytes(content)
     draft.replace(kept)
+
+
+@contextmanager
+def archive(package: Package) -> Iterator[tarfile.TarFile]:
+    """The package itself, once its checksum is right."""
+    if not shutil.which("npm"):
+        pytest.skip(f"{package.name} comes from npm, which is not installed")
+    with tempfile.TemporaryDirectory() as directory:
+        command = ["npm", "pack", f"{package.name}@{package.version}", "--pack-destination", directory, "--silent"]
+        subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=directory)
+        [made] = Path(directory).glob("*.tgz")
+        found = base64.b64encode(hashlib.sha512(made.read_bytes()).digest()).decode()
+        assert found == package.sha512, f"{package.name} {package.version} is not what it was"
+        with tarfile.open(made) as files:
+            yield files
 
 
 def _digest(content: bytes) -> str:

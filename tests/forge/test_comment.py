@@ -1,0 +1,284 @@
+"""`fleet preview --comment` on a real forge, as a CI job and as a person runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from fleet.forge.approval import command
+from fleet.testing import Forge
+from fleet.testing.forge import PullRequest, Repository
+from fleet.testing.git import git
+from tests.preview.plain import PlainRepository, manifest
+from tests.sync.fleet_repository import Run
+
+A, A2 = manifest("ConfigMap", "a", data={"x": "1"}), manifest("ConfigMap", "a", data={"x": "2"})
+
+
+@dataclass
+class Shop:
+    """A fleet on the forge: a clone with main, and a branch with a change for which a pull is asked."""
+
+    plain: PlainRepository
+    remote: Repository
+
+    def push(self, branch: str, remote: Repository | None = None) -> str:
+        return (remote or self.remote).push(self.plain.root, branch)
+
+    def preview(self, *arguments: str) -> Run:
+        return self.plain.fleet("preview", "--comment", *arguments)
+
+    def asked(self, title: str = "Prices") -> PullRequest:
+        self.plain.change()
+        self.plain.wants(A2)
+        self.plain.commit("Another price")
+        self.push("change")
+        return self.remote.pull_request("change", title=title)
+
+    def status(self, commit: str) -> dict[str, Any]:
+        return self.remote.statuses(commit)["fleet/preview"]
+
+
+@pytest.fixture
+def shop(forge: Forge, plain: PlainRepository, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    remote = forge.repository("shop")
+    plain.write("fleet.toml", '[fleet]\nname = "plain"\n\n[forge]\nkind = "gitea"\n')
+    plain.wants(A)
+    plain.commit()
+    plain.git("remote", "add", "origin", remote.url)
+    remote.push(plain.root, "main")
+    plain.git("fetch", "--quiet", "origin")
+    for name in ("GITHUB_ACTIONS", "GITEA_ACTIONS", "GITLAB_CI", "GITHUB_TOKEN", "GITEA_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
+    return Shop(plain, remote)
+
+
+def ours(request: PullRequest) -> list[dict[str, Any]]:
+    return [one for one in request.comments() if one["body"].startswith("<!-- fleet preview ")]
+
+
+def test_a_comment_and_a_status_are_made_and_after_another_push_the_same_comment_changes(
+    shop: Shop, tmp_path: Path
+) -> None:
+    request = shop.asked()
+    page = tmp_path / "preview.html"
+    url = "https://ci.example.com/preview.html"
+    done = shop.preview("--pull-request", str(request.number), "--html", str(page), "--html-url", url)
+    assert done.code == 0, done.err
+    assert "2 to update" in done.out
+    assert f"told on {shop.remote.user.url}" in done.err
+    assert "2 to update" in page.read_text()
+    [made] = ours(request)
+    assert "**2 to update, 2 unchanged**" in made["body"]
+    assert 'data.x: "1" → "2"' in made["body"]
+    assert f"[All of it on one page](<{url}>)" in made["body"]
+    head = request.state["head"]["sha"]
+    assert f"change ({head[:8]}) merged into main" in made["body"]
+    status = shop.status(head)
+    assert (status["status"], status["description"]) == ("success", "2 to update, 2 unchanged")
+    assert status["target_url"] == url
+
+    shop.plain.wants(A2, manifest("ConfigMap", "b"))
+    newer = shop.plain.commit("And another")
+    shop.push("change")
+    again = shop.preview("--pull-request", str(request.number))
+    assert again.code == 0, again.err
+    [changed] = ours(request)
+    assert changed["id"] == made["id"]
+    assert "**2 to create, 2 to update, 2 unchanged**" in changed["body"]
+    assert shop.status(newer)["target_url"] == changed["html_url"]
+
+    written = changed["updated_at"]
+    assert shop.preview("--pull-request", str(request.number)).code == 0
+    assert ours(request)[0]["updated_at"] == written  # nothing to say, nothing written
+
+
+def test_code_that_is_wrong_is_told_too_and_the_exit_code_stays_what_it_is(shop: Shop) -> None:
+    request = shop.asked()
+    shop.plain.wants("fleet.Manifest({'kind': 'ConfigMap'})", "print('```')")
+    head = shop.plain.commit("Nonsense")
+    shop.push("change")
+    done = shop.preview("--pull-request", str(request.number))
+    assert done.code == 2
+    [made] = ours(request)
+    assert f"there is no preview of {head[:8]}" in made["body"]
+    assert "stacks/shop.py:9" in made["body"]
+    status = shop.status(head)
+    assert status["status"] == "failure"
+    assert status["description"] in done.err
+
+
+def test_what_the_policy_of_the_base_forbids_is_a_failure(shop: Shop) -> None:
+    request = shop.asked()
+    shop.plain.write("fleet.toml", '[forge]\nkind = "github"\nurl = "https://evil.example.com"\n')
+    shop.plain.wants("fleet.Manifest({'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'b'}})")
+    head = shop.plain.commit("Another forge")
+    shop.push("change")
+    done = shop.preview("--pull-request", str(request.number), "--expect-no-changes")
+    assert done.code == 7, done.err
+    [made] = ours(request)
+    assert "fleet.toml changes too; this preview is made with the settings of the base" in made["body"]
+    assert "2 to delete" in made["body"]
+    assert shop.status(head)["status"] == "failure"
+
+
+def test_a_fork_is_previewed_without_any_cluster_until_its_commit_is_approved(
+    forge: Forge, shop: Shop, tmp_path: Path
+) -> None:
+    stranger = forge.new_user()
+    fork = shop.remote.fork(stranger)
+    shop.plain.change()
+    shop.plain.wants(A2)
+    head = shop.plain.commit("From outside")
+    shop.push("idea", fork)
+    request = shop.remote.as_user(stranger).pull_request(f"{stranger.name}:idea")
+    # The clusters of this repository are nowhere: whoever asks them fails.
+    asked = shop.preview("--pull-request", str(request.number), "--live")
+    assert asked.code == 0, asked.err
+    assert "a fork's commit that nobody approved: no cluster is asked" in asked.err
+    [made] = ours(request)
+    assert f"`{command(head)}`" in made["body"]
+    assert "no cluster asked" in made["body"]
+    request.comment(command(head))  # by the stranger
+    assert shop.preview("--pull-request", str(request.number), "--live").code == 0
+
+    request_of_owner = PullRequest(shop.remote, request.number)
+    request_of_owner.comment(command(head))
+    approved = shop.preview("--pull-request", str(request.number), "--live")
+    assert approved.code != 0
+    assert "kubeconfig" in approved.err
+    assert f"because {shop.remote.owner} approved it" in ours(request)[0]["body"]
+
+    shop.plain.wants(A2, manifest("ConfigMap", "b"))
+    shop.plain.commit("After the approval")
+    shop.push("idea", fork)
+    assert shop.preview("--pull-request", str(request.number), "--live").code == 0
+
+
+def test_a_job_of_actions_knows_its_pull_request_and_an_old_job_says_nothing(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = shop.asked()
+    head = request.state["head"]["sha"]
+    event = tmp_path / "event.json"
+    event.write_bytes(orjson.dumps({"pull_request": {"number": request.number, "head": {"sha": head}}}))
+    for name, value in {
+        "GITHUB_ACTIONS": "true",
+        "GITEA_ACTIONS": "true",
+        "GITHUB_SERVER_URL": shop.remote.user.url,
+        "GITHUB_REPOSITORY": f"{shop.remote.owner}/shop",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_TOKEN": shop.remote.user.token,
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("FLEET_FORGE_TOKEN")
+    done = shop.preview()
+    assert done.code == 0, done.err
+    assert len(ours(request)) == 1
+    shop.plain.wants(A)
+    newer = shop.plain.commit("Back again")
+    shop.push("change")
+    late = shop.preview()
+    assert late.code == 0, late.err
+    assert f"has a newer head than this job: {newer[:8]}" in late.err
+    assert head[:8] in ours(request)[0]["body"]
+
+
+def test_three_megabytes_of_changes_are_few_comments_with_the_summary_first(shop: Shop) -> None:
+    shop.plain.change()
+    shop.plain.wants(
+        "for number in range(1500):",
+        "    fleet.Manifest({'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': f'map-{number:04d}'},"
+        " 'data': {f'key-{n:02d}': 'x' * 40 for n in range(30)}})",
+        clusters="fleet.where(env='prod')",
+    )
+    shop.plain.commit("Much")
+    shop.push("change")
+    request = shop.remote.pull_request("change")
+    done = shop.preview("--pull-request", str(request.number), "--cluster", "eu-1")
+    assert done.code == 0, done.err
+    bodies = [one["body"] for one in ours(request)]
+    assert len(bodies) <= 5
+    assert "**1500 to create, 1 to delete, 1 unchanged**" in bodies[0]
+    assert all(len(body) <= 65_536 for body in bodies)
+    shop.plain.wants(A2)
+    shop.plain.commit("Little")
+    shop.push("change")
+    assert shop.preview("--pull-request", str(request.number)).code == 0
+    assert len(ours(request)) == 1
+
+
+def test_what_cannot_be_posted_is_an_error_that_says_what_to_do(
+    forge: Forge, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = shop.asked()
+    number = str(request.number)
+    nowhere = shop.preview()
+    assert (nowhere.code, "--pull-request NUMBER" in nowhere.err) == (2, True)
+    assert shop.preview("--pull-request", "999").code == 6
+    monkeypatch.setenv("FLEET_FORGE_TOKEN", "0" * 40)
+    wrong = shop.preview("--pull-request", number)
+    assert (wrong.code, "does not accept the token" in wrong.err) == (3, True)
+    weak = forge.user.new_token("read:repository", "read:issue", "read:user")
+    monkeypatch.setenv("FLEET_FORGE_TOKEN", weak)
+    refused = shop.preview("--pull-request", number)
+    assert (refused.code, "the token may not do that" in refused.err) == (3, True)
+    monkeypatch.delenv("FLEET_FORGE_TOKEN")
+    none = shop.preview("--pull-request", number)
+    assert (none.code, "there is no token for" in none.err) == (3, True)
+    monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
+    assert not ours(request)
+
+    shop.plain.git("checkout", "--quiet", "--detach")
+    git(shop.plain.root, "branch", "--quiet", "-D", "change")
+    other = shop.preview("--pull-request", number, "--head", "main")
+    assert (other.code, "is the head" not in other.err, "git fetch origin refs/pull/" in other.err) == (2, True, True)
+    shop.remote.api("PATCH", f"/pulls/{number}", {"state": "closed"})
+    closed = shop.preview("--pull-request", number)
+    assert (closed.code, "is closed" in closed.err) == (2, True)
+
+
+def test_a_clone_without_the_head_is_told_how_to_get_it(shop: Shop, forge: Forge, tmp_path: Path) -> None:
+    request = shop.asked()
+    other = shop.remote.clone(tmp_path / "other")
+    shop.plain.monkeypatch.chdir(other)
+    git(other, "update-ref", "-d", "refs/remotes/origin/change")
+    git(other, "reflog", "expire", "--expire=now", "--all")
+    git(other, "gc", "--quiet", "--prune=now")
+    missing = shop.preview("--pull-request", str(request.number))
+    assert (missing.code, f"git fetch origin refs/pull/{request.number}/head" in missing.err) == (2, True)
+    git(other, "fetch", "--quiet", "origin", f"refs/pull/{request.number}/head")
+    assert shop.preview("--pull-request", str(request.number)).code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--pull-request", "1"],
+        ["--html-url", "https://example.com"],
+        ["--comment", "--revision", "HEAD"],
+        ["--comment", "--pull-request", "0"],
+        ["--comment", "--kubeconfig", "fleet.toml"],
+        ["--comment", "--html-url", "javascript:alert(1)"],
+        ["--comment", "--html-url", "https://a.example/)<script>"],
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_at_once(plain: PlainRepository, arguments: list[str]) -> None:
+    assert plain.fleet("preview", *arguments).code == 2
+
+
+def test_a_page_is_written_without_a_comment_too(plain: PlainRepository, tmp_path: Path) -> None:
+    plain.wants(A)
+    plain.commit()
+    plain.change()
+    plain.wants(A2)
+    plain.commit()
+    page = tmp_path / "page.html"
+    assert plain.preview("--html", str(page)).code == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert plain.preview("--html", str(tmp_path / "no" / "page.html")).code == 2
