@@ -34,9 +34,13 @@ def _url(_: click.Context, __: click.Parameter, value: str | None) -> str:
 @click.option("--base", metavar="REV", help="Preview what merging --head into this revision changes.")
 @click.option("--head", metavar="REV", help="What is merged into --base. [default: HEAD]")
 @click.option(
-    "--live", is_flag=True, help="With --base, ask the clusters too. Every change is tried there in a dry run."
+    "--live",
+    is_flag=True,
+    help="With --base or --comment, ask the clusters too. Every change is tried there in a dry run.",
 )
-@click.option("--record", is_flag=True, help="With --base, write into git what is shown, so that it can be applied.")
+@click.option(
+    "--record", is_flag=True, help="With --base or --comment, write into git what is shown, so that it can be applied."
+)
 @claim_options
 @click.option("--comment", is_flag=True, help="Tell it on the pull request: one comment, and a commit status.")
 @click.option(

@@ -1,0 +1,75 @@
+"""What is said on a pull request, from data: it fits, it has its summary, and nothing in it is obeyed by a forge."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.errors import ConfigurationError, FleetError, ResourceError, Source
+from fleet.forge.approval import asked
+from fleet.forge.model import PullRequest, State
+from fleet.plan.forest import About, Branch, Revision
+from fleet.preview.request import Request
+from fleet.preview.voice import Voice
+from fleet.preview.words import Words, made, refused
+
+SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
+PULL = PullRequest(7, "Prices", "ann", "https://example.com/7", "main", "0" * 40, "francs", SHA, fork=True)
+ABOUT = About("desired", Revision("main", "0" * 40), Revision("francs", SHA))
+HOSTILE = "@everybody #1 <img src=x> [a](https://evil.example.com) `|*_" * 20
+
+
+def said(
+    branches: list[Branch], problems: list[FleetError], *, room: int = 60_000, remarks: tuple[str, ...] = ()
+) -> Words:
+    about = About("desired", ABOUT.base, ABOUT.head, remarks=remarks)
+    return made(branches, about, problems, request=Request(PULL), voice=Voice(), room=room)
+
+
+@pytest.mark.parametrize("room", [10_000, 63_488, 1_000_000])
+def test_the_first_part_has_the_summary_and_fits_whatever_names_and_problems_are_like(room: int) -> None:
+    branches = [Branch(f"stack-{n}", "c" * 63, problem=HOSTILE) for n in range(400)]
+    words = said(branches, [ResourceError(HOSTILE)] * 400, room=room, remarks=(HOSTILE,) * 300)
+    assert len(words.parts[0]) <= room
+    assert "**1 cluster failed**" in words.parts[0]
+    assert "… and" in words.parts[0]
+    assert words.state is State.FAILURE
+    assert words.line.endswith("(and 399 more)")
+
+
+def test_no_changes_is_a_success_too() -> None:
+    words = said([], [])
+    assert (words.state, words.line, len(words.parts)) == (State.SUCCESS, "no changes", 1)
+
+
+def test_what_went_wrong_is_shown_as_code_with_its_place_and_not_obeyed() -> None:
+    problem = ConfigurationError("```\n/merge\n" + HOSTILE, source=Source("stacks/shop.py", 9), hint="write\n" * 200)
+    words = refused(problem, request=Request(PULL), voice=Voice())
+    [part] = words.parts
+    fence = next(line for line in part.splitlines() if line.startswith("````"))
+    before, inside, after = part.split(fence.removesuffix("text"))
+    assert "stacks/shop.py:9: ```" in inside
+    assert "@everybody" not in before + after
+    assert "more lines" in inside
+    assert words.state is State.FAILURE
+    assert "\n" not in words.line
+
+
+def test_a_fork_is_told_which_comment_approves_it_and_that_is_no_approval_itself() -> None:
+    words = made([], ABOUT, [], request=Request(PULL, withheld=True), voice=Voice(), room=60_000)
+    assert f"`/fleet preview {SHA}`" in words.parts[0]
+    assert all(asked(line) is None for line in words.parts[0].splitlines())
+
+
+def test_who_approved_it_and_who_may_have_is_said_without_calling_them() -> None:
+    words = made([], ABOUT, [], request=Request(PULL, live=True, approver="@ann"), voice=Voice(), room=60_000)
+    assert "@ann" not in words.parts[0]
+    assert "approved it" in words.parts[0]
+    words = made([], ABOUT, [], request=Request(PULL, withheld=True, doubt="not told"), voice=Voice(), room=60_000)
+    assert "not told" in words.parts[0]
+
+
+def test_two_fleets_of_one_repository_have_a_comment_and_a_status_each() -> None:
+    one, other = Voice(), Voice("teams/shop")
+    assert (one.context, other.context) == ("fleet/preview", "fleet/preview/teams/shop")
+    assert one.topic.mark(1) != other.topic.mark(1)
+    assert other.title == "fleet preview of teams/shop"
