@@ -9,10 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
+from fleet.forge import http
 from fleet.forge.approval import command
 from fleet.testing import Forge
+from fleet.testing.exchange import exchange
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
+from tests.forge.server import Asked, Reply, serving
 from tests.preview.plain import PlainRepository, manifest
 from tests.sync.fleet_repository import Run
 
@@ -241,6 +244,36 @@ def test_what_cannot_be_posted_is_an_error_that_says_what_to_do(
     shop.remote.api("PATCH", f"/pulls/{number}", {"state": "closed"})
     closed = shop.preview("--pull-request", number)
     assert (closed.code, "is closed" in closed.err) == (2, True)
+
+
+@pytest.mark.parametrize("alive", [3, 5], ids=["before the comment", "after the comment"])
+def test_a_forge_that_goes_away_in_the_middle_is_an_error_and_the_next_run_puts_it_right(
+    shop: Shop, alive: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through something that passes so many requests on, and then answers as a forge that is being restarted."""
+    monkeypatch.setattr(http, "FIRST_PAUSE", 0.01)
+    left = iter(range(alive))
+
+    def passed_on(asked: Asked) -> Reply:
+        if next(left, None) is None:
+            return Reply(503, b"<html>restarting")
+        headers = {name: asked.headers[name] for name in ("authorization", "content-type") if name in asked.headers}
+        answer = exchange(asked.method, f"{shop.remote.user.url}{asked.target}", headers=headers, body=asked.body)
+        return Reply(answer.status, answer.body)
+
+    request = shop.asked()
+    with serving(passed_on) as middle:
+        settings = f'[forge]\nkind = "gitea"\nurl = "{middle.url}"\n'
+        shop.plain.main()
+        shop.plain.write("fleet.toml", settings)
+        base = shop.plain.commit("By another way")
+        broken = shop.preview("--pull-request", str(request.number), "--base", base)
+    assert broken.code == 4
+    assert "answers with 503" in broken.err
+    assert "restarting" not in broken.err
+    assert shop.preview("--pull-request", str(request.number)).code == 0
+    assert len(ours(request)) == 1
+    assert shop.status(request.state["head"]["sha"])["status"] == "success"
 
 
 def test_a_clone_without_the_head_is_told_how_to_get_it(shop: Shop, forge: Forge, tmp_path: Path) -> None:
