@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ PACKAGES = (
         "yaml", "2.8.1", "lcYcMxX2PO9XMGvAJkJ3OsNMw+/7FKes7/hgerGUYWIoWu5j/+YQqcZr5JnPZWzOsEBgMbSbiSTn/dv/69Mkpw=="
     ),
 )
+SCRIPT_FILE = "parse.mjs"
 SCRIPT = """
 import { readFileSync } from "node:fs";
 import { parseWorkflow, NoOperationTraceWriter, convertWorkflowTemplate } from "@actions/workflow-parser";
@@ -49,9 +51,7 @@ def problems(workflow: Path) -> list[str]:
     if not shutil.which("node"):
         pytest.skip("GitHub's parser needs node")
     home = _installed()
-    script = home / "parse.mjs"
-    script.write_text(SCRIPT)
-    done = subprocess.run(["node", script, workflow], cwd=home, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(["node", SCRIPT_FILE, workflow], cwd=home, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
     found: list[str] = orjson.loads(done.stdout)
     return found
@@ -60,19 +60,24 @@ def problems(workflow: Path) -> list[str]:
 def _installed() -> Path:
     key = "-".join(one.version for one in PACKAGES)
     home = paths.cache() / "published" / f"workflow-parser-{key}"
-    if (home / "complete").exists():
+    if home.exists():
         return home
+    draft = home.with_name(f"{home.name}.{os.getpid()}")
     for one in PACKAGES:
-        target = home / "node_modules" / one.name
-        target.mkdir(parents=True, exist_ok=True)
+        target = draft / "node_modules" / one.name
+        target.mkdir(parents=True)
         with archive(one) as files:
             for member in files.getmembers():
                 member.name = member.name.partition("/")[2]
                 if member.isfile() and member.name:
                     files.extract(member, target, filter="data")
-    for file in home.rglob("*.js"):  # written for bundlers, which do not ask what a JSON file is
+    for file in draft.rglob("*.js"):  # written for bundlers, which do not ask what a JSON file is
         text = file.read_text()
         if ".json" in text:
             file.write_text(re.sub(r"""(from ["'][^"']+\.json["'])(?! with);""", r'\1 with { type: "json" };', text))
-    (home / "complete").touch()
+    (draft / SCRIPT_FILE).write_text(SCRIPT)
+    try:
+        draft.rename(home)  # whole at once: tests may run side by side
+    except OSError:
+        shutil.rmtree(draft)
     return home
