@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from fleet.errors import ResourceError
+from fleet.errors import NotFoundError, ResourceError
 from fleet.forge.client import Forge, connect
 from fleet.forge.model import Kind, Repository, State
 from tests.forge.gitlab_payloads import BASE, HEAD, merge_request, note
@@ -25,13 +25,14 @@ def talk(what: Callable[[Forge], Awaitable[T]], answers: dict[str, Reply]) -> tu
         assert asked.headers["private-token"] == "token-of-ours"
         return answers.get(f"{asked.method} {asked.target.partition('?')[0]}", Reply(404, {"message": "404 Not Found"}))
 
-    async def talked(server: Server) -> T:
-        repository = Repository(Kind.GITLAB, f"{server.url}/forge", "team/sub/fleet")
-        async with connect(repository, "token-of-ours") as forge:
-            return await what(forge)
-
     with serving(answer) as server:
-        return asyncio.run(talked(server)), server.asked
+        return asyncio.run(_as(what, server)), server.asked
+
+
+async def _as(what: Callable[[Forge], Awaitable[T]], server: Server) -> T:
+    repository = Repository(Kind.GITLAB, f"{server.url}/forge", "team/sub/fleet")
+    async with connect(repository, "token-of-ours") as forge:
+        return await what(forge)
 
 
 def test_a_merge_request() -> None:
@@ -97,6 +98,20 @@ def test_what_is_pending_may_be_made_pending_again_and_nothing_else() -> None:
     talk(lambda forge: forge.set_status(HEAD, "fleet/preview", State.PENDING), answers)
     with pytest.raises(ResourceError, match="Cannot transition"):
         talk(lambda forge: forge.set_status(HEAD, "fleet/preview", State.SUCCESS), answers)
+
+
+def test_a_commit_of_a_fork_is_on_no_branch_so_its_status_says_what_it_is_of() -> None:
+    async def told(forge: Forge) -> None:
+        await forge.set_status(HEAD, "fleet/preview", State.SUCCESS)
+
+    def answer(asked: Asked) -> Reply:
+        return Reply(201, {}) if "ref" in asked.json else Reply(404, {"message": "404 References for commit Not Found"})
+
+    with serving(answer) as server:
+        asyncio.run(_as(told, server))
+    assert [one.json.get("ref") for one in server.asked] == [None, HEAD]
+    with pytest.raises(NotFoundError):
+        talk(told, {})
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,18 @@ class GitLab:
         body["description"] = shortened(description, self.longest_description)
         if url:
             body["target_url"] = url
+        path = f"{self._below}/statuses/{quote(sha, safe='')}"
         try:
-            await self._connection.ask(what, "POST", f"{self._below}/statuses/{quote(sha, safe='')}", body=body)
+            await self._connection.ask(what, "POST", path, body=body)
         except ResourceError as error:
             # GitLab refuses to make pending what is pending.
             if state is not State.PENDING or "Cannot transition status" not in error.message:
                 raise
+        except NotFoundError as error:
+            # A fork's commit is on no branch of this project: then a status must say what it is of.
+            if "References for commit" not in error.message:
+                raise
+            await self._connection.ask(what, "POST", path, body={**body, "ref": sha})
 
     async def may_approve(self, user: str) -> bool:
         """Members are known by number, groups' members included."""
