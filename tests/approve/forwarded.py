@@ -1,0 +1,42 @@
+"""A port of this machine that leads to another address: git without TLS is for this machine only."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
+
+
+@contextmanager
+def forwarded(url: str) -> Iterator[str]:
+    """The same address by a port of this machine, for as long as the block lasts."""
+    place = urlsplit(url)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+
+    async def serve() -> asyncio.Server:
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            theirs, ours = await asyncio.open_connection(place.hostname, place.port)
+            await asyncio.gather(_pass_on(reader, ours), _pass_on(theirs, writer))
+
+        return await asyncio.start_server(connected, "127.0.0.1", 0)
+
+    server = asyncio.run_coroutine_threadsafe(serve(), loop).result()
+    port = server.sockets[0].getsockname()[1]
+    try:
+        yield place._replace(netloc=f"127.0.0.1:{port}").geturl()
+    finally:
+        loop.call_soon_threadsafe(server.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while content := await reader.read(65536):
+            writer.write(content)
+            await writer.drain()
+    writer.close()
