@@ -52,6 +52,7 @@ def _url(_: click.Context, __: click.Parameter, value: str) -> str:
     "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
 )
 @click.option("--statuses/--no-statuses", default=True, help="With a forge's token, set commit statuses.")
+@click.option("--previews/--no-previews", default=True, help="With a forge's token, preview pull requests.")
 @click.option("--notify", metavar="URL", default="", callback=_url, help="POST changes of health there, as JSON.")
 @click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where copies of repositories are.")
@@ -82,6 +83,7 @@ def serve(
     status: bool,
     require_approved: bool,
     statuses: bool,
+    previews: bool,
     notify: str,
     listen: tuple[str, int] | None,
     cache: Path | None,
@@ -108,6 +110,7 @@ def serve(
     """
     if manifests:
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
+        flags += [] if previews else ["--no-previews"]
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
         return _print(image, repositories, replicas, [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags])
 
@@ -121,6 +124,7 @@ def serve(
 
     origins = _origins(repositories)
     client = _management(management, kubeconfig)
+    may_tell = any(os.environ.get(name) for name in TOKENS)
     manner = Manner(
         kubeconfig,
         cache or _cache(),
@@ -128,7 +132,8 @@ def serve(
         resync=resync,
         status=status,
         require_approved=require_approved,
-        forge=statuses and any(os.environ.get(name) for name in TOKENS),
+        forge=statuses and may_tell,
+        previews=previews and may_tell,
         notify=notify,
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
     )

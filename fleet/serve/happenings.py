@@ -35,11 +35,12 @@ class Metrics:
         self.told = Counter("fleet_status_writes_total", "Writes of health into git.", ("repository", "result"))
         self.hooks = Counter("fleet_webhooks_total", "Webhooks that came, by outcome.", ("result",))
         self.outside = Counter("fleet_told_total", "Commit statuses and notifications.", ("what", "result"))
+        self.previews = Counter("fleet_previews_total", "Previews of pull requests.", ("repository", "result"))
         self.gauges: list[Gauge] = []
 
     def all(self) -> list[Metric]:
         counted = (self.fetches, self.evaluated, self.passes, self.seconds, self.lag, self.writes, self.repairs)
-        return [*counted, self.told, self.hooks, self.outside, *self.gauges]
+        return [*counted, self.told, self.hooks, self.outside, self.previews, *self.gauges]
 
 
 class Turns:

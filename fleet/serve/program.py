@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 
-from fleet.forge.model import Event, Pushed
+from fleet.forge.model import Event
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.frugal import keep_buffers_small
 from fleet.kube.runtime.guard import GuardedClient
@@ -101,8 +101,8 @@ class Program:
         """What a forge says is a reason to look; a process that stands by leaves that to the leader's next poll."""
         origins = meant(event.repository, self.origins)
         for service in self.services if self._leads else ():
-            if service.origin in origins and isinstance(event, Pushed):
-                service.poke()
+            if service.origin in origins:
+                service.hear(event)
 
     def _waiting(self) -> str:
         """For what, in words; a process that stands by is ready to take over."""

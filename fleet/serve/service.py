@@ -23,6 +23,7 @@ from fleet.approve.gate import Gate
 from fleet.errors import AccessError, FleetError
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import ClusterData
+from fleet.forge.model import Event, Pushed
 from fleet.git.mirror import Mirror
 from fleet.git.reporting import chosen, read_status
 from fleet.git.status import Record
@@ -34,6 +35,7 @@ from fleet.serve.happenings import Metrics, Turns, tell_cluster
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
+from fleet.serve.previews import Previews
 from fleet.serve.quiet import Quiet
 from fleet.serve.sites import Sites
 from fleet.serve.telling import Telling
@@ -68,6 +70,7 @@ class Manner:
     status: bool = True  # write health into git
     require_approved: bool = False  # whatever fleet.toml says
     forge: bool = False  # commit statuses there
+    previews: bool = False  # of pull requests
     notify: str = ""  # where to POST changes of health to
     notify_secret: str = field(default="", repr=False)
     settle: float = 0.5
@@ -77,7 +80,7 @@ class Manner:
 
 @dataclass(slots=True)
 class Service:
-    """`await Service(origin, manner, metrics).run()`; `poke()` when something says that there is a new commit."""
+    """`await Service(origin, manner, metrics).run()`; `hear` what a forge says."""
 
     origin: Origin
     manner: Manner
@@ -98,6 +101,7 @@ class Service:
     _order: Order = field(default_factory=Order)
     _busy: set[Pair] = field(default_factory=set)  # what passes under way have
     _outside: Outside = field(init=False)
+    _previews: Previews | None = None
 
     def __post_init__(self) -> None:
         self._turns = Turns(str(self.origin))
@@ -109,6 +113,9 @@ class Service:
             self.manner.notify_secret,
             forge=self.manner.forge,
         )
+        if self.manner.previews:
+            how = How(self.manner.kubeconfig, dry_run=True)
+            self._previews = Previews(self.origin, how, lambda: self.current, self.metrics.previews)
         self._sites = Sites(self.manner.kubeconfig, self.manner.management, self._changed, self._turned)
         self._telling = Telling(
             self.manner.settle,
@@ -124,9 +131,12 @@ class Service:
             return self.problem is not None
         return all(pair in self.known for pair in self.current.desired)
 
-    def poke(self) -> None:
-        """Look at the repository now."""
-        self._call.set()
+    def hear(self, event: Event) -> None:
+        """What a forge says about the repository: a reason to look."""
+        if isinstance(event, Pushed):
+            self._call.set()
+        if self._previews is not None:
+            self._previews.hear(event)
 
     def health(self) -> Iterable[tuple[tuple[str, ...], float]]:
         return self._turns.health()
@@ -152,6 +162,13 @@ class Service:
 
     async def _follow(self) -> None:
         mirror = await asyncio.to_thread(self.origin.mirror, self.manner.cache)
+        async with contextlib.AsyncExitStack() as stack:
+            if self._previews is not None:
+                previewing = asyncio.create_task(self._previews.run(mirror))
+                stack.push_async_callback(end, previewing)
+            await self._poll(mirror)
+
+    async def _poll(self, mirror: Mirror) -> None:
         while True:
             self._call.clear()
             try:

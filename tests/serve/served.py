@@ -29,6 +29,7 @@ class Served:
     repository: FleetRepository
     directory: Path
     port: int = 0
+    url: str = ""  # of the repository, where it is not the test's own remote
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
     environment: dict[str, str] = field(default_factory=dict)
@@ -45,7 +46,17 @@ class Served:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.starts += 1
-        command = [sys.executable, "-m", "fleet", "serve", self.repository.remote.url, "--poll", poll, "--log", "json"]
+        command = [
+            sys.executable,
+            "-m",
+            "fleet",
+            "serve",
+            self.url or self.repository.remote.url,
+            "--poll",
+            poll,
+            "--log",
+            "json",
+        ]
         command += ["--listen", f"127.0.0.1:{self.port}", "--cache", str(self.directory / "mirrors"), *options]
         self.process = subprocess.Popen(
             command,

@@ -1,0 +1,117 @@
+"""Pull requests on a real forge: comment and status by webhook, no clusters for forks, merges applied."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from fleet.forge.approval import command
+from fleet.testing import Forge
+from fleet.testing.forge import PullRequest, Repository
+from fleet.testing.git import git
+from tests.serve.served import Served
+from tests.sync.fleet_repository import config_map
+
+SECRET = "s3cret"
+
+
+class Relay:
+    """The forge at an address of this machine's loopback: git is let through to it without TLS only there."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self._target = target
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                ours, _ = self._socket.accept()
+                theirs = socket.create_connection(self._target)
+                for one, other in ((ours, theirs), (theirs, ours)):
+                    threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    def _pass(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while part := one.recv(1 << 16):
+                other.sendall(part)
+            other.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def relay(forge: Forge) -> Iterator[Relay]:
+    place = urlsplit(forge.url)
+    made = Relay((place.hostname or "", place.port or 80))
+    yield made
+    made.close()
+
+
+def comment_of(request: PullRequest) -> dict[str, Any]:
+    ours = [one for one in request.comments() if one["body"].startswith("<!-- fleet preview ")]
+    assert len(ours) <= 1, "there is one comment, and it is edited in place"
+    return ours[0] if ours else {"body": "", "id": 0}
+
+
+def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Served, forge: Forge, relay: Relay) -> None:
+    fleet = served.repository
+    eu, _ = fleet.clusters
+    remote: Repository = forge.repository("shop")
+    where = f'kind = "gitea"\nurl = "{forge.url}"\nrepository = "{remote.owner}/shop"\n'
+    fleet.write("fleet.toml", f'[fleet]\nname = "shop"\n[forge]\n{where}')
+    fleet.wants(config_map("prices", {"a": "1"}), clusters=[eu.name])
+    fleet.commit()
+    remote.push(fleet.root)
+    place = f"{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}"
+    served.url = f"http://{place}/{remote.owner}/shop.git"
+    served.environment |= {"FLEET_FORGE_TOKEN": forge.user.token, "FLEET_WEBHOOK_SECRET": SECRET}
+    served.start("--no-status", poll="1h")  # whatever comes later, comes by webhook
+    remote.webhook(f"http://127.0.0.1:{served.port}/hooks/gitea", SECRET)
+    served.until("it is applied", lambda: served.data(eu, "prices") == {"a": "1"})
+    served.until("it is ready", lambda: served.ask("/readyz")[0] == 200)
+
+    git(fleet.root, "switch", "--quiet", "--create", "change")
+    fleet.wants(config_map("prices", {"a": "2"}), clusters=[eu.name])
+    head = fleet.commit("Another price")
+    remote.push(fleet.root, "change")
+    request = remote.pull_request("change")
+    served.until("it is previewed", lambda: remote.statuses(head).get("fleet/preview", {}).get("status") == "success")
+    said = comment_of(request)
+    assert 'data.a: "1" → "2"' in said["body"]
+    assert "1 to update" in remote.statuses(head)["fleet/preview"]["description"]
+
+    fleet.wants(config_map("prices", {"a": "3"}), clusters=[eu.name])
+    newer = fleet.commit("And another")
+    remote.push(fleet.root, "change")
+    served.until("the same comment changes", lambda: 'data.a: "1" → "3"' in comment_of(request)["body"])
+    assert comment_of(request)["id"] == said["id"]
+
+    stranger = forge.new_user()
+    fork = remote.fork(stranger)
+    git(fleet.root, "switch", "--quiet", "--create", "theirs", "main")
+    fleet.wants(config_map("prices", {"a": "9"}), clusters=[eu.name])
+    foreign = fleet.commit("Theirs")
+    fork.push(fleet.root, "theirs")
+    asked = remote.as_user(stranger).pull_request(f"{stranger.name}:theirs")
+    ours = PullRequest(remote, asked.number)
+    served.until("it is previewed without clusters", lambda: "comes from a fork" in comment_of(ours)["body"])
+    asked.comment(command(foreign))  # who may not write cannot let it
+    ours.comment(command(newer))  # and another commit's word is none for this one
+    served.until("both were heard", lambda: served.metric('fleet_webhooks_total{result="heard"}') >= 7)
+    assert "comes from a fork" in comment_of(ours)["body"]
+    ours.comment(command(foreign))
+    served.until("it is compared with the clusters", lambda: "approved it" in comment_of(ours)["body"])
+
+    merged = request.merge()
+    served.until("what was merged is applied", lambda: served.data(eu, "prices") == {"a": "3"})
+    context = f"fleet/{fleet.stack}"
+    served.until("and told", lambda: remote.statuses(merged).get(context, {}).get("status") == "success")
