@@ -148,12 +148,20 @@ def _common(config: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in config.items() if not _OWN.fullmatch(name)}
     for name in ("listen-client-urls", "listen-peer-urls", "listen-metrics-urls"):
         if name in found:
-            found[name] = ",".join(_anywhere(url) for url in str(found[name]).split(","))
+            found[name] = _listening(str(found[name]))
     found.setdefault("listen-peer-urls", "http://localhost:2380")
     found.setdefault("enable-grpc-gateway", True)  # the default of flags, and not of files in 3.4
     found.setdefault("logger", "zap")
     found.setdefault("log-outputs", ["stderr"])
     return found
+
+
+def _listening(urls: str) -> str:
+    """At the same addresses for every pod. Who listens everywhere on a port cannot listen on it once more."""
+    every = [_anywhere(url) for url in urls.split(",")]
+    wide = {urlsplit(url).port for url in every if urlsplit(url).hostname == "0.0.0.0"}  # noqa: S104 - read, not bound
+    kept = [url for url in every if urlsplit(url).hostname == "0.0.0.0" or urlsplit(url).port not in wide]  # noqa: S104
+    return ",".join(dict.fromkeys(kept))
 
 
 def _anywhere(url: str) -> str:
