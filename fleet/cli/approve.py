@@ -15,8 +15,6 @@ from fleet.cli.preview import finish, print_plan, problems
 if TYPE_CHECKING:
     from fleet.sync.run import Run
 
-NO_LIMIT = 1_000_000_000  # budgets are the sync's business
-
 
 @click.command()
 @click.argument("wave", nargs=-1, metavar="[STACK WAVE]")
@@ -57,6 +55,7 @@ def approve(
     import asyncio
 
     from fleet.approve.recording import record_commit
+    from fleet.plan.budget import UNLIMITED, Allowance
     from fleet.plan.claim import Claim
     from fleet.sync.choice import targets
     from fleet.sync.evaluated import evaluated
@@ -67,7 +66,8 @@ def approve(
     with commit(revision, known=True) as files:
         evaluation = evaluated(files, ())
     claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
-    how = How(kubeconfig, deletions=NO_LIMIT, claim=claim)
+    budget = Allowance.said(UNLIMITED)  # that is the sync's business
+    how = How(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, (), clusters), how, progress, revision=files.revision))
     if form == "text":

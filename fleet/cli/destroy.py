@@ -14,10 +14,9 @@ from fleet.cli.preview import finish, print_plan, problems
 from fleet.cli.sync import results_data, results_text
 
 if TYPE_CHECKING:
+    from fleet.errors import FleetError
     from fleet.sync.run import Run
     from fleet.sync.source import Files
-
-NO_LIMIT = 1_000_000_000
 
 
 @click.command()
@@ -49,6 +48,7 @@ def destroy(
     import asyncio
 
     from fleet.evaluate import evaluate
+    from fleet.plan.budget import UNLIMITED, Allowance
     from fleet.plan.claim import Claim
     from fleet.sync.choice import emptied
     from fleet.sync.progress import shown
@@ -58,12 +58,13 @@ def destroy(
     with working_tree() as files:
         known = evaluate(files.repository, stacks=()).check().clusters
     wanted = emptied(known, stacks, clusters)
-    how = How(
-        kubeconfig, wait=wait, timeout=timeout, deletions=NO_LIMIT, claim=Claim(files.identity, frozenset(take_over))
-    )
+    claim = Claim(files.identity, frozenset(take_over))
+    accounts = files.repository.settings.trust.account
+    all_of_it = Allowance.said(UNLIMITED)
+    how = How(kubeconfig, wait=wait, timeout=timeout, budget=all_of_it, claim=claim, accounts=accounts)
     with shown(quiet=form != "text", lines=False) as progress:
         planned = with_something(asyncio.run(preview(wanted, how, progress)))
-    finish(problems(planned.results))
+    finish([*problems(planned.results), *_suspended(planned)])
     check_found(planned, stacks)
     if form == "text":
         print_plan(planned, form)
@@ -84,7 +85,18 @@ def with_something(run: Run) -> Run:
     """Without the clusters that have nothing of the stacks."""
     from dataclasses import replace
 
-    return replace(run, results=tuple(one for one in run.results if one.problem or (one.plan and one.plan.steps)))
+    found = (one for one in run.results if one.problem or one.suspended or (one.plan and one.plan.steps))
+    return replace(run, results=tuple(found))
+
+
+def _suspended(run: Run) -> list[FleetError]:
+    from fleet.errors import PolicyError
+
+    return [
+        PolicyError(f"{one.cluster}: {one.stack} is {one.suspended}", hint=f"first: fleet resume {one.stack}")
+        for one in run.results
+        if one.suspended
+    ]
 
 
 def check_found(run: Run, stacks: Sequence[str]) -> None:

@@ -19,9 +19,10 @@ class Seconds(click.ParamType[float]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+        units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
         text = str(value).strip()
-        number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+        unit = next((one for one in units if text.endswith(one)), "")
+        number, unit = (text.removesuffix(unit), unit) if unit else (text, "s")
         try:
             seconds = float(number) * units[unit]
         except ValueError:

@@ -13,8 +13,10 @@ from fleet.cli.output import emit, remark
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
+    from fleet.plan.budget import Allowance
     from fleet.plan.forest import About
     from fleet.preview.merge import Merged
+    from fleet.repository.settings import Settings
     from fleet.sync.outcome import Result
     from fleet.sync.run import Run
 
@@ -144,12 +146,20 @@ def preview(
     with commit(revision, known=True) if revision else working_tree() as files:
         evaluation = evaluated(files, stacks)
     claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
-    how = How(kubeconfig, deletions=files.repository.settings.budget.deletions, claim=claim, dry_run=live)
+    settings = files.repository.settings
+    how = How(kubeconfig, budget=allowance(settings), claim=claim, accounts=settings.trust.account, dry_run=live)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
     print_plan(run, form, unchanged=show_unchanged)
     write_page(run, page)
     return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
+
+
+def allowance(settings: Settings, said: int | None = None) -> Allowance:
+    """What may be taken away: as git says, or as a person says with --allow-deletes."""
+    from fleet.plan.budget import Allowance
+
+    return Allowance(settings.budget.deletions, settings.budget.share) if said is None else Allowance.said(said)
 
 
 def _check_flags(revision: str | None, head: str | None, *, merging: bool, asking: bool) -> None:

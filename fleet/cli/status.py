@@ -87,7 +87,8 @@ def _text(seen: Observation, *, every: bool) -> str:
     )
     from fleet.plan.visible import visible
 
-    details = [
+    details = [visible(f"  {one.stack} on {one.cluster}: {one.suspended}") for one in seen.stacks if one.suspended]
+    details += [
         visible(f"  {one.stack} on {one.cluster}: {each.title} {each.state}")
         + (f": {visible(each.message)}" if each.message else "")
         for one in seen.stacks
@@ -105,6 +106,7 @@ def _data(seen: Observation) -> dict[str, Any]:
                 "cluster": one.cluster,
                 "health": one.health,
                 "revision": one.revision,
+                "suspended": one.suspended,
                 "objects": [
                     {
                         "kind": each.kind,

@@ -10,7 +10,7 @@ import click
 
 from fleet.cli.flags import choice_options, claim_options, colour_wanted, wait_options, width_of_terminal
 from fleet.cli.output import emit, output_option, remark
-from fleet.cli.preview import changes_of, finish, problems
+from fleet.cli.preview import allowance, changes_of, finish, problems
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
@@ -22,14 +22,41 @@ if TYPE_CHECKING:
 
 @click.command()
 @choice_options
-@click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to apply.")
+@click.option("--revision", metavar="REV", help="The commit to apply. [default: HEAD]")
 @wait_options
 @claim_options
 @click.option("--expect-no-changes", is_flag=True, help="Change nothing; exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
-@click.option("--allow-deletions", type=int, metavar="N", help="Let this one sync delete up to N objects per cluster.")
 @click.option(
     "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
+)
+@click.option(
+    "--target",
+    "only",
+    multiple=True,
+    metavar="PATTERN",
+    help="Change only these objects and what they need: STACK, STACK/NAME or STACK/KIND/NAME; may be repeated.",
+)
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Leave these objects as they are, in the words of --target.",
+)
+@click.option("--dry-run", is_flag=True, help="Let the servers try every change, and write nothing to anybody.")
+@click.option(
+    "--allow-deletes",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Let this one sync take away up to N objects per cluster, whatever the budget says.",
+)
+@click.option("--allow-rewritten", is_flag=True, help="Apply a commit that does not go on from what was applied.")
+@click.option(
+    "--signers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="FLEET_SIGNERS",
+    show_envvar=True,
+    help="Apply only a commit signed with a key of this file (allowed_signers, or OpenPGP keys), outside of git.",
 )
 @click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
 @output_option
@@ -38,15 +65,20 @@ def sync(
     stacks: Sequence[str],
     clusters: Sequence[str],
     kubeconfig: Path | None,
-    revision: str,
+    revision: str | None,
     wait: bool,
     timeout: float,
     renamed_from: Sequence[str],
     take_over: Sequence[str],
     expect_no_changes: bool,
     show_unchanged: bool,
-    allow_deletions: int | None,
     require_approved: bool,
+    only: Sequence[str],
+    exclude: Sequence[str],
+    dry_run: bool,
+    allow_deletes: int | None,
+    allow_rewritten: bool,
+    signers: Path | None,
     status: bool,
     form: str,
 ) -> int:
@@ -54,7 +86,7 @@ def sync(
 
     Only commits are applied; what is not committed is left out and named. A cluster that cannot be reached fails
     alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows. A stack that
-    another repository applied is refused.
+    another repository applied is refused, and so is a commit that does not go on from the one that was applied.
 
     With --require-approved, or where fleet.toml requires it, a cluster is changed only if everything that would be done
     there was previewed and recorded, and nothing more destructive than that; else it is left alone, with exit code 5.
@@ -65,9 +97,10 @@ def sync(
     from fleet.sync.status import check_destination
 
     collect_seldom()
-    with commit(revision, known=True) as files:
+    with commit(revision or "HEAD", known=True) as files:
         for line in files.remarks:
             remark(line)
+        _check_signature(files, signers)
         if status:
             check_destination(files)
         everything = require_approved or files.repository.settings.approval.required
@@ -78,39 +111,92 @@ def sync(
 
     from fleet.approve.gate import Gate
     from fleet.plan.claim import Claim
+    from fleet.plan.narrow import Narrowing
     from fleet.sync.choice import targets
+    from fleet.sync.guard import check_run
     from fleet.sync.progress import shown
-    from fleet.sync.run import How, sync
+    from fleet.sync.run import How, preview, sync
 
-    wanted = targets(narrowed(evaluation, stacks), stacks, clusters)
-    budget = files.repository.settings.budget.deletions if allow_deletions is None else allow_deletions
+    narrowing = Narrowing(tuple(only), tuple(exclude))
+    chosen = narrowed(evaluation, stacks)
+    wanted = targets(chosen, stacks, clusters, narrowing)
+    budget = allowance(files.repository.settings, allow_deletes)
     claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
-    how = How(kubeconfig, wait=wait, timeout=timeout, deletions=budget, claim=claim)
-    how = replace(how, gate=Gate(files, evaluation, required=require_approved))
+    gate = Gate(files, evaluation, required=require_approved)
+    settings = files.repository.settings
+    how = How(
+        kubeconfig,
+        wait=wait,
+        timeout=timeout,
+        budget=budget,
+        claim=claim,
+        accounts=settings.trust.account,
+        dry_run=dry_run,
+        gate=gate,
+    )
     with shown(quiet=form != "text") as progress:
 
         def approve(planned: Run) -> None:
             if form == "text":
                 progress.say(_plan_text(planned, unchanged=show_unchanged))
+            narrowing.check(one.plan for one in planned.results if one.plan)
             if expect_no_changes:
                 finish(problems(planned.results), changes_of(planned))
+            check_run(
+                files,
+                chosen,
+                planned,
+                budget,
+                stacks=stacks,
+                remembered=status,
+                back=revision is not None,
+                rewritten=allow_rewritten,
+            )
 
+        if dry_run:
+            tried = asyncio.run(preview(wanted, how, progress, revision=files.revision))
+            tried = replace(tried, results=tuple(gate.judge(tried.results)))
+            approve(tried)
+            return _tried(tried, files, form)
         run = asyncio.run(sync(wanted, how, progress, revision=files.revision, approve=approve))
     found = problems(run.results) + [one.unhealthy for one in run.results if one.unhealthy and not one.problem]
-    written = _published(files, run.results, wanted, narrowed=bool(clusters)) if status else None
+    part = bool(narrowing)
+    written = _published(files, run.results, wanted, narrowed=bool(clusters), part=part) if status else None
     emit({"revision": files.revision, **results_data(run.results)}, form, lambda: results_text(run.results))
     for line in run.remarks:
         remark(line)
     return finish([*found, *([written] if written else [])])
 
 
+def _tried(run: Run, files: Files, form: str) -> int:
+    """The end of a dry run: what would be done, and what speaks against it."""
+    if form != "text":
+        from fleet.plan.data import plan_data
+
+        plan = plan_data([one.branch for one in run.results])
+        emit({"revision": files.revision, "plan": plan}, form, lambda: "")
+    for line in run.remarks:
+        remark(line)
+    return finish(problems(run.results))
+
+
+def _check_signature(files: Files, signers: Path | None) -> None:
+    if signers:
+        from fleet.sync.trust import check_signature
+
+        check_signature(files, signers)
+
+
 def _published(
-    files: Files, results: Sequence[Result], wanted: Sequence[Target], *, narrowed: bool
+    files: Files, results: Sequence[Result], wanted: Sequence[Target], *, narrowed: bool, part: bool
 ) -> FleetError | None:
     """The clusters are what they are: that git could not be told is an error of its own, said last."""
     from fleet.errors import FleetError
     from fleet.sync.status import no_more, publish
 
+    if part:
+        remark("health was not written into git: only a part of the commit was applied")
+        return None
     try:
         if narrowed:
             publish(files, results)

@@ -40,6 +40,7 @@ _READING = frozenset(
         "diff-tree",
         "fetch",
         "ls-remote",
+        "log",
         "ls-tree",
         "merge-base",
         "merge-tree",  # adds objects, and no name for them
@@ -133,6 +134,18 @@ class Git:
             _end(process)
         if late.is_set():
             raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s")
+
+    def person(self) -> tuple[str, str] | None:
+        """Name and address that the person's configuration gives to commits; None when it has none."""
+        query = ["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]
+        process = _started(query, self.directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
+        try:
+            listing, _ = process.communicate(timeout=30)
+        finally:
+            _end(process)
+        entries = (entry.partition("\n") for entry in listing.decode(errors="replace").split("\0"))
+        found = {key: value for key, _, value in entries if value}
+        return (found["user.name"], found["user.email"]) if len(found) == 2 else None
 
     def _start(
         self, arguments: Sequence[str], protocol: str | None, extra: Mapping[str, str]

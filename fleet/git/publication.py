@@ -109,11 +109,14 @@ def publish(
 
 @contextmanager
 def fetched(
-    repository: Repository, remote: Address | None, refs: Sequence[str]
+    repository: Repository, remote: Address | None, refs: Sequence[str], *, fresh: bool = True
 ) -> Iterator[dict[str, Snapshot | None]]:
-    """The newest files of every ref, None where there is no such ref; fetched when they are a remote's."""
+    """The newest files of every ref, None where there is no such ref; fetched when they are a remote's.
+
+    Not `fresh`: as they were when they were last fetched here, and None where they never were.
+    """
     places = {ref: ref if remote is None else _tracking(remote, ref) for ref in refs}
-    if remote is not None:
+    if remote is not None and fresh:
         # A pattern that matches nothing is not an error as a missing name is, and with --prune it also forgets.
         specs = [f"+{ref}*:{place}*" for ref, place in places.items()]
         with _fetching(repository):
@@ -147,7 +150,16 @@ def _proposed(repository: Repository, old: Snapshot | None, edit: Edit, identity
     if not changes:
         return None
     tip = old.commit if old else None
-    git, what = repository.git, f"write {edit.ref}"
+    before, what = old.tree if old else "", f"write {edit.ref}"
+    made = committed(repository, what, tip=tip, before=before, changes=changes, message=edit.message, who=identity)
+    return _Proposal(edit, tip, made) if made else None
+
+
+def committed(
+    repository: Repository, what: str, *, tip: str | None, before: str, changes: Changes, message: str, who: Identity
+) -> str | None:
+    """A commit on `tip` (with the tree `before`) with the changes, that no ref has yet; None when nothing changes."""
+    git = repository.git
     with TemporaryDirectory(prefix="fleet-index-") as scratch:
         own_index = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
         git.run(what, "read-tree", *([tip] if tip else ["--empty"]), variables=own_index)
@@ -156,17 +168,22 @@ def _proposed(repository: Repository, old: Snapshot | None, edit: Edit, identity
             stdin=_index_lines(changes, _store(repository, what, changes, Path(scratch))), variables=own_index,
         )  # fmt: skip
         tree = git.run(what, "write-tree", variables=own_index).text
-    if old and tree == old.tree:
+    if tree == before:
         return None
-    who = {
+    by = {
         f"GIT_{role}_{part}": value
         for role in ("AUTHOR", "COMMITTER")
-        for part, value in (("NAME", identity.name), ("EMAIL", identity.email))
+        for part, value in (("NAME", who.name), ("EMAIL", who.email))
     }
     parents = ["-p", tip] if tip else []
-    message = edit.message.encode()
-    commit = git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=message, variables=who).text
-    return _Proposal(edit, tip, commit)
+    said = message.encode()
+    return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=said, variables=by).text
+
+
+def swapped(repository: Repository, remote: Address | None, edit: Edit, seen: str | None, commit: str) -> _Verdict:
+    """Move the edit's ref from what was seen to a commit that is made already."""
+    swap = _push if remote else _update
+    return swap(repository, remote, [_Proposal(edit, seen, commit)])[edit.ref]
 
 
 def _store(repository: Repository, what: str, changes: Changes, scratch: Path) -> dict[str, str]:

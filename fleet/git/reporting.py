@@ -41,12 +41,13 @@ def report(
     remote: str | Address | None = "origin",
     branch: str = BRANCH,
     identity: Identity = FLEET,
+    by: str = "",
     now: datetime | None = None,
 ) -> Published:
     """Write what changed, as one commit on the status branch and one on the notes, in one push.
 
-    `removed` are (stack, cluster) pairs that are no more, `gone` says which of those that the branch knows are no more.
-    Nothing changed: nothing is written.
+    `by` is who applied it, for the notes. `removed` are (stack, cluster) pairs that are no more, `gone` says which of
+    those that the branch knows are no more. Nothing changed: nothing is written.
     """
     at = now or datetime.now(UTC)
     edits = [
@@ -55,7 +56,7 @@ def report(
             _message(reports, removed),
             lambda files: _status_changes(files, reports, removed, gone, at),
         ),
-        Edit(notes.REF, "Notes of fleet\n", lambda files: _note_changes(files, reports)),
+        Edit(notes.REF, "Notes of fleet\n", lambda files: _note_changes(files, reports, status.timestamp(at), by)),
     ]
     return publish(repository, destination(repository, remote), edits, identity=identity)
 
@@ -67,6 +68,16 @@ def read_status(repository: Repository, *, remote: str | Address | None = "origi
         records, problems = status.decode_all(_record_files(tips[ref]))
     tip = tips[ref]
     return Status(tuple(records), tuple(problems), tip.commit if tip else None)
+
+
+def read_pairs(
+    repository: Repository, remote: Address | None, *, branch: str = BRANCH, fresh: bool = True
+) -> frozenset[Pair] | None:
+    """Of which stacks and clusters the status branch speaks; None when there is no such branch."""
+    ref = names.branch(branch)
+    with fetched(repository, remote, [ref], fresh=fresh) as tips:
+        tip = tips[ref]
+        return frozenset(map(status.pair, filter(status.is_record_path, tip.files("clusters")))) if tip else None
 
 
 def read_notes(repository: Repository, commit: str, *, remote: str | None = "origin") -> tuple[Outcome, ...]:
@@ -109,11 +120,11 @@ def _status_changes(
     return {**changes, page.PATH: page.render(records, unreadable=len(problems))}
 
 
-def _note_changes(tip: Snapshot | None, reports: Iterable[Report]) -> Changes:
+def _note_changes(tip: Snapshot | None, reports: Iterable[Report], at: str, by: str) -> Changes:
     by_commit: dict[str, list[Outcome]] = {}
     for each in reports:
         if each.revision:
-            by_commit.setdefault(each.revision, []).append(Outcome.of(each))
+            by_commit.setdefault(each.revision, []).append(Outcome.of(each, at=at, by=by))
     changes: dict[str, bytes] = {}
     for commit, outcomes in by_commit.items():
         name, before = _note(tip, commit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,6 +138,25 @@ class Repository:
         fields = list(_fields(listing.stdout))
         pairs = zip(fields[::2], fields[1::2], strict=True)
         return tuple(Change(path, _VERBS.get(letter, "changed")) for letter, path in pairs)
+
+    def outside(self, revisions: Iterable[str], of: str) -> tuple[str, ...]:
+        """Those commits (full ids) that are not in the history of `of`; none that a shallow clone cannot tell of."""
+        asked, known = list(dict.fromkeys(revisions)), []
+        if not asked:
+            return ()
+        with self.objects("read the history") as objects:
+            known = [one for one in asked if objects.find(f"{one}^{{commit}}")]
+            here = objects.find(f"{of}^{{commit}}") is not None
+        unknown = [] if self.shallow else [one for one in asked if one not in known]
+        if not here:
+            return () if self.shallow else tuple(asked)
+        what = "read the history"
+        beyond = self.git.run(what, "rev-list", "--max-count=1", *known, f"^{of}").text if known else ""
+        strangers = [one for one in known if not self._is_in(one, of)] if beyond and not self.shallow else []
+        return (*strangers, *unknown)
+
+    def _is_in(self, commit: str, of: str) -> bool:
+        return self.git.run("read the history", "merge-base", "--is-ancestor", commit, of, accept=(0, 1)).status == 0
 
     def checked_out(self) -> frozenset[str]:
         """The full refs that this or a linked working tree has checked out."""

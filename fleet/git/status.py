@@ -7,7 +7,8 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
     cluster    name
     sync       Synced: the revision below is applied. Failed, Conflict, Unreachable, Cancelled: `wanted` could not be.
                Waiting: it is not its turn yet; `message` says for what it waits.
-               Drifted: it was, somebody changed it since, and the stack asks for that to be left alone
+               Drifted: it was, somebody changed it since, and the stack asks for that to be left alone.
+               Suspended: a person said that nothing of it is to be changed
     health     Healthy, Progressing, Degraded, Suspended, Missing, Unknown: the worst of its apps and objects
     since      when sync or health last became what they are, UTC, RFC 3339, whole seconds
     revision   commit id of what is applied in the cluster, "" when nothing ever was
@@ -38,7 +39,7 @@ from fleet.git.names import without_credentials
 
 SCHEMA = "fleet.dev/status/v1"
 HEALTH = ("Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown")
-SYNC = ("Synced", "Failed", "Conflict", "Unreachable", "Cancelled", "Drifted", "Waiting")
+SYNC = ("Synced", "Failed", "Conflict", "Unreachable", "Cancelled", "Drifted", "Waiting", "Suspended")
 MESSAGE_LETTERS = 300
 FILE_BYTES = 1024 * 1024
 

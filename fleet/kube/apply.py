@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
 from fleet.kube import order
+from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
 from fleet.kube.execute import Execution
 from fleet.kube.graph import walk
@@ -31,10 +32,12 @@ async def apply(
     on_result: Callable[[Result], None] | None = None,
     delete_seconds: float = 60.0,
     hold: Callable[[Step], Awaitable[str]] | None = None,
+    account: str = "",
 ) -> Outcome:
     """Under the stack's Lease. `stored` is what the plan was made from; StalePlanError when it is not any more.
 
     `hold` may say of a step, when its turn comes, why it is not done now; what depends on it is not done either.
+    Every step is done in the name of `account`, if one is given.
     """
     await verify(client, stored)
     stored = await save(client, stored, _with_intents(plan))
@@ -63,7 +66,9 @@ async def apply(
         return result
 
     async def carry_out(before: dict[Key, set[Key]]) -> None:
-        results.update(await walk(before, do, skip, succeeded=_succeeded, rank=order.rank, workers=client.concurrency))
+        with acting_as(account):
+            done = await walk(before, do, skip, succeeded=_succeeded, rank=order.rank, workers=client.concurrency)
+        results.update(done)
 
     await carry_out(order.applied(plan.steps))
     unfinished = sum(not result.ok for result in results.values())
@@ -104,7 +109,7 @@ def inventory_after(plan: Plan, results: Iterable[Result]) -> Inventory:
         changed = changed or entry != before.get(step.key)
     revision = plan.revision if plan.revision and changed else plan.inventory.revision
     ordered = tuple(entries[key] for key in sorted(entries))
-    return Inventory(plan.stack, plan.cluster, revision, ordered, plan.owner)
+    return replace(plan.inventory, cluster=plan.cluster, revision=revision, entries=ordered, repository=plan.owner)
 
 
 def _entry_after(known: Entry | None, result: Result) -> Entry | None:

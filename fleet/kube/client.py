@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 
 from fleet.errors import FleetError
-from fleet.kube import backoff, failure
+from fleet.kube import acting, backoff, failure
 from fleet.kube.backoff import Patience
 from fleet.kube.credentials import Credentials
 from fleet.kube.declared import refused
@@ -164,7 +164,7 @@ class Client:
         What is `urgent` (renewing a Lease) does not wait behind the rest.
         """
         data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
-        headers = {}
+        headers = acting.headers()
         if data is not None:
             headers["Content-Type"] = content_type
         if accept is not None:

@@ -17,6 +17,7 @@ from fleet.kube.client import Answer, Client
 from fleet.kube.objects import MANAGER, Scope, delete, pages
 from fleet.kube.system import CONFIG_MAPS, NAMESPACE, make_namespace
 from fleet.plan.inventory import Entry, Inventory
+from fleet.plan.suspension import Suspension
 
 LABEL = "fleet.dev/inventory"
 ROOM = 700_000  # bytes of a chunk: a ConfigMap may hold 1 MiB, escapes and metadata included
@@ -67,11 +68,14 @@ async def verify(client: Client, stored: Stored) -> None:
 
 
 async def save(client: Client, stored: Stored, inventory: Inventory) -> Stored:
-    """Write the ConfigMaps that differ; none when nothing does, and none are left of an empty inventory."""
+    """Write the ConfigMaps that differ; none when nothing does, and none are left of an empty inventory.
+
+    One of a suspended stack is not empty: it has that word in it.
+    """
     head_same = replace(stored.inventory, entries=()) == replace(inventory, entries=())
     kept, emptied = [], []
     for old, entries in _arranged(stored.chunks, inventory.entries):
-        if not entries and (old.number > 0 or not inventory.entries):
+        if not entries and (old.number > 0 or not (inventory.entries or inventory.suspension)):
             emptied.append(old)
         elif old.entries == entries and old.resource_version and (head_same or old.number > 0):
             kept.append(old)
@@ -155,6 +159,7 @@ def _joined(client: Client, stack: str, parts: list[tuple[dict[str, str], Chunk]
         head.get("revision", ""),
         repository=head.get("repository", ""),
         changed=max(chunk.changed for _, chunk in parts),
+        suspension=Suspension.read(head.get("suspended", "")),
     )
     return Stored(inventory.with_entries(merged.values()), tuple(chunk for _, chunk in parts))
 
@@ -170,6 +175,7 @@ async def _write(client: Client, inventory: Inventory, chunk: Chunk) -> Chunk:
     if chunk.number == 0:
         data |= {"stack": inventory.stack, "cluster": inventory.cluster, "revision": inventory.revision}
         data |= {"repository": inventory.repository} if inventory.repository else {}
+        data |= {"suspended": inventory.suspension.line()} if inventory.suspension else {}
     if chunk.resource_version:
         metadata |= {"uid": chunk.uid, "resourceVersion": chunk.resource_version}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -6,21 +6,18 @@ together name one process for ever; whoever cannot judge them (another machine o
 
 from __future__ import annotations
 
-import getpass
 import os
 import socket
 from pathlib import Path
 
 import psutil
 
+from fleet.kube.person import user
+
 
 def name() -> str:
     """For people: who and where."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user has no name
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()} (pid {os.getpid()})"
+    return f"{user()}@{socket.gethostname()} (pid {os.getpid()})"
 
 
 def identity() -> str:

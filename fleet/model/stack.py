@@ -40,6 +40,7 @@ class Collected:
     exports: Mapping[str, Any]
     asked: tuple[Asked, ...] = ()  # exports of other stacks that it read
     files: tuple[str, ...] = ()  # that it read beside its own code
+    delete_data: bool = False  # what holds data goes with what leaves the stack
     source: Source = NOWHERE
 
     @property
@@ -73,6 +74,7 @@ class Stack:
         depends_on: tuple[str, ...],
         source: Source,
         drift: Drift = "repair",
+        delete_data: bool = False,
     ) -> None:
         self.function = function
         self.name = name
@@ -82,6 +84,7 @@ class Stack:
         self.depends_on = depends_on  # names of stacks that must be healthy first
         self.drift = drift
         self.source = source
+        self.delete_data = delete_data
         functools.update_wrapper(self, function)
 
     def __call__(self, cluster: Cluster, *, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
@@ -108,12 +111,16 @@ def stack(
     rollout: Rollout | None = None,
     depends_on: Sequence[str | Stack] = (),
     drift: Drift = "repair",
+    delete_data: bool = False,
 ) -> Callable[[Callable[[Cluster], None]], Stack]:
     """Make a function a stack: `clusters` says where it goes, by name or with `fleet.where`.
 
     The stack has the function's name (with dashes) and so has its namespace, unless they are given. With
     `depends_on` it is applied after other stacks, as it is after those that it reads with `fleet.output`. What others
     change in its objects is put right by `fleet serve`, or with `drift="report"` only reported.
+
+    What holds data stays in a cluster when it leaves git: volumes, those of apps too, and the namespace. With
+    `delete_data=True`, once that is synced, it goes with what leaves.
     """
     source = locate()
     placement = selectors(clusters, field="clusters", source=source)
@@ -121,6 +128,8 @@ def stack(
         raise ConfigurationError("must be a fleet.Rollout", source=source, field="rollout")
     if drift not in get_args(Drift):
         raise ConfigurationError('must be "repair" or "report"', source=source, field="drift")
+    if not isinstance(delete_data, bool):
+        raise ConfigurationError("must be True or False", source=source, field="delete_data")
 
     def made(function: Callable[[Cluster], None]) -> Stack:
         _check_function(function, source)
@@ -135,6 +144,7 @@ def stack(
             depends_on=tuple(_needed(other, source) for other in depends_on),
             source=Source(shown(code.co_filename), code.co_firstlineno),
             drift=drift,
+            delete_data=delete_data,
         )
         found = discovered()
         if found is not None:
@@ -173,6 +183,7 @@ def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, A
         exports=copied(scope.exports),
         asked=tuple(scope.asked),
         files=tuple(scope.files),
+        delete_data=stack.delete_data,
         source=stack.source,
     )
 

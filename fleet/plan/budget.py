@@ -1,31 +1,77 @@
-"""The deletion budget: how much one sync may take away from one cluster before a person has to say so.
+"""The deletion budget: how much one sync may take away before a person has to say so.
 
-Objects that are forgotten because their cluster leaves count too: a selector with a typing error takes away as much as
-a deleted file. Objects forgotten by their own options, or gone already, do not.
+Two limits hold at once. A stack may lose one object in a cluster, or a share of what it has there if that is more; all
+stacks together may lose so many. Objects that are forgotten because their cluster leaves count too: a selector with a
+typing error takes away as much as a deleted file. Objects forgotten by their own options, or gone already, do not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from fleet.errors import PolicyError
+from fleet.model.desired import Key
+from fleet.model.group import OPERATOR
 from fleet.plan.step import Plan, Verb
+
+UNLIMITED = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What may be taken away from one cluster in one sync, and how much of one stack."""
+
+    deletions: int = 10  # objects, of all stacks together
+    share: float = 0.1  # of the objects that a stack has there; one is always within it
+
+    @classmethod
+    def said(cls, deletions: int) -> Allowance:
+        """What a person allows outright: so many objects, whosever they are."""
+        return cls(deletions, share=1.0)
+
+    def of(self, count: int) -> int:
+        """How many of so many things may go."""
+        return max(1, int(self.share * count))
 
 
 def taken_away(plan: Plan) -> int:
-    return len(plan.having(Verb.DELETE, Verb.FORGET) if plan.leaving else plan.having(Verb.DELETE))
+    """How many objects the stack loses."""
+    retained = {entry.key for entry in plan.inventory.entries if entry.retain} if plan.leaving else frozenset[Key]()
+    gone = plan.having(Verb.DELETE, Verb.FORGET) if plan.leaving else plan.having(Verb.DELETE)
+    return sum(step.key not in retained and not _comes_with_apps(step.key, plan.stack) for step in gone)
 
 
-def check_budget(cluster: str, plans: Iterable[Plan], limit: int) -> None:
-    """Refuse the plans of one cluster that together take away more than `limit` objects."""
+def _comes_with_apps(key: Key, stack: str) -> bool:
+    """The operator's rights in a namespace: nobody wrote that down, and it goes with the last app."""
+    return key.kind == "RoleBinding" and key.name == f"{OPERATOR}-{stack}"
+
+
+def check_budget(cluster: str, plans: Iterable[Plan], allowance: Allowance) -> None:
+    """Refuse the plans of one cluster that together take away more than is allowed."""
     counts = {plan.stack: taken_away(plan) for plan in plans}
     total = sum(counts.values())
-    if total <= limit:
+    if total <= allowance.deletions:
         return
     most = ", ".join(f"{stack} {count}" for stack, count in sorted(counts.items()) if count)
     raise PolicyError(
-        f"{cluster}: the plan takes away {total} objects ({most}), the budget is {limit}",
-        hint=f"look at `fleet preview`; if it is right, allow it once with --allow-deletions {total}, "
+        f"{cluster}: the plan takes away {total} objects ({most}), the budget is {allowance.deletions}",
+        hint=f"look at `fleet preview`; if it is right, allow it once with --allow-deletes {total}, "
         "or raise [budget] deletions in fleet.toml",
         field="budget.deletions",
+    )
+
+
+def check_share(plan: Plan, allowance: Allowance) -> None:
+    """Refuse a plan that takes away too much of one stack."""
+    count = taken_away(plan)
+    had = sum(not entry.retain and not _comes_with_apps(entry.key, plan.stack) for entry in plan.inventory.entries)
+    if count <= allowance.of(had):
+        return
+    raise PolicyError(
+        f"{plan.cluster}: the plan takes away {count} of the {had} objects of {plan.stack}, "
+        f"the budget is {allowance.of(had)}",
+        hint=f"look at `fleet preview`; if it is right, allow it once with --allow-deletes {count}, "
+        "or raise [budget] share in fleet.toml",
+        field="budget.share",
     )

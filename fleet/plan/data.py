@@ -52,6 +52,8 @@ def _pair(branch: Branch, about: About) -> dict[str, Any]:
         data["planHash"] = digest or plan_hash([branch.plan] if branch.plan else ())
     if branch.problem:
         data["error"] = branch.problem
+    if branch.note:
+        data["note"] = branch.note
     return {**data, "takenFrom": branch.taken_from} if branch.taken_from else data
 
 

@@ -81,6 +81,7 @@ class Pair(TypedDict):
     cluster: str
     planHash: NotRequired[Annotated[str, Field(description="Of this stack in this cluster alone")]]
     error: NotRequired[Annotated[str, Field(description="Why it cannot be planned or must not be done")]]
+    note: NotRequired[Annotated[str, Field(description="Why nothing is done there: the stack is suspended")]]
     takenFrom: NotRequired[Annotated[str, Field(description="The repository whose stack it was")]]
 
 

@@ -24,6 +24,7 @@ class Branch:
     cluster: str
     plan: Plan | None = None
     problem: str = ""
+    note: str = ""  # why nothing is done there, though nothing is wrong
 
     def steps(self, *, unchanged: bool = False) -> tuple[Step, ...]:
         """The steps to show. An unchanged object with a reason has something to say and is shown always."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from fleet.model.desired import Key
+from fleet.plan.suspension import Suspension
 
 
 class Entry(NamedTuple):
@@ -49,6 +50,7 @@ class Inventory:
     entries: tuple[Entry, ...] = ()
     repository: str = ""  # whose stack it is; "": recorded by nobody yet
     changed: str = field(default="", compare=False)  # when it was last written, by the server's clock; RFC 3339
+    suspension: Suspension | None = None  # then nothing of the stack is changed here
 
     def get(self, key: Key) -> Entry | None:
         return next((entry for entry in self.entries if entry.key == key), None)

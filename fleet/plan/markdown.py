@@ -125,6 +125,8 @@ def _table(branches: Sequence[Branch], most: int) -> list[str]:
 def _outcome(branch: Branch) -> str:
     if branch.problem:
         return f"⚠️ {in_markdown(lines(branch.problem)[0][:LONGEST_LINE])}"
+    if branch.note:
+        return in_markdown(branch.note)
     if branch.taken_from:
         return f"taken over from {in_markdown(branch.taken_from)}"
     refused = sum(bool(step.objection) for step in branch.steps())

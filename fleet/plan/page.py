@@ -106,7 +106,8 @@ def _branch(branch: Branch) -> list[str]:
     said = [f'<div class="problem">{in_html(branch.cluster)}: {_block(branch.problem)}</div>'] if branch.problem else []
     steps = sorted(branch.steps(), key=lambda step: not effect_of(step).destructive)
     if not steps and not branch.taken_from:
-        none = f'<p><strong>{in_html(branch.cluster)}</strong> <span class="dim">no changes</span></p>'
+        why = in_html(branch.note or "no changes")
+        none = f'<p><strong>{in_html(branch.cluster)}</strong> <span class="dim">{why}</span></p>'
         return said or [none]
     taken = f"<p>taken over from {in_html(branch.taken_from)}</p>" if branch.taken_from else ""
     return [

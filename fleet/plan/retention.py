@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.model.desired import Key
+from fleet.model.group import ON_DELETE
 
 HOLDS_DATA = frozenset(
     {
@@ -14,7 +15,6 @@ HOLDS_DATA = frozenset(
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
     }
 )
-ON_DELETE = "fleet.dev/on-delete"  # the annotation; "delete" is the word
 
 
 def holds_data(key: Key) -> bool:

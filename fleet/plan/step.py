@@ -6,7 +6,7 @@ applier looks at verbs and preconditions only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -87,7 +87,7 @@ class Plan:
     @property
     def target(self) -> Inventory:
         """The inventory once every step is done; uids of objects still to be created are empty."""
-        empty = Inventory(self.stack, self.cluster, self.inventory.revision, repository=self.owner)
+        empty = replace(self.inventory, cluster=self.cluster, entries=(), repository=self.owner)
         return empty.with_entries(self._entries(self.inventory.by_key()).values())
 
     def _entries(self, before: dict[Key, Entry]) -> dict[Key, Entry]:

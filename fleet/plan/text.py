@@ -112,6 +112,8 @@ class _View:
             first, *more = lines(branch.problem)
             said = self.fitted(f"{corner}{cluster}  ", f"failed: {first}", RED, following=below)
             return [*said, *(part for line in more for part in self.fitted(below, line))]
+        if branch.note:
+            return self.fitted(f"{corner}{cluster}  ", visible(branch.note), YELLOW, following=below)
         if branch.taken_from:
             taken = f"taken over from {visible(branch.taken_from)}"
             return self.fitted(f"{corner}{cluster}  ", taken, YELLOW, following=below)

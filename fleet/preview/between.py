@@ -7,6 +7,7 @@ same verbs, the same refusals (`protect`, what an engine cannot do) and the same
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fleet.errors import FleetError, NotFoundError, PolicyError
@@ -14,7 +15,7 @@ from fleet.evaluate.result import Evaluation
 from fleet.model.desired import Desired, Key, Object
 from fleet.model.secrecy import Secrecy, declared_secrecy
 from fleet.plan import Entry, Inventory, Plan, Verb, keys_to_read, leave, plan
-from fleet.plan.budget import check_budget, taken_away
+from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
 from fleet.plan.normal import manifest_hash, normalise
 from fleet.plan.owned import MANAGER, Fields
 from fleet.plan.retention import is_retained
@@ -33,7 +34,7 @@ def between(
     *,
     stacks: Sequence[str] = (),
     clusters: Sequence[str] = (),
-    deletions: int,
+    budget: Allowance,
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
     """A result per stack and cluster, and remarks on what leaves git without anything being done to it."""
     _check_names(before, after, stacks, clusters)
@@ -47,7 +48,7 @@ def between(
         for pair in wanted
         if pair in new or (pair[0] in kept and pair[1] in here)
     ]
-    return _within_budget(made, deletions), _leaving(before, after, wanted)
+    return _within_budget(made, budget), _leaving(before, after, wanted)
 
 
 def _result(pair: Pair, before: Desired | None, after: Desired | None, secrecy: Secrecy) -> Result:
@@ -83,21 +84,24 @@ def changed(before: Desired | None, after: Desired, secrecy: Secrecy) -> Plan:
     return Plan(made.stack, made.cluster, steps, made.inventory)
 
 
-def _within_budget(results: Iterable[Result], deletions: int) -> tuple[Result, ...]:
+def _within_budget(results: Iterable[Result], budget: Allowance) -> tuple[Result, ...]:
     by_cluster: dict[str, list[Result]] = {}
     for one in results:
         by_cluster.setdefault(one.cluster, []).append(one)
-    checked: list[Result] = []
-    for cluster, its in by_cluster.items():
-        problem: PolicyError | None = None
-        try:
-            check_budget(cluster, [one.plan for one in its if one.plan], deletions)
-        except PolicyError as found:
-            problem = found
-        for one in its:
-            over = problem if problem and not one.problem and one.plan and taken_away(one.plan) else one.problem
-            checked.append(Result(one.stack, cluster, one.plan, over, leaving=one.leaving))
+    checked = [_checked(one, its, budget) for its in by_cluster.values() for one in its]
     return tuple(sorted(checked, key=lambda one: (one.stack, one.cluster)))
+
+
+def _checked(result: Result, beside: Sequence[Result], budget: Allowance) -> Result:
+    """`beside` is all that goes to the same cluster."""
+    if result.problem or not result.plan or not taken_away(result.plan):
+        return result
+    try:
+        check_share(result.plan, budget)
+        check_budget(result.cluster, [one.plan for one in beside if one.plan], budget)
+    except PolicyError as problem:
+        return replace(result, problem=problem)
+    return result
 
 
 def _leaving(before: Evaluation, after: Evaluation, wanted: Sequence[Pair]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation
 from fleet.plan import Plan
+from fleet.plan.budget import Allowance
 from fleet.plan.digest import plan_hash
 from fleet.plan.forest import About, Revision
 from fleet.preview.between import between
@@ -54,7 +55,8 @@ def of_merge(
     with sides(base, head, known=known) as both:
         before, after = _evaluated(both, base, pool)
     settings = both.base.repository.settings
-    changed, leaving = between(before, after, stacks=stacks, clusters=clusters, deletions=settings.budget.deletions)
+    budget = Allowance(settings.budget.deletions, settings.budget.share)
+    changed, leaving = between(before, after, stacks=stacks, clusters=clusters, budget=budget)
     remarks = (*both.remarks, *leaving)
     about = About(
         depth="desired",
@@ -70,7 +72,8 @@ def of_merge(
         keep(merged)
         return Run(changed, remarks), about
     asked, unasked = reachable(before, after, stacks=stacks, clusters=clusters)
-    how = replace(how, deletions=settings.budget.deletions, claim=replace(how.claim, repository=both.base.identity))
+    claim = replace(how.claim, repository=both.base.identity)
+    how = replace(how, budget=budget, claim=claim, accounts=settings.trust.account)
     live = asyncio.run(preview(asked, how, progress))
     keep(replace(merged, live=tuple(one.plan for one in live.results if one.plan)))
     return Run(with_drift(live.results, changed), (*remarks, *unasked, *live.remarks)), replace(about, depth="live")

@@ -16,6 +16,7 @@ from fleet.model.group import API_VERSION, GROUP
 from fleet.model.manifest import Manifest
 from fleet.model.plain import copied
 from fleet.model.stack import Collected
+from fleet.render.data import released
 from fleet.render.identity import aliases, ignored
 from fleet.render.needs import Needs
 from fleet.render.relation import inherited, objects_of
@@ -62,6 +63,8 @@ def _object(resource: App | Manifest, collected: Collected) -> Object:
     else:
         manifest = copied(dict(resource.object))
         app = _written_by_hand(manifest, resource.source)
+    if collected.delete_data:
+        manifest = released(manifest, _type_of(app))
     return Object(
         manifest=_sorted(_labelled(manifest, collected.stack, resource.source)),
         source=resource.source,
@@ -106,6 +109,11 @@ def _written_by_hand(manifest: dict[str, Any], source: Source) -> str:
     return key.kind
 
 
+def _type_of(kind: str) -> type[App] | None:
+    engine = driver(kind) if kind else None
+    return engine.app if engine else None
+
+
 def _labelled(manifest: dict[str, Any], stack: str, source: Source) -> dict[str, Any]:
     labels = dict(manifest["metadata"].get("labels") or {})
     if labels.get(STACK, stack) != stack:
@@ -140,15 +148,17 @@ def _bindings(collected: Collected, made: dict[Key, Object]) -> list[Object]:
 def _namespace(collected: Collected, made: dict[Key, Object]) -> Object | None:
     """The stack's own namespace, if anything lives there and the stack does not declare it itself.
 
-    It is kept when the stack goes: with a namespace go the volumes in it, and that needs a word in git. The word is
-    a Manifest of the namespace with `retain_on_delete=False`.
+    It is kept when the stack goes: with a namespace go the volumes in it, and that needs a word in git: the stack's
+    `delete_data=True`, or a Manifest of the namespace that says so.
     """
     key = Key("", "Namespace", "", collected.namespace)
     if key.name in NOT_OURS or key in made or all(other.namespace != collected.namespace for other in made):
         return None
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": collected.namespace}}
+    manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": collected.namespace}}
+    if collected.delete_data:
+        manifest = released(manifest)
     labelled = _sorted(_labelled(manifest, collected.stack, collected.source))
-    return Object(manifest=labelled, source=collected.source, retain_on_delete=True)
+    return Object(manifest=labelled, source=collected.source, retain_on_delete=not collected.delete_data)
 
 
 def _sorted(value: Any) -> Any:

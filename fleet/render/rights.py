@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fleet.model import group
 from fleet.model.desired import Key
 
-OPERATOR = "fleet-operator"  # its Deployment, ServiceAccount and Lease, and what its bindings are called
+OPERATOR = group.OPERATOR
 APPS_ROLE = "fleet-operator-apps"  # the ClusterRole with all that apps are made of; never bound in all namespaces
 SYSTEM = "fleet-system"
 RBAC = "rbac.authorization.k8s.io"

@@ -16,6 +16,8 @@ from fleet.repository.settings import Approval, Budget, Code, Fleet, Forge, Git,
 FILE = "fleet.toml"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
+_ACCOUNT = re.compile(r"(?:[a-z0-9-]|\{stack\})+/(?:[a-z0-9.-]|\{stack\})+")
 _SIZE = re.compile(r"(\d+)(Ki|Mi|Gi)?")
 _BYTES = {None: 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 _REF = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\x00-\x20~^:?*\[\\\x7f]+")
@@ -85,6 +87,13 @@ def count(value: object) -> int:
     return value
 
 
+def share(value: object) -> float:
+    match = _SHARE.fullmatch(value) if isinstance(value, str) else None
+    if not match or float(match[1]) > 100:
+        raise InvalidError('is a share, such as "10%"')
+    return float(match[1]) / 100
+
+
 def code(value: object) -> Code:
     if not isinstance(value, str) or value not in set(Code):
         raise InvalidError("is " + " or ".join(f'"{choice}"' for choice in Code))
@@ -94,6 +103,12 @@ def code(value: object) -> Code:
 def flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidError("is true or false")
+    return value
+
+
+def account(value: object) -> str:
+    if not isinstance(value, str) or not _ACCOUNT.fullmatch(value):
+        raise InvalidError('is a service account, "namespace/name", such as "tenants/{stack}"')
     return value
 
 
@@ -116,8 +131,8 @@ SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
     "paths": (Paths, {"stacks": directory, "clusters": directory, "lock": file}),
     "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref}),
     "forge": (Forge, {"kind": forge_kind, "url": forge_url, "repository": forge_repository}),
-    "budget": (Budget, {"deletions": count}),
-    "trust": (Trust, {"code": code}),
+    "budget": (Budget, {"deletions": count, "share": share}),
+    "trust": (Trust, {"code": code, "account": account}),
     "limits": (Limits, {"time": duration, "cpu": duration, "memory": size, "output": size, "result": size}),
     "approval": (Approval, {"required": flag, "branch": ref}),
 }

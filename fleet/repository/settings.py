@@ -49,9 +49,10 @@ class Forge:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much one sync may take away from one cluster before a person has to say so."""
+    """How much one sync may take away before a person has to say so."""
 
-    deletions: int = 10
+    deletions: int = 10  # objects in one cluster, of all stacks together
+    share: float = 0.1  # of a stack's objects in one cluster; one object is always within it
 
 
 class Code(StrEnum):
@@ -63,9 +64,10 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whose code the stacks are, and so how it is evaluated."""
+    """Whose code the stacks are, and so how it is evaluated and with which rights it is applied."""
 
     code: Code = Code.OWN
+    account: str = ""  # "namespace/{stack}": the service account in whose name a stack is read and applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Settings:
             Git(**data["git"]),
             Forge(**data["forge"]),
             Budget(**data["budget"]),
-            Trust(Code(data["trust"]["code"])),
+            Trust(Code(data["trust"]["code"]), data["trust"]["account"]),
             Limits(**data["limits"]),
             Approval(**data["approval"]),
         )

@@ -31,7 +31,9 @@ from fleet.kube.client import Client
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim
+from fleet.plan.budget import Allowance
 from fleet.serve.happenings import Metrics, Turns, tell_cluster
+from fleet.serve.loss import check_loss
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
@@ -201,6 +203,7 @@ class Service:
         assert self._pool is not None  # noqa: S101 - it runs
         try:
             found = await asyncio.to_thread(wanted, self.origin, mirror, tip, self.current, self._pool)
+            await asyncio.to_thread(self._check_loss, found)
         except FleetError:  # the same files mostly mean the same mistake; a machine without memory may get some
             self._failures += 1
             self._again = time.monotonic() + Backoff(first=5.0, most=900.0).delay(self._failures)
@@ -209,6 +212,18 @@ class Service:
             self._order.remember(await asyncio.to_thread(_told, found))
         self._again = math.inf
         self._take(found)
+
+    def _check_loss(self, found: Wanted) -> None:
+        current, git = self.current, found.files.git
+        assert git is not None  # noqa: S101 - the mirror's
+        check_loss(
+            git,
+            found.revision,
+            found.evaluation,
+            _budget(found),
+            before=(current.revision, current.desired.keys()) if current else None,
+            memory=lambda: _told(found) if self.manner.status else [],
+        )
 
     def _fail(self, problem: FleetError) -> None:
         """Of the newest commit nothing can be said; what the last good one wants goes on being looked after."""
@@ -298,7 +313,8 @@ class Service:
         how = How(
             self.manner.kubeconfig,
             wait=False,
-            deletions=current.files.repository.settings.budget.deletions,
+            budget=_budget(current),
+            accounts=current.files.repository.settings.trust.account,
             claim=Claim(current.files.identity),
             lease_seconds=5.0,
             in_order=True,
@@ -403,6 +419,11 @@ def _without(target: Target, stacks: Set[str]) -> Target:
         return target
     desired = tuple(one for one in target.desired if one.stack not in stacks)
     return replace(target, desired=desired, stacks=target.stacks - stacks, complete=False)
+
+
+def _budget(found: Wanted) -> Allowance:
+    budget = found.files.repository.settings.budget
+    return Allowance(budget.deletions, budget.share)
 
 
 def _told(found: Wanted) -> list[Record]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from fleet.errors import ConflictError
+from fleet.errors import ConflictError, PolicyError
 from fleet.kube.apply import apply
 from fleet.kube.client import Client
 from fleet.kube.inventory import StalePlanError, Stored, load
@@ -17,6 +17,8 @@ from fleet.kube.lease import Lease
 from fleet.kube.result import Outcome
 from fleet.kube.result import Result as StepResult
 from fleet.plan import Claim, Plan, Verb, leave
+from fleet.plan.narrow import narrowed
+from fleet.plan.rivals import recalled
 from fleet.plan.text import SIGNS
 from fleet.sync.gate import Gate
 from fleet.sync.healthy_first import healthy_first
@@ -48,7 +50,9 @@ async def carry_out(
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
                 made, stored = await _again(client, seen, claim, revision=revision, gate=gate)
-                return await _carry_out(client, made, stored, delete_seconds, tell, in_order=in_order)
+                return await _carry_out(
+                    client, made, stored, tell, delete_seconds=delete_seconds, in_order=in_order, account=seen.account
+                )
             except StalePlanError:
                 if attempt == MOST_ATTEMPTS:
                     raise
@@ -61,7 +65,9 @@ async def _again(client: Client, seen: Seen, claim: Claim, *, revision: str, gat
         stored = await load(client, seen.stack, client.cluster)
         made = leave(stored.inventory, claim)
     else:
-        stored, made = await look_again(client, seen.desired, claim, revision=revision)
+        stored, made = await look_again(client, seen.desired, claim, revision=revision, account=seen.account)
+    made = narrowed(recalled(made, seen.plan) if seen.plan else made, seen.narrowing)
+    _refuse_suspended(stored, client.cluster)
     refuse_forbidden(made)
     if seen.plan is not None:
         _refuse_more(seen.plan, made)
@@ -71,7 +77,14 @@ async def _again(client: Client, seen: Seen, claim: Claim, *, revision: str, gat
 
 
 async def _carry_out(
-    client: Client, made: Plan, stored: Stored, delete_seconds: float, tell: Tell, *, in_order: bool
+    client: Client,
+    made: Plan,
+    stored: Stored,
+    tell: Tell,
+    *,
+    delete_seconds: float,
+    in_order: bool,
+    account: str,
 ) -> tuple[Plan, Outcome]:
     total = sum(step.verb.writes for step in made.steps)
     counted: Counter[str] = Counter()
@@ -83,7 +96,25 @@ async def _carry_out(
 
     tell(*(("applying", f"0/{total}") if total else ("recording", "")))
     hold = healthy_first(client) if in_order else None
-    return made, await apply(client, made, stored, on_result=on_result, delete_seconds=delete_seconds, hold=hold)
+    done = await apply(
+        client,
+        made,
+        stored,
+        on_result=on_result,
+        delete_seconds=delete_seconds,
+        hold=hold,
+        account=account,
+    )
+    return made, done
+
+
+def _refuse_suspended(stored: Stored, cluster: str) -> None:
+    """Whoever suspends a stack waits for its Lease: what comes after that finds the word."""
+    if stored.inventory.suspension:
+        stack = stored.inventory.stack
+        raise PolicyError(
+            f"{cluster}: {stack} was {stored.inventory.suspension}", hint=f"when it may go on: fleet resume {stack}"
+        )
 
 
 def _refuse_more(shown: Plan, made: Plan) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fleet.errors import NotFoundError
 from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.model.desired import Desired
+from fleet.plan.narrow import EVERYTHING, Narrowing
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,16 @@ class Target:
     needs: dict[str, tuple[str, ...]]  # stack → stacks that come before it
     stacks: frozenset[str]  # every stack of the run, placed here or not
     complete: bool  # the run is about all stacks of the repository
+    narrowing: Narrowing = EVERYTHING  # which objects of them are meant
 
     def only(self, pairs: Container[tuple[str, str]]) -> Target:
         """Narrowed to these pairs of stack and cluster."""
         return replace(self, desired=tuple(one for one in self.desired if (one.stack, one.cluster) in pairs))
 
 
-def targets(evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str]) -> tuple[Target, ...]:
+def targets(
+    evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str], narrowing: Narrowing = EVERYTHING
+) -> tuple[Target, ...]:
     """By cluster; clusters with nothing placed on them are there too, for they may have something to forget."""
     for name in clusters:
         check_cluster(evaluation.clusters, name)
@@ -37,6 +41,7 @@ def targets(evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[st
             needs={stack.name: stack.needs for stack in chosen},
             stacks=frozenset(stack.name for stack in chosen),
             complete=not stacks,
+            narrowing=narrowing,
         )
         for cluster in evaluation.clusters
         if not clusters or cluster.name in clusters

@@ -6,7 +6,8 @@ The inventory has the hash of what was last applied; a wanted object with that h
 from __future__ import annotations
 
 from fleet.errors import PolicyError
-from fleet.plan import Plan, Step, Verb
+from fleet.plan import Plan, Step
+from fleet.plan.difference import is_drift
 
 
 class DriftedError(PolicyError):
@@ -15,19 +16,7 @@ class DriftedError(PolicyError):
 
 def drifted(made: Plan) -> tuple[Step, ...]:
     """The steps that only put back what git said already."""
-    known = made.inventory.by_key()
-
-    def is_drift(step: Step) -> bool:
-        before = known.get(step.key)
-        return (
-            step.verb in (Verb.CREATE, Verb.UPDATE)
-            and step.entry is not None
-            and before is not None
-            and bool(before.uid)
-            and before.hash == step.entry.hash
-        )
-
-    return tuple(step for step in made.steps if is_drift(step))
+    return tuple(step for step in made.steps if is_drift(made, step))
 
 
 def only_drift(made: Plan) -> DriftedError | None:

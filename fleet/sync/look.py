@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.errors import FleetError
+from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
 from fleet.kube.inventory import Stored, load, load_all
-from fleet.kube.live import Live, read_live
+from fleet.kube.live import Live, read_each, read_live
 from fleet.kube.secrecy import secrecy_of
 from fleet.kube.together import together
 from fleet.model.desired import Desired, Key
 from fleet.model.secrecy import declared_secrecy
 from fleet.plan import Claim, Inventory, Plan, Step, keys_to_read, leave, plan
+from fleet.plan.narrow import EVERYTHING, Narrowing, narrowed
+from fleet.plan.rivals import named
 from fleet.plan.terms import Terms
+from fleet.sync.account import account_of
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, refusal, unserved
 
@@ -30,6 +34,8 @@ class Seen:
     plan: Plan | None = None
     live: Live | None = None
     problem: FleetError | None = None
+    narrowing: Narrowing = EVERYTHING
+    account: str = ""  # in whose name its objects are read and written; "": as ourselves
     undefined: Mapping[Kind, Step] = field(default_factory=dict)  # kinds of our own that are not defined there yet
 
 
@@ -39,15 +45,24 @@ class Look:
     orphans: tuple[str, ...] = ()  # stacks of this repository, or of nobody, that git does not know (any more)
 
 
-async def look(client: Client, target: Target, claim: Claim, *, revision: str = "") -> Look:
-    """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects."""
+async def look(client: Client, target: Target, claim: Claim, *, revision: str = "", accounts: str = "") -> Look:
+    """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects.
+
+    With `accounts`, the pattern of their names, each stack's objects are read in the name of its own.
+    """
     cluster = target.cluster.name
     stored = {one.inventory.stack: one.inventory for one in await _inventories(client, target)}
-    keys = {key for one in target.desired for key in keys_to_read(one, stored.get(one.stack))}
-    live = await read_live(client, keys, _versions(target.desired, stored.values()))
-    seen = [
-        await _seen(client, one, stored.get(one.stack), live, revision=revision, claim=claim) for one in target.desired
-    ]
+    if accounts:
+        seen = [
+            await _seen_by_itself(client, one, stored.get(one.stack), claim, revision=revision, accounts=accounts)
+            for one in target.desired
+        ]
+    else:
+        live = await _live(client, target.desired, stored)
+        seen = [
+            await _seen(client, one, stored.get(one.stack), live, revision=revision, claim=claim)
+            for one in target.desired
+        ]
     here = {one.stack for one in target.desired}
     ours = {stack: inventory for stack, inventory in sorted(stored.items()) if claim.covers(inventory)}
     seen += [
@@ -55,6 +70,8 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
         for stack, inventory in ours.items()
         if stack in target.stacks - here and inventory.cluster == cluster
     ]
+    seen = [replace(one, account=account_of(accounts, one.stack)) for one in seen] if accounts else seen
+    seen = [_narrowed(one, target.narrowing, stored.values()) for one in seen]
     seen = [await _with_kinds(client, one) for one in seen]
     orphans = sorted(ours.keys() - target.stacks) if target.complete else ()
     return Look(tuple(seen), tuple(orphans))
@@ -68,11 +85,49 @@ async def _inventories(client: Client, target: Target) -> list[Stored]:
     return [one for one in found if one.chunks]
 
 
-async def look_again(client: Client, desired: Desired, claim: Claim, *, revision: str = "") -> tuple[Stored, Plan]:
+async def _seen_by_itself(
+    client: Client, desired: Desired, inventory: Inventory | None, claim: Claim, *, revision: str, accounts: str
+) -> Seen:
+    """A stack that is read in the name of an account of its own: what that may not read fails this stack alone."""
+    try:
+        with acting_as(account_of(accounts, desired.stack)):
+            live = await _live(client, [desired], {desired.stack: inventory} if inventory else {})
+    except FleetError as problem:
+        return Seen(desired.stack, desired, problem=problem)
+    return await _seen(client, desired, inventory, live, revision=revision, claim=claim)
+
+
+async def _live(client: Client, stacks: Sequence[Desired], stored: Mapping[str, Inventory]) -> Live:
+    known = [stored[one.stack] for one in stacks if one.stack in stored]
+    keys = {key for one in stacks for key in keys_to_read(one, stored.get(one.stack))}
+    versions = _versions(stacks, known)
+    return await _certain(client, await read_live(client, keys, versions), known, versions)
+
+
+def _narrowed(seen: Seen, narrowing: Narrowing, inventories: Iterable[Inventory]) -> Seen:
+    """With the part of the plan that is meant, and rivals by their names."""
+    if seen.plan is None:
+        return seen
+    return replace(seen, plan=narrowed(named(seen.plan, inventories), narrowing), narrowing=narrowing)
+
+
+async def _certain(client: Client, live: Live, inventories: Iterable[Inventory], versions: Mapping[Key, str]) -> Live:
+    """What is missing though an inventory has it is asked for by itself: a list may come from a cache that is not full.
+
+    An object that is taken for gone would be made anew, or dropped from the inventory and left behind for ever.
+    """
+    recorded = (entry.key for one in inventories for entry in one.entries if entry.uid)
+    missing = [key for key in recorded if key in live and live[key] is None]
+    return {**live, **await read_each(client, missing, versions)} if missing else live
+
+
+async def look_again(
+    client: Client, desired: Desired, claim: Claim, *, revision: str = "", account: str = ""
+) -> tuple[Stored, Plan]:
     """One stack anew, under its Lease: what was seen before may be old."""
     stored = await load(client, desired.stack, desired.cluster)
-    keys = keys_to_read(desired, stored.inventory)
-    live = await read_live(client, keys, _versions([desired], [stored.inventory]))
+    with acting_as(account):
+        live = await _live(client, [desired], {desired.stack: stored.inventory})
     return stored, await _planned(client, desired, stored.inventory, live, revision=revision, claim=claim)
 
 

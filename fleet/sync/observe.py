@@ -31,6 +31,7 @@ class Observed:
     revision: str
     health: str
     objects: tuple[ObjectHealth, ...]
+    suspended: str = ""  # that it is left as it is, by whom and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,8 @@ async def observe(
             return []
         try:
             async with connect(cluster, kubeconfig) as client:
-                found = [stored.inventory for stored in await load_all(client)]
-                found = [each for each in found if not stacks or each.stack in stacks]
-                others[cluster.name] = tuple(each.stack for each in found if not claim.covers(each))
-                return await _observed(client, [each for each in found if claim.covers(each)])
+                seen, others[cluster.name] = await observed(client, stacks, claim)
+                return seen
         except FleetError as problem:
             failed[cluster.name] = problem
             return []
@@ -63,6 +62,14 @@ async def observe(
     seen = await asyncio.gather(*(one(cluster) for cluster in clusters))
     ordered = sorted((each for part in seen for each in part), key=lambda o: (o.stack, o.cluster))
     return Observation(tuple(ordered), failed, {cluster: names for cluster, names in others.items() if names})
+
+
+async def observed(client: Client, stacks: Sequence[str], claim: Claim) -> tuple[list[Observed], tuple[str, ...]]:
+    """How stacks are in one cluster, and the names of those that are another repository's."""
+    found = [stored.inventory for stored in await load_all(client)]
+    found = [each for each in found if not stacks or each.stack in stacks]
+    others = tuple(each.stack for each in found if not claim.covers(each))
+    return await _observed(client, [each for each in found if claim.covers(each)]), others
 
 
 async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Observed]:
@@ -73,7 +80,8 @@ async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Ob
     for inventory in inventories:
         keys = [entry.key for entry in inventory.entries]
         objects = quiet(tuple(judged(key, live[key], is_app=_is_app(key)) for key in keys), hidden)
-        observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects))
+        word = str(inventory.suspension or "")
+        observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects, word))
     return observed
 
 

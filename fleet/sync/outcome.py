@@ -49,14 +49,18 @@ class Result:
     objects: tuple[ObjectHealth, ...] = ()
     done: Counter[Verb] = field(default_factory=Counter)
     leaving: bool = False
+    suspended: str = ""  # why it is left as it is
 
     @property
     def branch(self) -> Branch:
-        return Branch(self.stack, self.cluster, self.plan, str(self.problem) if self.problem else "")
+        problem = str(self.problem) if self.problem else ""
+        return Branch(self.stack, self.cluster, self.plan, problem, self.suspended)
 
     @property
     def words(self) -> str:
         """ "2 created, 1 updated", or "no changes"."""
+        if self.suspended and not self.problem:
+            return self.suspended
         taken = self.plan.taken_from if self.plan and not self.problem else ""
         parts = [f"taken over from {taken}"] if taken else []
         parts += [f"{self.done[verb]} {word}" for verb, word in PAST.items() if self.done[verb]]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.errors import FleetError
+from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
 from fleet.model.desired import Key
 from fleet.plan import Plan
@@ -18,7 +19,7 @@ class Rehearsed:
     remarks: tuple[str, ...] = ()
 
 
-async def rehearsed(client: Client, results: Sequence[Result]) -> Rehearsed:
+async def rehearsed(client: Client, results: Sequence[Result], accounts: Mapping[str, str]) -> Rehearsed:
     """Of one cluster. What the server refuses in a dry run is said at the object, and is a problem of its stack."""
     from fleet.kube.rehearse import rehearse  # noqa: PLC0415 - brings aiohttp, which looking does not need
 
@@ -29,7 +30,8 @@ async def rehearsed(client: Client, results: Sequence[Result]) -> Rehearsed:
             done.append(one)
             continue
         try:
-            found = await rehearse(client, one.plan)
+            with acting_as(accounts.get(one.stack, "")):
+                found = await rehearse(client, one.plan)
         except FleetError as problem:
             done.append(replace(one, problem=problem))
             continue

@@ -18,11 +18,12 @@ from fleet.evaluate import ClusterData
 from fleet.kube.client import Client
 from fleet.model.hidden import Hidden
 from fleet.plan import Claim
-from fleet.plan.budget import check_budget, taken_away
+from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, define
 from fleet.sync.discreet import DiscreetProgress, discreet, hidden_in
 from fleet.sync.gate import Gate
+from fleet.sync.held import held, suspensions
 from fleet.sync.look import Look, Seen, look
 from fleet.sync.outcome import Result
 from fleet.sync.progress import Progress
@@ -39,8 +40,9 @@ class How:
     kubeconfig: Path | None = None
     wait: bool = True
     timeout: float = 600.0  # for health, and for deletions to finish
-    deletions: int = 10
+    budget: Allowance = field(default_factory=Allowance)
     claim: Claim = field(default_factory=Claim)  # for which repository
+    accounts: str = ""  # in whose name stacks are read and written, as "namespace/{stack}"; "": as ourselves
     dry_run: bool = False  # of a preview: let the servers try every change without storing it
     gate: Gate | None = None  # of a sync: who is asked before anything is written
     lease_seconds: float = 120.0  # how long to wait for another sync of the same stack
@@ -92,6 +94,7 @@ class Run:
     # Not in the repr: asyncio makes one of a finished task's result, which for thousands of steps takes a second.
     results: tuple[Result, ...] = field(repr=False)
     remarks: tuple[str, ...] = ()
+    orphans: tuple[tuple[str, str], ...] = ()  # stacks, each with the cluster that has it, which git does not know
 
 
 async def preview(targets: Sequence[Target], how: How, progress: Progress, *, revision: str = "") -> Run:
@@ -99,7 +102,7 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
         hidden = _hidden(sites)
-        looked = [[_checked(site, result, how) for result in site.results()] for site in sites]
+        looked = _judged(sites, how)
         remarks = _remarks(sites, planned=True)
         if how.dry_run:
             looked, more = await _rehearsed(sites, looked)
@@ -107,7 +110,7 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
         results = [discreet(result, hidden) for its in looked for result in its]
         for result in results:
             progress.update(result.stack, result.cluster, "failed" if result.problem else "done")
-        return Run(tuple(results), remarks)
+        return Run(tuple(results), remarks, _orphans(sites))
 
 
 async def _rehearsed(sites: Sequence[Site], looked: list[list[Result]]) -> tuple[list[list[Result]], list[str]]:
@@ -115,7 +118,8 @@ async def _rehearsed(sites: Sequence[Site], looked: list[list[Result]]) -> tuple
     from fleet.sync.rehearsal import Rehearsed, rehearsed  # noqa: PLC0415 - not for those who only look
 
     async def one(site: Site, results: list[Result]) -> Rehearsed:
-        return await rehearsed(site.client, results) if site.client else Rehearsed(tuple(results))
+        accounts = {seen.stack: seen.account for seen in site.look.seen}
+        return await rehearsed(site.client, results, accounts) if site.client else Rehearsed(tuple(results))
 
     done = await asyncio.gather(*(one(site, results) for site, results in zip(sites, looked, strict=True)))
     return [list(each.results) for each in done], [line for each in done for line in each.remarks]
@@ -133,11 +137,11 @@ async def sync(
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
         hidden = _hidden(sites)
-        planned = [discreet(_checked(site, result, how), hidden) for site in sites for result in site.results()]
+        planned = [discreet(result, hidden) for its in _judged(sites, how) for result in its]
         if how.gate:
             planned = await asyncio.to_thread(how.gate.judge, planned)
-        approve(Run(tuple(planned), _remarks(sites, planned=True)))
-        refused = {(one.stack, one.cluster): one for one in planned if one.problem}
+        approve(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
+        refused = {(one.stack, one.cluster): one for one in planned if one.problem or one.suspended}
         seen = DiscreetProgress(progress, hidden)
         done = await asyncio.gather(*(_work(site, refused, how, seen, revision) for site in sites))
         results = tuple(discreet(result, hidden) for results in done for result in results)
@@ -170,7 +174,7 @@ async def _open(stack: AsyncExitStack, target: Target, how: How, revision: str) 
     try:
         reached = how.reach(target.cluster) if how.reach else connect(target.cluster, how.kubeconfig)
         client = await stack.enter_async_context(reached)
-        return Site(target, client, await look(client, target, how.claim, revision=revision))
+        return Site(target, client, await look(client, target, how.claim, revision=revision, accounts=how.accounts))
     except FleetError as problem:
         return Site(target, problem=problem)
 
@@ -195,6 +199,12 @@ def _left_alone(seen: Seen, result: Result) -> Result:
     return replace(result, health=health, objects=objects)
 
 
+def _judged(sites: Sequence[Site], how: How) -> list[list[Result]]:
+    """By cluster: where every stack stands, with what the rules and those who suspended it have to say."""
+    words = suspensions({site.cluster: site.look for site in sites})
+    return [held([_checked(site, result, how) for result in site.results()], words) for site in sites]
+
+
 def _checked(site: Site, result: Result, how: How) -> Result:
     """With the problem that the repository's own rules make of the plan, if any."""
     if result.plan is None or result.problem:
@@ -202,7 +212,8 @@ def _checked(site: Site, result: Result, how: How) -> Result:
     try:
         refuse_forbidden(result.plan)
         if taken_away(result.plan):
-            check_budget(site.cluster, [seen.plan for seen in site.look.seen if seen.plan], how.deletions)
+            check_share(result.plan, how.budget)
+            check_budget(site.cluster, [seen.plan for seen in site.look.seen if seen.plan], how.budget)
     except PolicyError as problem:
         return replace(result, problem=problem)
     against = how.objection(result)
@@ -298,3 +309,7 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
 
 def _remarks(sites: Sequence[Site], *, planned: bool) -> tuple[str, ...]:
     return tuple(remark for site in sites for remark in site.remarks(planned=planned))
+
+
+def _orphans(sites: Sequence[Site]) -> tuple[tuple[str, str], ...]:
+    return tuple((stack, site.cluster) for site in sites for stack in site.look.orphans)

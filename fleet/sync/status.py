@@ -8,6 +8,7 @@ from fleet.errors import ConflictError, FleetError
 from fleet.git.reporting import Gone, Pair, chosen, report
 from fleet.git.status import App, Report
 from fleet.kube.failure import UnansweredError
+from fleet.kube.person import person
 from fleet.sync.choice import Target
 from fleet.sync.drift import DriftedError
 from fleet.sync.outcome import Result
@@ -32,7 +33,8 @@ def publish(
     left = [(one.stack, one.cluster) for one in results if one.leaving and not one.problem]
     remote = chosen(files.remotes, settings.remote)
     removed = [*left, *removed]
-    report(files.git, reports, removed=removed, gone=gone, remote=remote, branch=settings.status_branch)
+    by = person()
+    report(files.git, reports, removed=removed, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
 def no_more(targets: Sequence[Target]) -> Gone:
@@ -59,9 +61,9 @@ def report_of(result: Result, revision: str) -> Report:
         stack=result.stack,
         cluster=result.cluster,
         revision=revision,
-        sync=word_of(result.problem),
+        sync="Suspended" if result.suspended and not result.problem else word_of(result.problem),
         health=result.health,
-        message=error.message if error else _first_message(result),
+        message=error.message if error else result.suspended or _first_message(result),
         apps=tuple(
             App(
                 one.kind,

@@ -36,8 +36,9 @@ def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
     if foreign:
         more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
         return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
+    states = {result.state for result in outcome.results} if outcome else set()
     waiting = [result for result in outcome.results if result.state == "skipped"] if outcome else []
-    if waiting:
+    if waiting and "pending" not in states:  # what is still being deleted holds up the rest, and is told by itself
         return PartlyWaitingError(f"{made.cluster}: {waiting[0].step.key} waits: {waiting[0].reason}")
     return None
 

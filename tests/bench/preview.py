@@ -19,6 +19,7 @@ from pathlib import Path
 from fleet.evaluate import Pool, evaluate
 from fleet.lab import Lab
 from fleet.lab.process import identify
+from fleet.plan.budget import Allowance
 from fleet.plan.claim import Claim
 from fleet.preview.between import between
 from fleet.preview.live import reachable
@@ -124,7 +125,7 @@ def _stages(root: Path, kubeconfig: Path) -> dict[str, float]:
         after = evaluate(both.merged, pool=pool).check()
         took["evaluate both sides"] = time.monotonic() - begin
     begin = time.monotonic()
-    between(before, after, deletions=10)
+    between(before, after, budget=Allowance())
     took["diff, git against git"] = time.monotonic() - begin
     asked, _ = reachable(before, after, stacks=(), clusters=())
     begin = time.monotonic()

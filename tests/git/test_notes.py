@@ -33,3 +33,14 @@ def test_the_place_of_a_note_is_where_git_put_it() -> None:
     assert notes.path(commit, []) == commit
     assert notes.path(commit, ["ab/" + "ab" * 19]) == "ab/" + "ab" * 19
     assert notes.path(commit, [f"{n:040x}" for n in range(256)]) == "ab/" + "ab" * 19
+
+
+def test_who_and_since_when_are_told_and_move_only_with_the_outcome() -> None:
+    report = Report("orders", "eu-1", "a" * 40, health="Healthy")
+    first = notes.merge("", [Outcome.of(report, at="2026-01-01T00:00:00Z", by="ada [ops]\n@laptop")])
+    assert first == "orders eu-1: Synced, Healthy [2026-01-01T00:00:00Z ada [ops @laptop]\n"
+    again = Outcome.of(report, at="2026-01-02T00:00:00Z", by="bob")
+    assert notes.merge(first, [again]) == first
+    worse = Outcome.of(Report("orders", "eu-1", "a" * 40, health="Degraded", message="sick"), at="now", by="bob")
+    assert notes.merge(first, [worse]) == "orders eu-1: Synced, Degraded [now bob] - sick\n"
+    assert notes.parse(notes.merge(first, [worse])) == (worse,)

@@ -6,8 +6,8 @@ import pytest
 
 from fleet.errors import PolicyError
 from fleet.model.desired import Key
-from fleet.plan import Branch, Inventory, leave, plan
-from fleet.plan.budget import check_budget
+from fleet.plan import Branch, Inventory, Plan, leave, plan
+from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
 from fleet.plan.data import plan_data
 from fleet.plan.digest import plan_hash
 from fleet.plan.forest import summary
@@ -110,8 +110,25 @@ def test_the_budget_counts_deletions_and_clusters_that_leave() -> None:
     entries = tuple(entry_of(config_map(f"c{number}")) for number in range(3))
     known = Inventory("orders", "eu-1", "r", entries)
     deletes = plan(desired(), known, {entry.key: live_of(config_map(entry.key.name)) for entry in entries})
-    check_budget("eu-1", [deletes], 3)
+    check_budget("eu-1", [deletes], Allowance(3))
     with pytest.raises(PolicyError, match=r"takes away 3 objects \(orders 3\), the budget is 2"):
-        check_budget("eu-1", [deletes], 2)
+        check_budget("eu-1", [deletes], Allowance(2))
     with pytest.raises(PolicyError):
-        check_budget("eu-1", [leave(known)], 2)
+        check_budget("eu-1", [leave(known)], Allowance(2))
+
+
+def test_a_stack_loses_one_object_or_its_share_and_what_is_retained_does_not_count() -> None:
+    def losing(count: int, of: int) -> Plan:
+        entries = tuple(entry_of(config_map(f"c{number:02}")) for number in range(of))
+        kept = (entry_of(config_map("kept"))._replace(retain=True),)
+        live = {entry.key: live_of(config_map(entry.key.name)) for entry in entries + kept}
+        wants = [wanted(config_map(f"c{number:02}")) for number in range(count, of)]
+        return plan(desired(*wants), Inventory("orders", "eu-1", "r", entries + kept), live)
+
+    for count, of in ((1, 1), (1, 10), (2, 20), (3, 39)):
+        assert taken_away(losing(count, of)) == count
+        check_share(losing(count, of), Allowance())
+    for count, of in ((2, 2), (2, 19), (4, 39)):
+        with pytest.raises(PolicyError, match=f"takes away {count} of the {of} objects of orders"):
+            check_share(losing(count, of), Allowance())
+        check_share(losing(count, of), Allowance.said(count))

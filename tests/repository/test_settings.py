@@ -36,8 +36,10 @@ def test_every_setting_is_read() -> None:
         status_branch = "health"
         [budget]
         deletions = 0
+        share = "2.5%"
         [trust]
         code = "others"
+        account = "tenants/{stack}"
         [limits]
         time = "1.5m"
         cpu = "500ms"
@@ -52,8 +54,9 @@ def test_every_setting_is_read() -> None:
     assert settings.fleet.name == "shop"
     assert (settings.paths.stacks, settings.paths.clusters) == ("deploy/stacks", "deploy/clusters")
     assert (settings.git.remote, settings.git.branch, settings.git.status_branch) == ("upstream", "release/1", "health")
-    assert settings.budget.deletions == 0
+    assert (settings.budget.deletions, settings.budget.share) == (0, 0.025)
     assert settings.trust.code is Code.OTHERS
+    assert settings.trust.account == "tenants/{stack}"
     assert (settings.limits.time, settings.limits.cpu) == (90.0, 0.5)
     assert (settings.limits.memory, settings.limits.output, settings.limits.result) == (2 << 30, 16 << 10, 1 << 20)
     assert (settings.approval.required, settings.approval.branch) == (True, "seen")
@@ -83,6 +86,9 @@ def test_every_setting_is_read() -> None:
         ("[git]\nbranch = 'same'\nstatus_branch = 'same'\n", 3, "git.status_branch", "a branch of its own"),
         ("[budget]\ndeletions = -1\n", 2, "budget.deletions", "0 or more"),
         ("[budget]\ndeletions = true\n", 2, "budget.deletions", "whole number"),
+        ("[budget]\nshare = 10\n", 2, "budget.share", '"10%"'),
+        ("[budget]\nshare = '101%'\n", 2, "budget.share", '"10%"'),
+        ("[trust]\naccount = 'system:masters'\n", 2, "trust.account", "namespace/name"),
         ("[trust]\ncode = 'all'\n", 2, "trust.code", '"own" or "others"'),
         ("[limits]\ntime = \n", 2, None, "toml.io"),
     ],

@@ -205,7 +205,7 @@ def test_deletions_beyond_the_budget_are_refused_until_allowed(repository: Fleet
     assert done.code == 5
     assert "the budget is 1" in done.err
     assert repository.data(eu, "a") == {"a": "1"}
-    assert repository.sync("--allow-deletions", "2").code == 0
+    assert repository.sync("--allow-deletes", "2").code == 0
     assert repository.data(eu, "a") is None
     assert repository.get(eu, "namespace", repository.namespace) is not None
 

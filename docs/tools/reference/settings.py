@@ -46,6 +46,8 @@ def _toml(value: object, name: str) -> str:
         return f'"{value}"'
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float) and name == "share":
+        return f'"{value:.0%}"'
     if isinstance(value, float):
         return f'"{value:g}s"'
     if isinstance(value, int) and name in ("memory", "output", "result"):

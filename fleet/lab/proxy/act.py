@@ -4,6 +4,7 @@
     the client       Kill                           before the server hears of it, or once it has done it
     the answer       Lose  Cut  Freeze              the server has done it
     a watch          Cut  Freeze  DropEvents  DelayEvents  Expire
+    a list           EmptyList
     Leases           SkewLeases
 
 An answer is cut or frozen after so many whole events of a watch and so many bytes more, its head not counted.
@@ -143,6 +144,15 @@ class SkewLeases:
     kind: Literal["skew-leases"] = "skew-leases"
 
 
+@dataclass(frozen=True, slots=True)
+class EmptyList:
+    """A list comes with nothing in it, as from a cache that has not been filled yet."""
+
+    __pydantic_config__ = _STRICT
+
+    kind: Literal["empty-list"] = "empty-list"
+
+
 class _ByKind:
     """In JSON, `kind` says which act it is. Pydantic is slow to load, and plans written in Python do without it."""
 
@@ -153,4 +163,4 @@ class _ByKind:
 
 
 OnAnswer = Cut | Freeze | DropEvents | DelayEvents | Expire
-Act = Annotated[Delay | Answer | Break | Lose | Kill | OnAnswer | SkewLeases, _ByKind()]
+Act = Annotated[Delay | Answer | Break | Lose | Kill | OnAnswer | SkewLeases | EmptyList, _ByKind()]

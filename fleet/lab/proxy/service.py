@@ -21,7 +21,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from fleet.kube.lines import lines
-from fleet.lab.proxy.act import Act, Answer, Break, Delay, Kill, Lose, OnAnswer, SkewLeases
+from fleet.lab.proxy.act import Act, Answer, Break, Delay, EmptyList, Kill, Lose, OnAnswer, SkewLeases
 from fleet.lab.proxy.body import CutError, Shape
 from fleet.lab.proxy.call import Call
 from fleet.lab.proxy.lease_clock import LeaseClock
@@ -124,6 +124,7 @@ class _Exchange:
         self._acts = acts
         self._shapes = any(isinstance(act, OnAnswer) for act in acts)
         self._skew = sum(act.seconds for act in acts if isinstance(act, SkewLeases) and call.resource == "leases")
+        self._empty = call.verb == "list" and any(isinstance(act, EmptyList) for act in acts)
         self._begun = time.monotonic()
 
     async def run(self) -> web.StreamResponse:
@@ -153,7 +154,7 @@ class _Exchange:
     def _ask(self, route: Route, body: bytes) -> _RequestContextManager:
         headers = passed_on(self._request.headers)
         headers.extend(route.identity)
-        if self._shapes or self._skew:  # what is to be changed has to be read: as JSON, and not compressed
+        if self._shapes or self._skew or self._empty:  # what is to be changed has to be read: as JSON, not compressed
             headers["Accept"] = readable(headers.get("Accept", ""))
             headers["Accept-Encoding"] = "identity"
         if body and self._skew:
@@ -177,7 +178,7 @@ class _Exchange:
                 return _broken(self._request)
         headers = passed_on(answer.headers)
         if isinstance(answer.body, bytes):
-            body = self._seen(answer.body)
+            body = self._seen(_emptied(answer.body) if self._empty and answer.status == 200 else answer.body)
             headers["Content-Length"] = str(len(body))
             if not self._shapes:
                 return web.Response(status=answer.status, headers=headers, body=body)
@@ -242,3 +243,10 @@ def _broken(request: web.BaseRequest) -> web.Response:
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:
     yield body
+
+
+def _emptied(document: bytes) -> bytes:
+    """A list with nothing in it, and nothing that would follow."""
+    found = orjson.loads(document)
+    kept = {name: value for name, value in found.get("metadata", {}).items() if name == "resourceVersion"}
+    return orjson.dumps({**found, "metadata": kept, "items": []})

@@ -1,0 +1,97 @@
+"""`fleet diff`: where the clusters are not what git says, field by field. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleet.cli.flags import choice_options, claim_options
+from fleet.cli.output import emit, output_option, remark
+
+if TYPE_CHECKING:
+    from fleet.plan.difference import Difference
+
+
+@click.command()
+@choice_options
+@click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to compare with.")
+@click.option("--drift", "only_drift", is_flag=True, help="Only what others changed in the clusters, not what waits.")
+@claim_options
+@click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything differs.")
+@output_option
+def diff(
+    *,
+    stacks: Sequence[str],
+    clusters: Sequence[str],
+    kubeconfig: Path | None,
+    revision: str,
+    only_drift: bool,
+    renamed_from: Sequence[str],
+    take_over: Sequence[str],
+    expect_no_changes: bool,
+    form: str,
+) -> int:
+    """Compare a commit with what is in the clusters, and say of each object what differs and whose doing it is.
+
+    Drift is what somebody changed behind git's back: git says what it said when it was applied. Everything else waits
+    for a sync. Values of secrets are not shown. `fleet preview` says what a sync would do about it.
+    """
+    import asyncio
+
+    from fleet.cli.collector import collect_seldom
+    from fleet.cli.preview import finish
+    from fleet.plan.claim import Claim
+    from fleet.plan.difference import Why, differences
+    from fleet.sync.choice import targets
+    from fleet.sync.evaluated import evaluated
+    from fleet.sync.progress import shown
+    from fleet.sync.run import How, preview
+    from fleet.sync.source import commit
+
+    collect_seldom()
+    with commit(revision, known=True) as files:
+        evaluation = evaluated(files, stacks)
+    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    how = How(kubeconfig, claim=claim, accounts=files.repository.settings.trust.account)
+    with shown(quiet=form != "text", lines=False) as progress:
+        run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
+    found = differences(one.plan for one in run.results if one.plan)
+    if only_drift:
+        found = [one for one in found if one.why is Why.DRIFT]
+    emit({"revision": files.revision, "differences": [_data(one) for one in found]}, form, lambda: _text(found))
+    for line in run.remarks:
+        remark(line)
+    unasked = [one.problem for one in run.results if one.problem and not one.plan]
+    return finish(unasked, len(found) if expect_no_changes else 0)
+
+
+def _text(found: Sequence[Difference]) -> str:
+    from itertools import groupby
+
+    from fleet.plan.visible import visible
+
+    if not found:
+        return "no differences"
+    lines = []
+    for (stack, cluster), its in groupby(found, key=lambda one: (one.stack, one.cluster)):
+        lines.append(visible(f"{stack} on {cluster}"))
+        for one in its:
+            lines.append(f"  {one.why:<8}  {visible(str(one.key))} {visible(one.what)}")
+            lines += [f"            {visible(str(field))}" for field in one.fields]
+    return "\n".join(lines)
+
+
+def _data(one: Difference) -> dict[str, Any]:
+    from fleet.plan.data import key_data
+
+    return {
+        "stack": one.stack,
+        "cluster": one.cluster,
+        "object": key_data(one.key),
+        "why": one.why.value,
+        "what": one.what,
+        "fields": [field._asdict() for field in one.fields],
+    }

@@ -1,0 +1,94 @@
+"""What became of each commit: git's history with the notes that syncs left on it.
+
+The notes are all there is to it, so every clone tells the same, and nothing has to be kept anywhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from fleet.errors import FleetError
+from fleet.git import notes
+from fleet.git.names import Address
+from fleet.git.notes import Outcome
+from fleet.git.publication import fetched
+from fleet.git.repository import Repository
+
+_FORMAT = "%H%x00%ct%x00%an%x00%s%x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One commit that was synced."""
+
+    revision: str
+    time: int  # of the committer, in seconds since the epoch
+    author: str
+    subject: str
+    outcomes: tuple[Outcome, ...]
+    in_history: bool = True  # of the revision that was asked about
+
+
+def read_history(repository: Repository, remote: Address | None, revision: str = "HEAD") -> tuple[Entry, ...]:
+    """The commits that were synced, newest first; those that are not in this history (any more) last."""
+    with fetched(repository, remote, [notes.REF]) as tips:
+        tip = tips[notes.REF]
+        texts = tip.read_all() if tip else {}
+    told = {path.replace("/", ""): notes.parse(text.decode(errors="replace")) for path, text in texts.items()}
+    told = {commit: outcomes for commit, outcomes in told.items() if outcomes}
+    if not told:
+        return ()
+    inside = [one for one in _log(repository, revision, told) if one.revision in told]
+    known = {one.revision for one in inside}
+    outside = [one for commit in sorted(told.keys() - known) for one in _alone(repository, commit, told)]
+    return (*inside, *sorted(outside, key=lambda one: -one.time))
+
+
+def chosen(entries: Iterable[Entry], stacks: Iterable[str], clusters: Iterable[str]) -> tuple[Entry, ...]:
+    """Pure: only these stacks and clusters, and the commits that were synced to them."""
+    wanted, places = frozenset(stacks), frozenset(clusters)
+
+    def fits(one: Outcome) -> bool:
+        return (not wanted or one.stack in wanted) and (not places or one.cluster in places)
+
+    narrowed = (replace(one, outcomes=tuple(filter(fits, one.outcomes))) for one in entries)
+    return tuple(one for one in narrowed if one.outcomes)
+
+
+def good(entries: Iterable[Entry], stack: str) -> tuple[Entry, ...]:
+    """Pure: the commits of this history that were applied to the stack wherever they were tried, and it was well."""
+    return tuple(
+        one
+        for one in chosen(entries, [stack], [])
+        if one.in_history and all(each.sync == "Synced" and _is_well(each) for each in one.outcomes)
+    )
+
+
+def _is_well(outcome: Outcome) -> bool:
+    return outcome.health in ("Healthy", "Unknown")  # an app without an operator has no health
+
+
+def _log(repository: Repository, revision: str, told: Mapping[str, tuple[Outcome, ...]]) -> list[Entry]:
+    commit = repository.resolve(revision).id
+    listing = repository.git.run("read the history", "log", f"--format={_FORMAT}", "--no-notes", commit)
+    return _entries(listing.stdout, told)
+
+
+def _alone(repository: Repository, commit: str, told: Mapping[str, tuple[Outcome, ...]]) -> list[Entry]:
+    try:
+        said = repository.git.run(
+            "read the history", "log", f"--format={_FORMAT}", "--no-notes", "--max-count=1", commit
+        )
+    except FleetError:  # it is not in this repository
+        return []
+    return [replace(one, in_history=False) for one in _entries(said.stdout, told)]
+
+
+def _entries(listing: bytes, told: Mapping[str, tuple[Outcome, ...]]) -> list[Entry]:
+    fields = listing.decode(errors="replace").split("\0")
+    rows = zip(*(iter(fields[: len(fields) // 4 * 4]),) * 4, strict=True)
+    return [
+        Entry(commit.strip(), int(time), author, subject, told.get(commit.strip(), ()))
+        for commit, time, author, subject in rows
+    ]

@@ -1,0 +1,87 @@
+"""Where a cluster is not what git says, object by object and field by field, and whose doing it is. Pure.
+
+It is a plan read the other way round: not what would be done, but what is different now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from fleet.model.desired import Key
+from fleet.model.secrecy import REDACTED
+from fleet.plan.step import Plan, Step, Verb
+
+
+class Why(StrEnum):
+    DRIFT = "drift"  # git says what it said when it was applied: somebody changed the cluster
+    PENDING = "pending"  # git has changed since it was applied
+    CONFLICT = "conflict"  # it belongs to somebody else
+
+
+class Field(NamedTuple):
+    """None stands for a field that is not there. Secret values are masked already."""
+
+    path: str
+    git: Any
+    cluster: Any
+
+    def __str__(self) -> str:
+        from fleet.plan.forest import short  # noqa: PLC0415 - only to print it
+
+        if REDACTED in (self.git, self.cluster):
+            return f"{self.path}: {REDACTED} differs"
+        return f"{self.path}: git {short(self.git)}, cluster {short(self.cluster)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    stack: str
+    cluster: str
+    key: Key
+    why: Why
+    what: str  # in words: "is gone", "is not in git any more"
+    fields: tuple[Field, ...] = ()
+
+
+def differences(plans: Iterable[Plan]) -> list[Difference]:
+    """By stack, cluster and object."""
+    found = [one for plan in plans for step in plan.steps for one in _of(plan, step)]
+    return sorted(found, key=lambda one: (one.stack, one.cluster, one.key))
+
+
+def _of(plan: Plan, step: Step) -> list[Difference]:
+    if step.verb is Verb.UNCHANGED:
+        return []
+    drift = is_drift(plan, step)
+    why = Why.CONFLICT if step.verb is Verb.CONFLICT else Why.DRIFT if drift else Why.PENDING
+    fields = tuple(Field(change.path, change.after, change.before) for change in step.changes)
+    return [Difference(plan.stack, plan.cluster, step.key, why, _words(step, drift), fields)]
+
+
+def is_drift(plan: Plan, step: Step) -> bool:
+    """Whether the step only puts back what git said already."""
+    if step.verb not in (Verb.CREATE, Verb.UPDATE) or step.entry is None:
+        return False
+    known = plan.inventory.get(step.key)
+    return known is not None and bool(known.uid) and known.hash == step.entry.hash
+
+
+def _words(step: Step, drift: bool) -> str:
+    match step.verb:
+        case Verb.CREATE:
+            return "is gone" if drift else "is not there yet"
+        case Verb.DELETE:
+            return "is not in git any more"
+        case Verb.FORGET:
+            return f"is not in git any more: {step.reason}"
+        case Verb.ADOPT:
+            return f"is to be taken over: {step.reason}"
+        case Verb.RECORD:
+            return "has other options"
+        case Verb.CONFLICT:
+            return step.reason
+        case _:
+            return "was changed by others" if drift else "is older than git"

@@ -1,0 +1,63 @@
+"""Whether a new commit has lost more than it should: then the service goes on with the one before, and says why.
+
+The rules are those of `fleet sync`. What was there before is what the service itself has seen; where that speaks
+against the commit, the status branch is asked, which `fleet sync --allow-deletes` or `--allow-rewritten` moves on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from fleet.errors import PolicyError
+from fleet.evaluate.result import Evaluation
+from fleet.git.repository import Repository
+from fleet.git.status import Record
+from fleet.plan.budget import Allowance
+from fleet.sync.departures import Pair, Placed, check_departures
+
+HINT = "if it is meant, say so once: fleet sync --allow-rewritten"
+
+
+def check_loss(
+    git: Repository,
+    revision: str,
+    evaluation: Evaluation,
+    allowance: Allowance,
+    *,
+    before: tuple[str, Collection[Pair]] | None,
+    memory: Callable[[], Iterable[Record]],
+) -> None:
+    """Raise PolicyError when the commit does not go on from what was applied, or too much has left git with it.
+
+    `before` is the commit that was followed until now and its placements; None at the start.
+    """
+    placed = Placed.of(evaluation)
+    problem: PolicyError | None = None
+    if before is not None:
+        try:
+            return _check(git, revision, placed, allowance, applied=[before[0]], known=before[1])
+        except PolicyError as found:
+            problem = found  # somebody may have said that it is meant
+    records = list(memory())
+    if problem and not records:
+        raise problem
+    applied = {one.revision for one in records if one.revision}
+    return _check(
+        git, revision, placed, allowance, applied=applied, known={(one.stack, one.cluster) for one in records}
+    )
+
+
+def _check(
+    git: Repository,
+    revision: str,
+    placed: Placed,
+    allowance: Allowance,
+    *,
+    applied: Iterable[str],
+    known: Collection[Pair],
+) -> None:
+    strange = git.outside([one for one in applied if one != revision], revision)
+    if strange:
+        message = f"{revision[:8]} does not go on from {strange[0][:8]}, which was applied: the history was rewritten"
+        raise PolicyError(message, hint=HINT)
+    check_departures({*known, *placed.pairs}, placed, allowance)

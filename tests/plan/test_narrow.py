@@ -1,0 +1,59 @@
+"""A part of a plan: what is chosen, what comes with it, and what stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet.errors import ConfigurationError, NotFoundError
+from fleet.model.desired import Key
+from fleet.plan import Inventory, Plan, Verb, plan
+from fleet.plan.narrow import Narrowing, narrowed
+from tests.plan.live import config_map, desired, entry_of, live_of, wanted
+
+
+def made() -> Plan:
+    """`new` and `newer` are to be created, the second after the first; `old` is to go; `kept` is unchanged."""
+    new = wanted(config_map("new"))
+    newer = wanted(config_map("newer"), depends_on=(new.key,))
+    old, kept = config_map("old"), config_map("kept")
+    known = Inventory("orders", "eu-1", "r", (entry_of(kept), entry_of(old)))
+    live: dict[Key, dict[str, Any] | None] = {new.key: None, newer.key: None}
+    live |= {entry.key: live_of(config_map(entry.key.name)) for entry in known.entries}
+    return plan(desired(new, newer, wanted(kept)), known, live)
+
+
+def verbs(found: Plan) -> dict[str, Verb]:
+    return {step.key.name: step.verb for step in found.steps if step.verb is not Verb.UNCHANGED}
+
+
+@pytest.mark.parametrize(
+    ("narrowing", "left"),
+    [
+        (Narrowing(), {"new": Verb.CREATE, "newer": Verb.CREATE, "old": Verb.DELETE}),
+        (Narrowing(("orders",)), {"new": Verb.CREATE, "newer": Verb.CREATE, "old": Verb.DELETE}),
+        (Narrowing(("orders/newer",)), {"new": Verb.CREATE, "newer": Verb.CREATE}),
+        (Narrowing(("*/ConfigMap/old",)), {"old": Verb.DELETE}),
+        (Narrowing((), ("orders/new",)), {"old": Verb.DELETE}),
+        (Narrowing((), ("orders/old",)), {"new": Verb.CREATE, "newer": Verb.CREATE}),
+        (Narrowing(("orders/newer",), ("orders/new",)), {}),
+        (Narrowing(("billing",)), {}),
+    ],
+)
+def test_a_plan_is_narrowed_to_what_is_meant_and_what_it_needs(narrowing: Narrowing, left: dict[str, Verb]) -> None:
+    found = narrowed(made(), narrowing)
+    assert verbs(found) == left
+    if "old" not in left:
+        kept = {step.key.name: step for step in found.steps}["old"]
+        assert kept.entry == made().inventory.get(kept.key), "it is still in the inventory, and goes another time"
+        assert kept.reason
+
+
+def test_a_pattern_that_means_nothing_is_refused() -> None:
+    for pattern in ("", "orders/", "a/b/c/d"):
+        with pytest.raises(ConfigurationError, match="names no object"):
+            Narrowing((pattern,))
+    Narrowing(("orders/new*",)).check([made()])
+    with pytest.raises(NotFoundError, match="'orders/nwe' is no object"):
+        Narrowing(("orders/nwe",)).check([made()])

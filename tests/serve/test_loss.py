@@ -1,0 +1,61 @@
+"""A commit that has lost something, as the service sees it: real git, and what the status branch remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import PolicyError, Source
+from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.git.repository import Repository
+from fleet.git.status import Record
+from fleet.plan.budget import Allowance
+from fleet.serve.loss import check_loss
+from fleet.testing.git import git
+from tests.git.repositories import bare, clone
+
+HERE = Source("stacks/a.py", 1)
+
+
+def evaluation(*stacks: str) -> Evaluation:
+    clusters = (ClusterData("eu", {}, None, None, False, HERE),)
+    rollout = RolloutData((("eu",),), "0s", "15m")
+    return Evaluation(clusters, tuple(StackResult(name, HERE, ("eu",), rollout, ()) for name in stacks))
+
+
+def record(stack: str, revision: str) -> Record:
+    return Record(stack, "eu", "Synced", "Healthy", "2026-01-01T00:00:00Z", revision, revision)
+
+
+def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tmp_path: Path) -> None:
+    repository = Repository.find(clone(tmp_path / "clone", bare(tmp_path / "bare.git")))
+    root = repository.root
+    first = repository.resolve().id
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "second")
+    second = repository.resolve().id
+    git(root, "checkout", "--quiet", "--orphan", "other")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "another past")
+    other = repository.resolve().id
+    four = evaluation("a", "b", "c", "d")
+    pairs = {(name, "eu") for name in "abcd"}
+
+    def check(revision: str, what: Evaluation, before: str | None, told: list[Record]) -> None:
+        known = (before, pairs) if before else None
+        check_loss(repository, revision, what, Allowance(), before=known, memory=lambda: told)
+
+    check(second, four, first, [])
+    check(first, four, None, [])
+    for revision in (other, first):
+        with pytest.raises(PolicyError, match="history was rewritten"):
+            check(revision, four, second, [record("a", second)])
+        with pytest.raises(PolicyError, match="history was rewritten"):
+            check(revision, four, None, [record("a", second)])
+        check(revision, four, second, [record("a", revision)])
+
+    told = [record(name, first) for name in "abcd"]
+    with pytest.raises(PolicyError, match="3 of 4 stacks have left git"):
+        check(second, evaluation("a"), first, told)
+    check(second, evaluation("a"), first, told[:1])
+    with pytest.raises(PolicyError, match="git has no stack any more"):
+        check(second, evaluation(), None, told)

@@ -1,0 +1,66 @@
+"""What has left git, as data: how much of it is believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.errors import PolicyError
+from fleet.plan.budget import Allowance
+from fleet.sync.departures import Pair, Placed, check_departures, departed
+
+CLUSTERS = [f"c{number}" for number in range(20)]
+
+
+def placed(stacks: list[str], clusters: list[str], *, complete: bool = True) -> Placed:
+    pairs = frozenset((stack, cluster) for stack in stacks for cluster in clusters)
+    return Placed(frozenset(stacks), frozenset(clusters), pairs, complete)
+
+
+def known(stacks: list[str], clusters: list[str]) -> set[Pair]:
+    return {(stack, cluster) for stack in stacks for cluster in clusters}
+
+
+def test_one_of_anything_may_leave() -> None:
+    before = known(["a", "b"], CLUSTERS[:3])
+    check_departures(before, placed(["a"], CLUSTERS[:3]), Allowance())
+    check_departures(before, placed(["a", "b"], CLUSTERS[:2]), Allowance())
+    check_departures(before, placed(["a", "b", "new"], CLUSTERS[:4]), Allowance())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ((["a"], ["c1"]), ([], ["c1"]), "git has no stack any more, and a had been synced"),
+        ((["a", "b", "c", "d"], ["c1"]), (["a", "b"], ["c1"]), "2 of 4 stacks have left git (c, d), the budget is 1"),
+        ((["a"], CLUSTERS), (["a"], CLUSTERS[:17]), "3 of 20 clusters have left git (c17, c18, c19), the budget is 2"),
+    ],
+)
+def test_more_is_refused_and_allowed_by_number(
+    before: tuple[list[str], list[str]], after: tuple[list[str], list[str]], words: str
+) -> None:
+    was, now = known(*before), placed(*after)
+    gone = len(departed(was, now))
+    with pytest.raises(PolicyError) as refused:
+        check_departures(was, now, Allowance())
+    assert words in refused.value.message
+    assert f"--allow-deletes {gone}" in str(refused.value)
+    check_departures(was, now, Allowance.said(gone))
+    with pytest.raises(PolicyError, match=f"{gone} placements have left git, the budget is {gone - 1}"):
+        check_departures(was, now, Allowance.said(gone - 1))
+
+
+def test_labels_that_choose_fewer_clusters_are_counted_by_stack() -> None:
+    now = Placed(frozenset({"a"}), frozenset(CLUSTERS), frozenset(("a", one) for one in CLUSTERS[:10]))
+    with pytest.raises(PolicyError, match="10 of 20 clusters are no longer chosen by a"):
+        check_departures(known(["a"], CLUSTERS), now, Allowance())
+
+
+def test_a_run_over_some_stacks_says_nothing_about_the_others() -> None:
+    before = known(["a", "b", "c"], CLUSTERS[:2])
+    check_departures(before, placed(["a"], CLUSTERS[:2], complete=False), Allowance())
+
+
+def test_many_small_losses_are_a_large_one() -> None:
+    stacks = [f"s{number}" for number in range(30)]
+    with pytest.raises(PolicyError, match="30 placements have left git, the budget is 10"):
+        check_departures(known(stacks, CLUSTERS), placed(stacks, CLUSTERS[:19]), Allowance())
