@@ -294,3 +294,12 @@ def test_a_template_of_others_is_changed_only_when_git_says_whose_it_may_be_take
     (step,) = found.decision().steps
     assert isinstance(step, Take)
     assert (step.manifest, step.take_from) == (None, ("tuner",))
+
+
+def test_what_carries_a_mark_of_ours_from_before_is_not_rolled_for_it() -> None:
+    """It was given back after a roll, and is taken over again."""
+    found = Found()
+    found.set["spec"]["template"]["metadata"]["annotations"] = {"fleet.dev/template": "0123456789"}
+    found.taken()
+    assert found.decision().reason == "Healthy"
+    assert conditions(found.seen())[1][:3] == ("Converged", "False", "NextRoll")

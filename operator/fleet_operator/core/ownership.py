@@ -14,6 +14,7 @@ from fleet_operator.core import kinds
 from fleet_operator.core.step import Object, Take
 
 MANAGER = "fleet-operator"
+RELEASED = "fleet.dev/released"  # the annotation of what an app gave back: whose it was
 
 
 class NotOursError(ConflictError):

@@ -16,7 +16,7 @@ from fleet.kube.managers import MERGE, without_entries
 from fleet.kube.runtime import Request
 from fleet.model.app import ADOPTION, ON_DELETE, RELEASE
 from fleet_operator.core import kinds
-from fleet_operator.core.ownership import MANAGER
+from fleet_operator.core.ownership import MANAGER, RELEASED
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.stateful_set import FOUND
 from fleet_operator.core.step import Object
@@ -65,7 +65,9 @@ def _unlabelled(found: Object) -> dict[str, Any]:
     if labels.get(_BY_US) == MANAGER:
         gone.append(_BY_US)
     patch: dict[str, Any] = {"labels": dict.fromkeys(gone)}
-    if FOUND in (found["metadata"].get("annotations") or {}):
+    if found["kind"] in ("ConfigMap", "Secret"):  # made for the app; should it be taken over again, they are of use
+        patch["annotations"] = {RELEASED: f"{labels.get('fleet.dev/kind')}/{labels.get('fleet.dev/app')}"}
+    elif FOUND in (found["metadata"].get("annotations") or {}):
         patch["annotations"] = {FOUND: None}
     return patch
 

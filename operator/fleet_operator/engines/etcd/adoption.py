@@ -61,7 +61,8 @@ def placed(app: Etcd, world: World) -> Placed:
     if isinstance(read, Problem):
         return Placed(app, world, read)
     container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == read.container)
-    kept = replace(read, baseline=keeping.baseline(app, str(container["image"])))
+    baseline = {**keeping.baseline(app, str(container["image"])), "mark": template_of(found)}
+    kept = replace(read, baseline=baseline)
     return Placed(names.laid_out(app, kept), _focused(world, kept.container))
 
 
@@ -128,14 +129,17 @@ def owned_by_others(seen: Seen) -> Decision | None:
 
 
 def as_found(seen: Seen) -> bool:
-    """Whether members are still set up by what others wrote: no roll since, so they do not read our files."""
-    found = seen.stateful_set
-    return names.layout(seen.app) is not None and found is not None and not template_of(found)
+    """Whether members are still set up by what was found: no roll since, so they do not read our files.
+
+    What was given back before may carry a mark of ours from then.
+    """
+    found, kept = seen.stateful_set, names.layout(seen.app)
+    return kept is not None and found is not None and template_of(found) == kept.baseline.get("mark", "")
 
 
 def _converged(seen: Seen, found: Object) -> tuple[str, str, str, str]:
     current = template_of(found)
-    late = [pod for pod in seen.pods if not current or template_of(seen.world.pod(pod)) != current]
+    late = [pod for pod in seen.pods if as_found(seen) or template_of(seen.world.pod(pod)) != current]
     if not late:
         return ("Converged", "True", "Rolled", "members read the operator's files, and pods carry the app's labels")
     pending = "pods get the app's labels; members read files instead of flags, which members that join need"
