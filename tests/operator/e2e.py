@@ -43,17 +43,14 @@ Object = dict[str, Any]
 
 def say_nothing_secret(cluster: Cluster, log: Path) -> None:
     """Neither the operator's log nor an event nor a status has a private key or a password of the namespace in it."""
-    kept = cluster.get("secrets")["items"]
+    found = cluster.get("secrets,events,etcds")["items"]
+    kept = [one for one in found if one["kind"] == "Secret"]
     private = [
         {**one, "data": {key: value for key, value in (one.get("data") or {}).items() if key.endswith(PRIVATE)}}
         for one in kept
     ]
     hidden = Hidden.of(private)
-    told = (
-        log.read_text(errors="replace"),
-        *(orjson.dumps(cluster.get(kind)).decode() for kind in ("events", "etcds")),
-    )
-    for text in told:
+    for text in (log.read_text(errors="replace"), orjson.dumps([one for one in found if one not in kept]).decode()):
         assert hidden.clean(text) == text
     assert hidden or not any(one["metadata"]["name"].endswith("-ca") for one in kept), "what is looked for is known"
 
