@@ -86,8 +86,8 @@ def test_commits_are_applied_drift_is_put_back_or_reported_and_nothing_else_is_w
     served.push()
     assert served.ask("/hooks/gitea", body, signed)[0] == 202
     served.until("git's own change is applied", lambda: served.data(eu, "kept", reported) == {"a": "2"})
+    served.until("it is told", lambda: served.record(eu.name, reported)["sync"] == "Synced")
     assert served.stop() == 0
-    assert served.record(eu.name, reported)["sync"] == "Synced", "what was known was written before the end"
     eu.kubectl("delete", "namespace", reported, "--wait=false")
     eu.kubectl("-n", "fleet-system", "delete", "configmap", "-l", f"fleet.dev/inventory={reported}")
 
