@@ -121,7 +121,7 @@ def test_histories_without_a_common_ancestor_are_refused(plain: PlainRepository)
 
 def test_settings_are_those_of_the_base(plain: PlainRepository) -> None:
     many = [manifest("ConfigMap", f"c{number}") for number in range(3)]
-    plain.write("fleet.toml", '[fleet]\nname = "plain"\n[budget]\ndeletions = 2\n')
+    plain.write("fleet.toml", '[fleet]\nname = "plain"\n[budget]\ndeletions = 2\nshare = "100%"\n')
     plain.wants(A, *many)
     plain.commit()
     plain.change()
