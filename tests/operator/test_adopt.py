@@ -204,3 +204,26 @@ def _resize(kept: Kept, writer: Writer, members: int) -> None:
     assert all(after[pod] == before[pod] for pod in after if pod in before), "a resize restarts nobody"
     writer.goes_on()
     print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")
+
+
+@pytest.mark.full
+def test_an_app_of_our_own_is_given_back_and_taken_over_again(app: App, tmp_path: Path) -> None:
+    """Its members read the operator's files and certificates of its CA: what is left of them when it is nobody's."""
+    app.want(version="3.5", members=1)
+    app.wait_ready()
+    desk, before, identity = Desk.make(app.cluster, tmp_path / "repository"), app.restarts(), app.status["identity"]
+    with app.writer(rate=50) as writer:
+        desk.fleet("disconnect", app.name, "--write", "given-back.yaml")
+        app.cluster.kubectl("apply", "-f", str(desk.root / "given-back.yaml"))
+        assert app.restarts() == before
+        said = desk.fleet("adopt", "--namespace", app.namespace)
+        assert f"cluster {identity}: registry-0 (leader)" in said
+        again = App(app.cluster, app.operator, "again")
+        adopt = {"identity": identity, "statefulSet": app.name, "service": app.name}
+        again.want(version="3.5", members=1, adopt={**adopt, "takeFrom": ["kubectl-client-side-apply"]})
+        again.wait("it is taken over", lambda: again.condition("Adopted").get("status") == "True", 60)
+        again.wait_ready()
+        assert app.restarts() == before
+        writer.goes_on()
+        numbers = writer.stop()
+    app.has_all(numbers)
