@@ -95,8 +95,12 @@ def test_a_pool_is_used_again_after_a_worker_killed_its_zygote(tmp_path: Path) -
 def test_everything_ends_when_the_command_line_is_killed(tmp_path: Path, how: signal.Signals) -> None:
     body = "import time; time.sleep(1000)"
     repository(tmp_path, loop=body)
+    heeding = "import runpy, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"  # whoever runs us
     command = subprocess.Popen(
-        [sys.executable, "-m", "fleet", "check"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [sys.executable, "-c", f"{heeding}; sys.argv[0] = 'fleet'; runpy.run_module('fleet')", "check"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     try:
         above = psutil.Process(command.pid)
