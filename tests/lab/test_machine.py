@@ -23,8 +23,10 @@ def test_things_of_another_lab_that_runs_are_not_counted() -> None:
 def test_things_of_the_lab_itself_and_of_nobody_are_left_behind() -> None:
     link = f"fl{identity_of(OWN)}-200"
     before = machine({"eth0"}, set(), {OTHER})
-    after = machine({"eth0", link, "flabcdef-201"}, {f"7 etcd {OWN}", "8 pause"}, {OWN, OTHER})
-    assert difference(before, after, OWN) == {
-        "links": {link, "flabcdef-201"},
-        "processes": {f"7 etcd {OWN}", "8 pause"},
-    }
+    after = machine({"eth0", link, "veth7"}, {f"7 etcd {OWN}", "8 pause"}, {OWN, OTHER})
+    assert difference(before, after, OWN) == {"links": {link, "veth7"}, "processes": {f"7 etcd {OWN}", "8 pause"}}
+
+
+def test_a_lab_that_has_no_process_yet_has_its_links_already() -> None:
+    after = machine({"eth0", "flabcdef-201"}, set(), set())
+    assert difference(machine({"eth0"}, set(), set()), after, OWN) == {}
