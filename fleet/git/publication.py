@@ -41,6 +41,15 @@ class Identity:
     name: str = "fleet"
     email: str = "fleet@localhost"
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """How git is told."""
+        return {
+            f"GIT_{role}_{part}": value
+            for role in ("AUTHOR", "COMMITTER")
+            for part, value in (("NAME", self.name), ("EMAIL", self.email))
+        }
+
 
 FLEET = Identity()
 
@@ -170,14 +179,9 @@ def committed(
         tree = git.run(what, "write-tree", variables=own_index).text
     if tree == before:
         return None
-    by = {
-        f"GIT_{role}_{part}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for part, value in (("NAME", who.name), ("EMAIL", who.email))
-    }
     parents = ["-p", tip] if tip else []
     said = message.encode()
-    return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=said, variables=by).text
+    return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=said, variables=who.variables).text
 
 
 def swapped(repository: Repository, remote: Address | None, edit: Edit, seen: str | None, commit: str) -> _Verdict:

@@ -7,7 +7,7 @@ branch at its next try: it reads the tip before it writes.
 from __future__ import annotations
 
 from fleet.git.names import Address
-from fleet.git.publication import FLEET, Edit, Identity, _Proposal, _push, _update, fetched
+from fleet.git.publication import FLEET, Edit, Identity, fetched, swapped
 from fleet.git.repository import Repository
 
 MOST = 2000  # commits
@@ -24,13 +24,8 @@ def trim(
     git, what = repository.git, f"shorten {ref}"
     if int(git.run(what, "rev-list", "--count", f"--max-count={most + 1}", tip.commit).text) <= most:
         return False
-    who = {
-        f"GIT_{role}_{part}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for part, value in (("NAME", identity.name), ("EMAIL", identity.email))
-    }
     message = f"As of {tip.commit[:12]}; what was before it is cut off\n"
-    commit = git.run(what, "commit-tree", tip.tree, "-F", "-", stdin=message.encode(), variables=who).text
-    swap = _push if remote else _update
-    proposal = _Proposal(Edit(ref, message, lambda files: {}), tip.commit, commit)
-    return swap(repository, remote, [proposal])[ref] == "done"
+    commit = git.run(
+        what, "commit-tree", tip.tree, "-F", "-", stdin=message.encode(), variables=identity.variables
+    ).text
+    return swapped(repository, remote, Edit(ref, message, lambda files: {}), tip.commit, commit) == "done"
