@@ -31,7 +31,7 @@ def test_commits_are_applied_drift_is_put_back_or_reported_and_nothing_else_is_w
     first = served.push()
     served.environment["FLEET_WEBHOOK_SECRET"] = "s3cret"
     served.start(poll="1h")  # whatever comes later, comes by webhook
-    served.until("it is on the branch", lambda: served.record(us.name).get("revision") == first)
+    served.until("both are told", lambda: all(served.record(one.name).get("revision") == first for one in (eu, us)))
     assert served.data(eu, "settings") == served.data(us, "settings") == {"a": "1"}
     assert served.record(eu.name)["health"] == "Healthy"
     served.until("it is ready", lambda: served.ask("/readyz")[0] == 200)
