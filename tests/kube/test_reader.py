@@ -58,7 +58,7 @@ def answered(*answers: bytes | None, work: Work | None = None) -> tuple[Got, lis
         HELLO + b"\r\nhello",
         b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
         b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + HELLO + b"Content-Length: 5\r\n\r\nhello",
-        HELLO + b"content-encoding: gzip\r\nConnection: close\r\n\r\n" + gzip.compress(b"hello"),
+        HELLO + b"content-encoding: gzip\r\nConnection: close\r\n\r\n" + gzip.compress(b"hello", mtime=0),
     ],
 )
 def test_an_answer_is_read_in_every_form_it_may_have(answer: bytes) -> None:
@@ -109,7 +109,7 @@ def test_a_connection_is_used_again_and_replaced_when_the_server_has_closed_it()
         HELLO + b"Content-Length: many\r\nConnection: close\r\n\r\n",
         HELLO + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n",
         HELLO + b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhel",
-        HELLO + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n" + gzip.compress(b"hello")[:-9],
+        HELLO + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\n" + gzip.compress(b"hello", mtime=0)[:-9],
         HELLO + b"Content-Encoding: gzip\r\nConnection: close\r\n\r\nnot gzip",
         b"nonsense\r\n\r\n",
     ],
