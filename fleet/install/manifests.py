@@ -8,7 +8,7 @@ from typing import Any
 
 from fleet.install import rights
 from fleet.render.crd import definitions
-from fleet.render.rights import OPERATOR, SYSTEM
+from fleet.render.rights import OPERATOR, PART, SYSTEM, home
 from fleet.version import __version__
 
 Manifest = dict[str, Any]
@@ -17,7 +17,7 @@ VERSION = "fleet.dev/version"  # the annotation of a definition: the release tha
 BUILT = "fleet.dev/built"  # of the pods: which content an image has, where its name stays the same
 LABELS = {
     "app.kubernetes.io/name": OPERATOR,
-    "app.kubernetes.io/part-of": "fleet",
+    **PART,
     "app.kubernetes.io/managed-by": MANAGER,
 }
 SELECTOR = {"app.kubernetes.io/name": OPERATOR}
@@ -40,7 +40,7 @@ def manifests(settings: Settings) -> list[Manifest]:
     everywhere, in_namespaces, at_home = rights.everywhere(), rights.in_namespaces(), rights.at_home()
     found = [
         *(_of_this_release(one) for one in definitions().values()),
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}},
+        home(),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": OPERATOR, "namespace": SYSTEM}},
         everywhere,
         rights.bound(everywhere),
@@ -63,7 +63,7 @@ def budget() -> Manifest:
 
 
 def deployment(settings: Settings) -> Manifest:
-    labels = {**SELECTOR, "app.kubernetes.io/part-of": "fleet"}
+    labels = {**SELECTOR, **PART}
     metadata: Manifest = {"labels": labels}
     if settings.built:
         metadata["annotations"] = {BUILT: settings.built}
@@ -147,7 +147,7 @@ def _of_this_release(definition: Manifest) -> Manifest:
 
 
 def _labelled(manifest: Manifest) -> Manifest:
-    if manifest["kind"] == "CustomResourceDefinition":  # a sync and `fleet crds` make the same, with the same labels
+    if manifest["kind"] in ("CustomResourceDefinition", "Namespace"):  # others make the same, with the same labels
         return manifest
     own = manifest["metadata"]
     return {**manifest, "metadata": {**own, "labels": {**LABELS, **own.get("labels", {})}}}

@@ -16,6 +16,12 @@ OPERATOR = group.OPERATOR
 APPS_ROLE = "fleet-operator-apps"  # the ClusterRole with all that apps are made of; never bound in all namespaces
 SYSTEM = "fleet-system"
 RBAC = "rbac.authorization.k8s.io"
+PART = {"app.kubernetes.io/part-of": "fleet"}
+
+
+def home() -> dict[str, Any]:
+    """The namespace of everything that is installed; all who bring it say the same of it, so nobody is in conflict."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM, "labels": PART}}
 
 
 def binding_key(namespace: str, stack: str = "") -> Key:

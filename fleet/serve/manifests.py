@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.render.rights import RBAC, SYSTEM
+from fleet.render.rights import PART, RBAC, SYSTEM, home
 from fleet.version import __version__
 
 Manifest = dict[str, Any]
@@ -17,14 +17,13 @@ NAME = "fleet-serve"
 PORT = 8080
 USER = 65532
 SELECTOR = {"app.kubernetes.io/name": NAME}
-LABELS = {**SELECTOR, "app.kubernetes.io/part-of": "fleet"}
+LABELS = {**SELECTOR, **PART}
 SECRET, GIT, KUBECONFIG = NAME, "fleet-git", "fleet-kubeconfig"  # Secrets that people make, each of them optional
 HOME, CACHE, CONTEXTS = "/home/fleet", "/cache", "/etc/fleet/kubeconfig"
 
 
 def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manifest]:
     found = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named()},
         _role(),
         {
@@ -42,7 +41,7 @@ def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manif
         },
         _deployment(image, arguments, replicas),
     ]
-    return [{**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found]
+    return [home(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]
 
 
 def _named() -> Manifest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import orjson
 import pytest
@@ -10,6 +11,8 @@ import yaml
 
 from fleet.errors import PolicyError
 from fleet.forge.model import Kind, Repository
+from fleet.install.manifests import Settings
+from fleet.install.manifests import manifests as installed
 from fleet.kube.runtime.queue import Queue
 from fleet.model.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
@@ -116,8 +119,16 @@ def test_an_api_server_takes_the_manifests_and_the_account_may_do_little(cluster
         "-",
         input=text,
     )
+    home = [one for one in installed(Settings("localhost/operator:1")) if one["kind"] == "Namespace"]
+    cluster.kubectl(
+        "apply", "--server-side", "--field-manager=other", "--dry-run=server", "-f", "-", input=yaml.safe_dump_all(home)
+    )
     account = "system:serviceaccount:fleet-system:fleet-serve"
-    for what in ("update leases/fleet-serve", "get secrets"):
-        may = cluster.kubectl("-n", "fleet-system", "auth", "can-i", *what.split(), f"--as={account}")
-        assert may.strip() == "yes"
+
+    def may(what: str) -> bool:
+        said = cluster.kubectl("-n", "fleet-system", "auth", "can-i", *what.split(), f"--as={account}")
+        return said.strip() == "yes"
+
+    for what in ("update leases/fleet-serve", "get secrets"):  # which the server knows a moment after the binding
+        cluster.wait(f"the right to {what}", partial(may, what))
     assert all(rule["resources"] in (["leases"], ["secrets"]) for rule in made[2]["rules"])
