@@ -23,6 +23,12 @@ AUDIT_POLICY = {
     "omitStages": ["RequestReceived"],
     "rules": [
         {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
+        # Few are written, and what was asked of them tells whether pods had to restart for it.
+        {
+            "level": "Request",
+            "verbs": ["update", "patch"],
+            "resources": [{"group": "apps", "resources": ["statefulsets"]}],
+        },
         {"level": "Metadata"},
     ],
 }

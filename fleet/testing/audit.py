@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ class Request:
     name: str
     code: int
     dry_run: bool
+    body: Any = field(default=None, hash=False)  # what was sent; kept of changes of StatefulSets alone
 
     @property
     def is_write(self) -> bool:
@@ -95,4 +96,5 @@ def _request(event: dict[str, Any]) -> Request | None:
         name=reference.get("name", ""),
         code=event.get("responseStatus", {}).get("code", 0),
         dry_run="dryRun=All" in event.get("requestURI", ""),
+        body=event.get("requestObject"),
     )

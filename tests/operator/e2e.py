@@ -65,6 +65,7 @@ class Operator:
 
     def __init__(self, cluster: Cluster, log: Path) -> None:
         self.cluster = cluster
+        self.kubeconfig = cluster.kubeconfig  # of one who may do everything, unless told otherwise
         self.log = log
         log.touch()
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,7 +73,7 @@ class Operator:
     def start(self) -> None:
         command = [
             *(sys.executable, "-m", "fleet_operator", "run", "--no-lease"),
-            f"--kubeconfig={self.cluster.kubeconfig}",
+            f"--kubeconfig={self.kubeconfig}",
             f"--context={self.cluster.context}",
             f"--namespace={self.cluster.namespace}",
             f"--operator-image={OPERATOR_IMAGE}",

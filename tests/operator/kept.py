@@ -188,9 +188,9 @@ class Kept(App):
         return made
 
     def _volumes(self) -> list[Object]:
-        """A directory of a node each, bound to the claim that the StatefulSet will look for."""
+        """A directory of a node each, bound to the claim that the StatefulSet will look for; and two to spare."""
         made: list[Object] = []
-        for number in range(3):
+        for number in range(5):
             claim, volume = f"disk-db-etcd-{number}", f"{self.namespace}-{number}"
             node = self.cluster.node_names[number % len(self.cluster.node_names)]
             size, modes = {"storage": "256Mi"}, ["ReadWriteOnce"]
@@ -206,12 +206,15 @@ class Kept(App):
             }
             own = {"accessModes": modes, "storageClassName": "", "volumeName": volume, "resources": {"requests": size}}
             made.append({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume}, "spec": spec})
-            made.append({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim}, "spec": own})
+            if number < 3:
+                made.append(
+                    {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": claim}, "spec": own}
+                )
         return made
 
     def leave(self) -> None:
         if self.set_up.name == "static":
-            names = [f"{self.namespace}-{number}" for number in range(3)]
+            names = [f"{self.namespace}-{number}" for number in range(5)]
             self.cluster.kubectl("delete", "pv", *names, "--wait=false", "--ignore-not-found")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from fleet.testing.git import git
+from tests.operator import account
 from tests.operator.e2e import App, Object
 from tests.operator.kept import SET_UPS, Desk, Kept
 from tests.operator.writer import Writer
@@ -27,11 +28,13 @@ KEPT = ("serviceName", "podManagementPolicy", "selector", "volumeClaimTemplates"
 
 
 @pytest.fixture
-def kept(request: pytest.FixtureRequest, unattended: App) -> Iterator[Kept]:
-    """It runs, and nobody but its owner knows of it; the operator looks on."""
+def kept(request: pytest.FixtureRequest, unattended: App, tmp_path: Path) -> Iterator[Kept]:
+    """It runs, and nobody but its owner knows of it; the operator looks on, with the rights that it has anywhere."""
     made = Kept(unattended.cluster, unattended.operator, request.param.stateful_set, set_up=request.param)
     made.cluster.images("etcd")
     made.set_up_by_hand()
+    made.operator.kubeconfig = account.installed(made.cluster, tmp_path)
+    account.allow(made.cluster)
     made.operator.start()
     yield made
     made.leave()
@@ -47,14 +50,18 @@ def test_an_etcd_that_runs_becomes_an_app_and_no_pod_notices(
     starts, before = kept.starts(), kept.stateful()
     desk = _described(kept, tmp_path / "repository")
     with kept.writer(rate=100) as writer:
+        mark = kept.cluster.audit.mark()
         fault = writer.strike("taking over", lambda: desk.fleet("sync", "--no-status"))
         kept.wait_adopted()
         desk.fleet("preview", "--expect-no-changes")
+        _no_template_was_written(kept, mark)
         if full or kept.set_up.name == SAMPLE[0]:
             _claimed(kept)
         writer.goes_on()
         assert kept.starts() == starts, "a pod or a container was started again"
         _only_held(before, kept.stateful())
+        claims = kept.cluster.get("pvc")["items"]
+        assert claims and not [one for one in claims if "ownerReferences" in one["metadata"]]
         assert writer.cut == 0, writer.last_problem
         print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")
         assert kept.status["identity"] == kept.identity
@@ -64,11 +71,12 @@ def test_an_etcd_that_runs_becomes_an_app_and_no_pod_notices(
         assert kept.identity in desk.fleet("connect", kept.name, "--", "endpoint", "status", "-w", "fields").replace(
             str(int(kept.identity, 16)), kept.identity
         )
+        if full and kept.set_up.name == "plain":
+            _roll(kept, desk, writer)
         if full or kept.set_up.name == SAMPLE[-1]:
             _upgrade(kept, writer)
-            if kept.set_up.name != "static":  # nobody makes volumes for more members by hand
-                _resize(kept, writer, 5)
-                _resize(kept, writer, 3)
+            _resize(kept, writer, 5)
+            _resize(kept, writer, 3)
         if full:
             _back_up(kept)
         _give_back(kept, desk, before)
@@ -156,7 +164,7 @@ def _described(kept: Kept, root: Path) -> Desk:
 
 def _give_back(kept: Kept, desk: Desk, found: Object) -> None:
     """It runs on and is nobody's; what is written down describes it, and applied it changes nothing."""
-    starts = kept.starts()
+    starts, mark = kept.starts(), kept.cluster.audit.mark()
     desk.fleet("disconnect", kept.name, "--write", "given-back.yaml")
     after = kept.stateful()
     assert "fleet-operator" not in {one["manager"] for one in after["metadata"]["managedFields"]}
@@ -167,6 +175,20 @@ def _give_back(kept: Kept, desk: Desk, found: Object) -> None:
     again = kept.stateful()
     assert (again["spec"], again["metadata"]["generation"]) == (after["spec"], after["metadata"]["generation"])
     assert kept.starts() == starts
+    _no_template_was_written(kept, mark)
+
+
+def _no_template_was_written(kept: Kept, since: int) -> None:
+    """By anybody: the API server's audit log has what each request to change a StatefulSet said."""
+    written = [
+        one
+        for one in kept.cluster.audit.writes(since)
+        if (one.resource, one.namespace, one.name) == ("statefulsets", kept.namespace, kept.set_up.stateful_set)
+    ]
+    assert written, "it is held and let go by writes"
+    for one in written:
+        assert isinstance(one.body, dict), one  # a patch that merges, applied or not: no list of operations
+        assert "template" not in (one.body.get("spec") or {}), one
 
 
 def _only_held(before: Object, after: Object) -> None:
@@ -178,6 +200,21 @@ def _only_held(before: Object, after: Object) -> None:
     own = [one for one in after["metadata"]["managedFields"] if one["manager"] == "fleet-operator"]
     assert [list(one["fieldsV1"]) for one in own] == [["f:metadata", "f:spec"]]
     assert list(own[0]["fieldsV1"]["f:spec"]) == ["f:updateStrategy"]
+
+
+def _roll(kept: Kept, desk: Desk, writer: Writer) -> None:
+    """What waits for a restart comes by hand, and with it what waited for that."""
+    kept.change(members=5)
+    kept.wait("more members wait", partial(_is_blocked, kept, "NeedsRoll"), 60)
+    assert f"fleet roll {kept.name}" in kept.condition("Blocked")["message"]
+    before = kept.starts()
+    writer.strike("roll by hand", lambda: desk.fleet("roll", kept.name))
+    kept.wait_ready(240)
+    after = kept.starts()
+    assert len(after) == len(kept.status["members"]) == 5
+    assert all(after[pod][0] != started[0] for pod, started in before.items())
+    assert kept.condition("Converged")["status"] == "True"
+    _resize(kept, writer, 3)
 
 
 def _upgrade(kept: Kept, writer: Writer) -> None:

@@ -200,7 +200,8 @@ def test_two_fleets_that_want_one_object_are_told_each_others_names(repository: 
     second.stack = f"{repository.stack}-2"
     second.write("fleet.toml", '[fleet]\nname = "second"\n')
     space = f"'namespace': {repository.namespace!r}"
-    second.wants(config_map("shared", {"a": "2"}).replace("'name': 'shared'", f"'name': 'shared', {space}"))
+    claimed = config_map("shared", {"a": "2"}, "adopt=True").replace("'name': 'shared'", f"'name': 'shared', {space}")
+    second.wants(claimed)
     second.commit()
     refused = second.sync("--cluster", eu.name)
     assert refused.code == 4
