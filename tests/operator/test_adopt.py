@@ -147,6 +147,7 @@ def _described(kept: Kept, root: Path) -> Desk:
     assert f"✓ StatefulSet {kept.namespace}/{kept.set_up.stateful_set}: etcd 3.4." in said
     assert f"cluster {kept.identity}" in said
     print(said)
+    assert "as it runs: unchanged, restarts 0" in desk.fleet("preview", "--base", "HEAD", "--head", "adopt")
     git(desk.root, "merge", "--quiet", "adopt")
     file = f"{kept.namespace.replace('-', '_')}.py"
     formatted = subprocess.run(
