@@ -1,7 +1,8 @@
 """Taking over and giving back, interrupted at every move: the next operator goes on, and no pod notices any of it.
 
 `make test` has an operator that dies after every single move, and the command line killed between its two writes. With
-`--full` the operator is killed at each move alone, with the answer under way and with the answer in hand.
+`--full` the operator is killed at each move alone, with the answer under way and with the answer in hand, and the
+command line at each write of the sync that takes over and of the command that gives back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pytest
 
 from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
 from tests.operator.e2e import App
-from tests.operator.kept import SET_UPS, Kept
+from tests.operator.kept import SET_UPS, Desk, Kept
 from tests.operator.operations import Story
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(3600)]
@@ -123,3 +124,43 @@ def _killed(stage: Stage, k: int, when: str, done: Callable[[], bool]) -> bool:
     assert process.returncode == -signal.SIGKILL
     stage.story.to_its_end(done, *stage.story.product())
     return True
+
+
+@pytest.mark.full
+def test_a_command_line_that_is_killed_at_any_write_takes_over_and_gives_back_all_the_same(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, name = stage.kept.cluster, stage.kept.name
+    desk = Desk.make(cluster, tmp_path / "repository")
+    desk.fleet("adopt", "--namespace", cluster.namespace, "--write", "stacks")
+    desk.commit("Take over")
+    monkeypatch.chdir(desk.root)
+    reached: dict[str, list[int]] = {"sync": [], "disconnect": []}
+    give_back = ("disconnect", name, f"--write={tmp_path / 'given-back.yaml'}")
+    with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy, stage.story.running(*stage.story.product()):
+        for k in range(1, 2 * MOST):
+            if _ended_at(proxy, k, "sync", "--no-status"):
+                reached["sync"].append(k)
+            desk.fleet("sync", "--no-status")
+            stage.kept.wait("it is taken over", stage.is_taken)
+            stage.check_taken()
+            desk.fleet("preview", "--expect-no-changes")
+            if _ended_at(proxy, k, *give_back):
+                reached["disconnect"].append(k)
+            if any("deletionTimestamp" not in one["metadata"] for one in cluster.get("etcds")["items"]):
+                desk.fleet(*give_back)
+            stage.kept.wait("it is given back", stage.is_given_back)
+            stage.check_given_back()
+            if max(map(len, reached.values())) < k:
+                break  # both have fewer writes than that
+    print(f"killed at {reached}")
+    assert reached["disconnect"] == [1, 2], reached
+    assert reached["sync"] == list(range(1, len(reached["sync"]) + 1)) and 3 <= len(reached["sync"]) < 2 * MOST - 1
+
+
+def _ended_at(proxy: Proxy, k: int, *arguments: str) -> bool:
+    """Whether it came to its k-th write, and died when that was done and before it knew."""
+    command = [sys.executable, "-m", "fleet", *arguments, f"--kubeconfig={proxy.kubeconfig}"]
+    ended = proxy.run(command, Plan([Rule(Match(writes=True), Kill(), nth=k)]), timeout=180)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    return ended.returncode != 0
