@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.operator import account
-from tests.operator.e2e import ETCD_IMAGE, App, Object
+from tests.operator.e2e import ETCD_IMAGE, SMALL, App, Object
 from tests.operator.kept import Desk
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(600)]
@@ -128,22 +128,32 @@ def _all_run(app: App) -> bool:
 
 
 def _there(app: App) -> dict[str, str]:
-    """All objects that could be touched, with their versions."""
+    """All objects that could be touched, with their versions; of pods, which ones and how often containers started."""
     found = app.cluster.get("statefulsets,pods,pvc,services,configmaps,secrets,pdb")["items"]
-    return {f"{one['kind']} {one['metadata']['name']}": one["metadata"]["resourceVersion"] for one in found}
+    return {f"{one['kind']} {one['metadata']['name']}": _version(one) for one in found}
 
 
-def _wanted(app: App, name: str) -> App:
-    """As somebody would write it who is sure of himself: with the members' own identity."""
-    replicas = 3 if name == "split" else 1
+def _version(found: Object) -> str:
+    own = found["metadata"]
+    if found["kind"] != "Pod":
+        return str(own["resourceVersion"])
+    return f"{own['uid']}, {[one['restartCount'] for one in found['status']['containerStatuses']]}"
+
+
+def _wanted(app: App, name: str) -> Object:
+    """As somebody would write it who is sure of himself."""
     identity = "c1"
-    if name != "cache":
+    if name == "old":  # its members are asked for their version only when they are those that git means
         said = app.cluster.kubectl("exec", f"{name}-0", "--", "etcdctl", "endpoint", "status", "--write-out=json")
         identity = f"{json.loads(said)[0]['Status']['header']['cluster_id']:x}"
-    wanted = App(app.cluster, app.operator, f"wants-{name}")
-    adopt = {"identity": identity, "statefulSet": name, "service": name}
-    wanted.want(version="3.4", members=replicas, storage="256Mi", tls={"enabled": False}, adopt=adopt)
-    return wanted
+    spec = {
+        **SMALL,
+        "version": "3.4",
+        "members": 3 if name == "split" else 1,
+        "tls": {"enabled": False},
+        "adopt": {"identity": identity, "statefulSet": name, "service": name},
+    }
+    return {"apiVersion": "fleet.dev/v1alpha1", "kind": "Etcd", "metadata": {"name": f"wants-{name}"}, "spec": spec}
 
 
 def _is_refused(app: App, reason: str) -> bool:
@@ -173,18 +183,18 @@ def test_who_is_not_certainly_meant_is_refused_for_a_reason_and_nothing_of_it_ch
         assert not found[name]["manageable"]
         assert words in found[name]["problem"], found[name]
 
-    wanted = {name: _wanted(app, name) for name in REFUSED}
+    cluster.apply(*(_wanted(app, name) for name in REFUSED))
     for name, (_, reason, words) in REFUSED.items():
-        wanted[name].wait(f"{name} is refused", partial(_is_refused, wanted[name], reason), 90)
-        assert words in wanted[name].condition("Blocked")["message"]
-        assert wanted[name].condition("Adopted")["status"] == "False"
+        one = App(cluster, app.operator, f"wants-{name}")
+        one.wait(f"{name} is refused", partial(_is_refused, one, reason), 90)
+        assert words in one.condition("Blocked")["message"]
+        assert one.condition("Adopted")["status"] == "False"
 
     cluster.kubectl("delete", "etcds", "--all")
     assert _there(app) == before
     account.forbid(cluster)
-    late = App(cluster, app.operator, "late")
-    adopt = {"identity": "c1", "statefulSet": "owned", "service": "owned"}
-    late.want(version="3.4", members=1, storage="256Mi", tls={"enabled": False}, adopt=adopt)
+    cluster.apply(_wanted(app, "owned"))
+    late = App(cluster, app.operator, "wants-owned")
     late.wait("it has no rights", partial(_is_refused, late, "NoRights"), 60)
     assert "statefulsets" in late.condition("Blocked")["message"]
     assert _there(app) == before
