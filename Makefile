@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Tests wait more than they work: a process per core, each with clusters of its own, a file's tests in one of them.
 PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
-.PHONY: help setup demo test test-full bench docs lint format lock clean
+.PHONY: help setup demo test test-full soak bench docs lint format lock clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -36,6 +36,9 @@ test: setup ## Run every test on real clusters
 test-full: setup ## Run every test, and every case of the long suites (hours)
 	$(BIN)/python -m fleet lab prepare images forge s3
 	$(PYTEST) --full
+
+soak: setup ## An hour of commits, kills and faults at once; keeps what came of it in docs/soak.md
+	$(BIN)/python -m tests.soak --write
 
 bench: setup ## Measure; prints figures, never fails on one
 	$(BIN)/python -m tests.bench

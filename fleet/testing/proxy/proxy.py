@@ -44,8 +44,8 @@ class Proxy:
         self._service = Service(self._route, self._kill)
         self._service.set_plan(self._plan)
         self._onwards: tuple[aiohttp.ClientSession, Credentials] | None = None
-        self._victim: subprocess.Popen[str] | None = None
-        self._started = threading.Event()  # the process of `run`
+        self._victim: subprocess.Popen[Any] | None = None
+        self._started = threading.Event()  # there is somebody to kill
         self._port = 0
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
@@ -111,6 +111,11 @@ class Proxy:
             self.plan = before
         self.settle()
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
+
+    def aim(self, process: subprocess.Popen[Any]) -> None:
+        """Whom `Kill` kills, where that is not the command of a `run`."""
+        self._victim = process
+        self._started.set()
 
     def settle(self, seconds: float = 10.0) -> None:
         """Wait until no request is under way: those of a dead process may still be."""
