@@ -1,4 +1,4 @@
-"""Where syncs are measured: one API server with its etcd, and nothing beside them that would use its time.
+"""Where syncs are measured: API servers with their etcd, and nothing beside them that would use their time.
 
 A lab with simulated nodes whose controllers, scheduler and node simulator are ended once it is ready: no objects of
 the benchmark need them, and they would only make the figures depend on how much they happen to do meanwhile.
@@ -22,20 +22,22 @@ from fleet.lab.process import identify, running
 from tests.bench.workload import KINDS
 
 CLUSTER = "c1"
-NEEDED = (f"{CLUSTER}/etcd", f"{CLUSTER}/kube-apiserver")
+NEEDED = ("etcd", "kube-apiserver")
 
 
 @contextmanager
-def api_server() -> Iterator[Lab]:
-    """With the definitions of fleet's own kinds in it."""
-    lab = Lab.up(f"bench{os.getpid()}", [CLUSTER], nodes="simulated", owner=identify(os.getpid()))
+def api_server(*names: str) -> Iterator[Lab]:
+    """One cluster, or those that are named, with the definitions of fleet's own kinds in each."""
+    clusters = names or (CLUSTER,)
+    lab = Lab.up(f"bench{os.getpid()}", clusters, nodes="simulated", owner=identify(os.getpid()))
     try:
         definitions = subprocess.run(
             [sys.executable, "-m", "fleet", "crds"], check=True, capture_output=True, text=True
         )
-        lab.kubectl(CLUSTER, "apply", "--server-side", "-f", "-", input=definitions.stdout)
-        lab.kubectl(CLUSTER, "wait", "--for=condition=Established", "crd", "--all")
-        ended = [process for role, process in running(lab.directory).items() if role not in NEEDED]
+        for name in clusters:
+            lab.kubectl(name, "apply", "--server-side", "-f", "-", input=definitions.stdout)
+            lab.kubectl(name, "wait", "--for=condition=Established", "crd", "--all")
+        ended = [process for role, process in running(lab.directory).items() if role.split("/")[-1] not in NEEDED]
         for process in ended:
             process.kill()
         psutil.wait_procs(ended, timeout=10)
