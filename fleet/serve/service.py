@@ -306,6 +306,8 @@ class Service:
             await self._sync(current, target, pairs)
         finally:
             self._busy -= claimed
+        if current is self.current:
+            self._measure()
 
     async def _sync(self, current: Wanted, target: Target, pairs: list[Pair]) -> None:
         cluster = target.cluster.name
@@ -329,15 +331,19 @@ class Service:
         for remark in run.remarks:
             log.debug(remark)
         for result in run.results:
-            self._note(current, result)
+            self._note(self._newest(current, result), result)
         failed = {result.stack for result in run.results if result.problem}
         if any(isinstance(result.problem, AccessError) for result in run.results):
             self._sites.retire(cluster)  # with the next pass its credentials are read anew
         for stack, _ in pairs:
             if stack not in failed and stack != ALL:
                 self._queue.forgive((stack, cluster))
-        if current is self.current:
-            self._measure()
+
+    def _newest(self, current: Wanted, result: Result) -> Wanted:
+        """The commit that a result is about: a newer one came meanwhile, and may want the same of this stack there."""
+        newest, pair = self.current, (result.stack, result.cluster)
+        same = newest is not None and newest.desired.get(pair) == current.desired.get(pair)
+        return newest if newest is not None and same else current
 
     def _note(self, current: Wanted, result: Result) -> None:
         pair, problem = (result.stack, result.cluster), result.problem
@@ -386,7 +392,8 @@ class Service:
 
     def _measure(self) -> None:
         """The commit is in every cluster that can be reached."""
-        if self.current and self._since and self.current.revision == self._tip and not len(self._queue):
+        waits = len(self._queue) or self._busy
+        if self.current and self._since and self.current.revision == self._tip and not waits:
             self.metrics.lag.observe(time.monotonic() - self._since, str(self.origin))
             self._since = 0.0
 

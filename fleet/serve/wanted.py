@@ -85,10 +85,20 @@ def _known(mirror: Mirror, before: Wanted | None, commit: str, repository: Repos
 
 
 def moved(before: Wanted | None, after: Wanted) -> frozenset[Pair] | None:
-    """The stacks in clusters of which the two want different things; None: all may differ, look at everything."""
+    """The stacks in clusters of which the two want different things, or another order or answer to drift.
+
+    None: all may differ, look at everything.
+    """
     if before is None or before.evaluation.clusters != after.evaluation.clusters:
         return None
     one, other = before.desired, after.desired
     if before.stacks.keys() != after.stacks.keys():
         return None
-    return frozenset(pair for pair in one.keys() | other.keys() if one.get(pair) != other.get(pair))
+    ways = {name for name, stack in after.stacks.items() if _way(stack) != _way(before.stacks[name])}
+    pairs = one.keys() | other.keys()
+    return frozenset(pair for pair in pairs if pair[0] in ways or one.get(pair) != other.get(pair))
+
+
+def _way(stack: StackResult) -> tuple[object, ...]:
+    """How it comes to be what it should be."""
+    return stack.rollout, stack.needs, stack.drift

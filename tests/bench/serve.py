@@ -3,16 +3,17 @@
 A commit changes one ConfigMap. Its time runs from when the service sees that the branch has moved (its own metric,
 `fleet_commit_to_applied_seconds`) until both clusters have it and both inventories say so: fetch, evaluation of the
 changed file, a look at all objects of the stack, plan, Lease, record, apply, record. From the push it is besides what
-the poll (0.2 s) adds, until a reader sees it in both. Beside it the same object, applied by two PATCH requests at once
-over open connections, with nothing read, compared or recorded. The 1,000 others are in the same stack (`one stack`) or
-in ten others (`ten more`), of which nothing is evaluated again. The service shares the machine's cores with both servers.
+the poll (0.2 s) adds, until a reader sees it in both. Beside it the same object, applied by two PATCH requests at
+once over open connections, with nothing read, compared or recorded. The 1,000 others are in the same stack (`one
+stack`) or in ten others (`ten more`), of which nothing is evaluated again. The service and both servers share the
+machine's cores.
 
 Drift: another manager changes a field of ours and a field of its own in one request, until ours is as git says; the
 other's is then looked for, and has to be there.
 
-Nothing: with the settings that it has by default (poll 30 s, a Lease for replicas, health into git) for ten minutes in
-which nobody changes anything. CPU is that of the service and of all processes that it starts. A write in an audit log
-other than to a Lease, or a commit on the status branch, would be an error and no figure.
+Nothing: with the settings that it has by default (poll 30 s, a Lease for replicas, health into git) for ten minutes
+in which nobody changes anything. CPU is that of the service and of all processes that it starts. A write in an audit
+log other than to a Lease, or a commit on the status branch, would be an error and no figure.
 """
 
 from __future__ import annotations

@@ -74,15 +74,12 @@ class Stranger:
         path = f"/api/v1/namespaces/{namespace}/configmaps/{name}?fieldManager={AGENT}&force=true"
         return self.again("PATCH", path, manifest, APPLY)
 
-    def app(self, namespace: str) -> dict[str, Any] | None:
-        return self.again("GET", f"/apis/fleet.dev/v1alpha1/namespaces/{namespace}/etcds/app")
-
-    def report(self, namespace: str, health: str) -> dict[str, Any] | None:
-        """As an operator does."""
+    def report(self, namespace: str, health: str, app: str = "app") -> dict[str, Any] | None:
+        """How an app is, as an operator says it."""
         moment = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         kind, reason = ("Ready", "AllWell") if health == "Healthy" else ("Degraded", "NoQuorum")
         said = {"type": kind, "status": "True", "reason": reason, "message": reason, "lastTransitionTime": moment}
-        path = f"/apis/fleet.dev/v1alpha1/namespaces/{namespace}/etcds/app/status?fieldManager={AGENT}"
+        path = f"/apis/fleet.dev/v1alpha1/namespaces/{namespace}/etcds/{app}/status?fieldManager={AGENT}"
         return self.again("PATCH", path, {"status": {"conditions": [said]}}, MERGE)
 
     def squat(self, stack: str, skew: float) -> None:

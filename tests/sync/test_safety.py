@@ -28,6 +28,7 @@ class Fleet:
 
     def __init__(self, repository: FleetRepository) -> None:
         self.repository = repository
+        repository.commit("clusters")
         self.names = [f"{repository.stack}-{letter}" for letter in "abcd"]
         for name in self.names:
             text = FILE.format(name=name, object=name)
@@ -83,6 +84,12 @@ def _rewritten(fleet: Fleet) -> None:
     fleet.repository.write(f"stacks/{fleet.names[2]}.py", changed)
 
 
+def _amended(fleet: Fleet) -> None:
+    """The same past but for the last commit, which is another one now."""
+    git(fleet.repository.root, "reset", "--quiet", "--soft", "HEAD~1")
+    fleet.repository.write(f"stacks/{fleet.names[2]}.py", FILE.format(name=fleet.names[2], object="another"))
+
+
 def _no_clusters(fleet: Fleet) -> None:
     fleet.repository.write("clusters/all.py", "import fleet\n")
 
@@ -97,6 +104,7 @@ GIT = {
     "a stack that raises": (_raising, 2, "half written"),
     "half the stacks deleted": (_halved, 5, "2 of 4 stacks have left git"),
     "another past": (_rewritten, 5, "the history was rewritten"),
+    "the last commit amended": (_amended, 5, "the history was rewritten"),
     "no clusters": (_no_clusters, 2, "no cluster"),
     "other labels": (_relabelled, 2, "env"),
 }
