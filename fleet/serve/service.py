@@ -306,8 +306,6 @@ class Service:
             await self._sync(current, target, pairs)
         finally:
             self._busy -= claimed
-        if current is self.current:
-            self._measure()
 
     async def _sync(self, current: Wanted, target: Target, pairs: list[Pair]) -> None:
         cluster = target.cluster.name
@@ -338,6 +336,8 @@ class Service:
         for stack, _ in pairs:
             if stack not in failed and stack != ALL:
                 self._queue.forgive((stack, cluster))
+        if current is self.current:
+            self._measure(current)
 
     def _newest(self, current: Wanted, result: Result) -> Wanted:
         """The commit that a result is about: a newer one came meanwhile, and may want the same of this stack there."""
@@ -390,10 +390,11 @@ class Service:
             self._telling.tell(self.current.files, *reports)
         self._outside.tell(reports, moved=moved)
 
-    def _measure(self) -> None:
-        """The commit is in every cluster that can be reached."""
-        waits = len(self._queue) or self._busy
-        if self.current and self._since and self.current.revision == self._tip and not waits:
+    def _measure(self, current: Wanted) -> None:
+        """The commit is in every cluster, or that was tried."""
+        if not self._since or current.revision != self._tip:
+            return
+        if all(self.known.get(pair, ("", None))[0] == current.revision for pair in current.desired):
             self.metrics.lag.observe(time.monotonic() - self._since, str(self.origin))
             self._since = 0.0
 
