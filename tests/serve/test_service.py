@@ -87,6 +87,12 @@ def test_commits_are_applied_drift_is_put_back_or_reported_and_nothing_else_is_w
     assert served.ask("/hooks/gitea", body, signed)[0] == 202
     served.until("git's own change is applied", lambda: served.data(eu, "kept", reported) == {"a": "2"})
     served.until("it is told", lambda: served.record(eu.name, reported)["sync"] == "Synced")
+    eu.kubectl("-n", reported, "patch", "configmap", "kept", "--type=merge", "-p", '{"data": {"a": "drift"}}')
+    served.until("it is reported again", lambda: served.record(eu.name, reported).get("sync") == "Drifted")
+    repository.write("stacks/reported.py", text.replace("'1'", "'2'").replace('drift="report"', 'drift="repair"'))
+    served.push()
+    assert served.ask("/hooks/gitea", body, signed)[0] == 202
+    served.until("it is put back once the stack wants that", lambda: served.data(eu, "kept", reported) == {"a": "2"})
     assert served.stop() == 0
     eu.kubectl("delete", "namespace", reported, "--wait=false")
     eu.kubectl("-n", "fleet-system", "delete", "configmap", "-l", f"fleet.dev/inventory={reported}")
