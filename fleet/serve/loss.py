@@ -1,19 +1,22 @@
 """Whether a new commit has lost more than it should: then the service goes on with the one before, and says why.
 
 The rules are those of `fleet sync`. What was there before is what the service itself has seen; where that speaks
-against the commit, the status branch is asked, which `fleet sync --allow-deletes` or `--allow-rewritten` moves on.
+against the commit, the status branch is asked, which `fleet sync --allow-deletes` or `--allow-rewritten` moves on. At
+the start only that branch knows, so a remote that does not tell it stops the service until it does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
-from fleet.errors import PolicyError
+from fleet.errors import FleetError, PolicyError
 from fleet.evaluate.result import Evaluation
+from fleet.git.reporting import chosen, read_status
 from fleet.git.repository import Repository
 from fleet.git.status import Record
 from fleet.plan.budget import Allowance
 from fleet.sync.departures import Pair, Placed, check_departures
+from fleet.sync.source import Files
 
 HINT = "if it is meant, say so once: fleet sync --allow-rewritten"
 
@@ -38,13 +41,24 @@ def check_loss(
             return _check(git, revision, placed, allowance, applied=[before[0]], known=before[1])
         except PolicyError as found:
             problem = found  # somebody may have said that it is meant
-    records = list(memory())
+    try:
+        records = list(memory())
+    except FleetError as silence:
+        raise problem or silence from None
     if problem and not records:
         raise problem
     applied = {one.revision for one in records if one.revision}
     return _check(
         git, revision, placed, allowance, applied=applied, known={(one.stack, one.cluster) for one in records}
     )
+
+
+def told(files: Files) -> list[Record]:
+    """What the status branch says. One that is not there yet says nothing; one that cannot be read is an error."""
+    settings, git = files.repository.settings.git, files.git
+    assert git is not None  # noqa: S101 - it is of a mirror
+    remote = chosen(files.remotes, settings.remote)
+    return list(read_status(git, remote=remote, branch=settings.status_branch).records)
 
 
 def _check(

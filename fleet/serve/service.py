@@ -25,15 +25,13 @@ from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import ClusterData
 from fleet.forge.model import Event, Pushed
 from fleet.git.mirror import Mirror
-from fleet.git.reporting import chosen, read_status
-from fleet.git.status import Record
 from fleet.kube.client import Client
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim
 from fleet.plan.budget import Allowance
 from fleet.serve.happenings import Metrics, Turns, tell_cluster
-from fleet.serve.loss import check_loss
+from fleet.serve.loss import check_loss, told
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
@@ -204,12 +202,12 @@ class Service:
         try:
             found = await asyncio.to_thread(wanted, self.origin, mirror, tip, self.current, self._pool)
             await asyncio.to_thread(self._check_loss, found)
+            if self.current is None and self.manner.status:
+                self._order.remember(await asyncio.to_thread(told, found.files))
         except FleetError:  # the same files mostly mean the same mistake; a machine without memory may get some
             self._failures += 1
             self._again = time.monotonic() + Backoff(first=5.0, most=900.0).delay(self._failures)
             raise
-        if self.current is None and self.manner.status:
-            self._order.remember(await asyncio.to_thread(_told, found))
         self._again = math.inf
         self._take(found)
 
@@ -222,7 +220,7 @@ class Service:
             found.evaluation,
             _budget(found),
             before=(current.revision, current.desired.keys()) if current else None,
-            memory=lambda: _told(found) if self.manner.status else [],
+            memory=lambda: told(found.files) if self.manner.status else [],
         )
 
     def _fail(self, problem: FleetError) -> None:
@@ -432,15 +430,3 @@ def _without(target: Target, stacks: Set[str]) -> Target:
 def _budget(found: Wanted) -> Allowance:
     budget = found.files.repository.settings.budget
     return Allowance(budget.deletions, budget.share)
-
-
-def _told(found: Wanted) -> list[Record]:
-    """What the status branch says at the start; nothing, where it cannot be read."""
-    settings, git = found.files.repository.settings.git, found.files.git
-    assert git is not None  # noqa: S101 - it is of a mirror
-    try:
-        remote = chosen(found.files.remotes, settings.remote)
-        return list(read_status(git, remote=remote, branch=settings.status_branch).records)
-    except FleetError as problem:
-        log.warning("the status branch cannot be read: %s", problem.message)
-        return []

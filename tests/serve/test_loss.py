@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fleet.errors import PolicyError, Source
+from fleet.errors import FleetError, PolicyError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.git.mirror import Mirror
 from fleet.git.repository import Repository
 from fleet.git.status import Record
 from fleet.plan.budget import Allowance
-from fleet.serve.loss import check_loss
+from fleet.repository import Repository as Settings
+from fleet.serve.loss import check_loss, told
+from fleet.sync.source import NO_FILES, Files
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone
 
@@ -59,3 +63,12 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
     check(second, evaluation("a"), first, told[:1])
     with pytest.raises(PolicyError, match="git has no stack any more"):
         check(second, evaluation(), None, told)
+
+
+def test_a_status_branch_that_is_not_there_says_nothing_and_one_that_cannot_be_read_stops(tmp_path: Path) -> None:
+    url = bare(tmp_path / "bare.git").as_uri()
+    mirror = Mirror.of(url, tmp_path / "cache", by_person=True)
+    here = Files(Settings(NO_FILES), git=mirror.repository, remotes={"origin": url})
+    assert told(here) == []
+    with pytest.raises(FleetError):
+        told(replace(here, remotes={"origin": (tmp_path / "gone.git").as_uri()}))
