@@ -50,7 +50,7 @@ def main() -> None:
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="soak-") as directory:
-            soak = Soak(Path(directory), lab, STACKS, CLUSTERS, lambda line: print(line, flush=True))
+            soak = Soak(Path(directory), lab, STACKS, "soak-app", CLUSTERS, lambda line: print(line, flush=True))
             with soak.world.running():
                 soak.begin()
                 soak.go(schedule.steps())

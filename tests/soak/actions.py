@@ -123,14 +123,13 @@ class Squat:
 
 @dataclass(frozen=True, slots=True)
 class Ail:
-    """The operator says how a stack's app is."""
+    """The operator says how the app is: of a stack that nothing else happens to, as ill ones stop their rollouts."""
 
     cluster: str
-    stack: str
     health: Literal["Healthy", "Degraded"]
 
     def __str__(self) -> str:
-        return f"{self.stack} in {self.cluster} is {self.health}"
+        return f"the app in {self.cluster} is {self.health}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ def difference(world: World, found: Live) -> str:
     for (cluster, name), objects in found.items():
         if said := of_stack(stack_of(world.wanted, name), cluster, objects):
             return f"{name} in {cluster}: {said}"
-    for cluster, name in found:
+    for cluster, name in [*found, *((cluster, world.patient) for cluster in world.clusters)]:
         record = told(world, cluster, name)
-        expected = ("Synced", world.repository.head, world.health.get((name, cluster)))
+        expected = ("Synced", world.repository.head, world.health[cluster] if name == world.patient else "Healthy")
         seen = (record.get("sync"), record.get("revision"), record.get("health"))
         if seen != expected:
             return f"the status branch has {seen} of {name} in {cluster}, and not {expected}: {record.get('message')}"
@@ -159,7 +159,7 @@ class Judge:
     def _deletions(self) -> list[str]:
         """Nothing was deleted by us but what git took away."""
         world, wrong = self._world, []
-        stacks = {one.name for one in world.wanted}
+        stacks = {world.patient, *(one.name for one in world.wanted)}
         for cluster, log in self._logs.items():
             mark, self._read[cluster] = self._read[cluster], log.mark()
             for one in log.writes(mark, agent="fleet/"):

@@ -161,8 +161,7 @@ class Drawn:
         return Squat(self._reachable(), stack.name, self.random.choice((-7200.0, -45.0, -28.0, -31.0)))
 
     def _ail(self) -> Action:
-        stack = self.random.choice(self.fleet)
-        return Ail(self._reachable(), stack.name, self.random.choice(("Healthy", "Degraded")))
+        return Ail(self._reachable(), self.random.choice(("Healthy", "Degraded")))
 
     def _commit(self) -> Action:
         if self.refused or self.rewritten:

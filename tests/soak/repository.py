@@ -12,16 +12,23 @@ from tests.soak.actions import Commit, Stack
 STACK = """
 import fleet
 from fleet import Options
-from fleet.apps import Etcd
 
 
 @fleet.stack(clusters={clusters!r}, name={name!r}, drift={drift!r})
 def stack(cluster: fleet.Cluster) -> None:
-    Etcd("app", version="3.5", members=1, storage="1Gi")
     for name, value, was in {items!r}:
         data = {{"value": value, "cluster": cluster.name}}
         manifest = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": name}}, "data": data}}
         fleet.Manifest(manifest, opts=Options(aliases=was))
+"""
+PATIENT = """
+import fleet
+from fleet.apps import Etcd
+
+
+@fleet.stack(clusters={clusters!r}, name={name!r})
+def stack(cluster: fleet.Cluster) -> None:
+    Etcd("app", version="3.5", members=1, storage="1Gi")
 """
 
 
@@ -30,14 +37,15 @@ class Repository:
     remote: GitRemote
     root: Path
     clusters: tuple[str, ...]
+    patient: str  # the stack with the app
     head: str = ""  # what the branch should be, whatever was pushed over it
     commits: int = 0
     _files: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def make(cls, directory: Path, clusters: tuple[str, ...]) -> Repository:
+    def make(cls, directory: Path, clusters: tuple[str, ...], patient: str) -> Repository:
         remote = GitRemote.make(directory / "remote.git")
-        made = cls(remote, remote.clone(directory / "repository"), clusters)
+        made = cls(remote, remote.clone(directory / "repository"), clusters, patient)
         lines = [f"fleet.Cluster({name!r})" for name in clusters]
         made._write("fleet.toml", "")
         made._write("clusters/all.py", "\n".join(["import fleet", *lines, ""]))
@@ -47,6 +55,9 @@ class Repository:
         """The new revision of the branch."""
         shutil.rmtree(self.root / "stacks", ignore_errors=True)
         self._write("stacks/README.md", "What the fleet should be.\n")
+        if commit.fleet:
+            text = PATIENT.format(clusters=list(self.clusters), name=self.patient)
+            self._write(f"stacks/{self.patient}.py", text)
         for stack in commit.fleet:
             text = self._text(stack) if stack.name != commit.raises else "raise RuntimeError('half written')\n"
             self._write(f"stacks/{stack.name}.py", text)

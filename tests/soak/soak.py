@@ -51,9 +51,15 @@ class Soak:
     """`with soak.running(): soak.go(steps)`. Raises AssertionError with the step at which it was not well."""
 
     def __init__(
-        self, directory: Path, lab: Lab, stacks: tuple[str, ...], clusters: tuple[str, str], say: Callable[[str], None]
+        self,
+        directory: Path,
+        lab: Lab,
+        stacks: tuple[str, ...],
+        patient: str,
+        clusters: tuple[str, str],
+        say: Callable[[str], None],
     ) -> None:
-        self.world = World(directory, lab, clusters, say)
+        self.world = World(directory, lab, clusters, patient)
         self.say = say
         self.steps = 0
         self.rests: list[float] = []  # seconds until everything was as git says
@@ -67,12 +73,11 @@ class Soak:
         world.commit(Commit("a fleet", first(self._stacks)))
         end = time.monotonic() + REST
         for cluster, them in world.strangers.items():
-            for stack in self._stacks:
-                while them.report(stack, "Healthy") is None:
-                    if time.monotonic() > end:
-                        raise AssertionError(f"{stack} has no app in {cluster}:\n{world.processes[0].tail()}")
-                    time.sleep(0.1)
-                world.health[stack, cluster] = "Healthy"
+            while them.report(world.patient, "Healthy") is None:
+                if time.monotonic() > end:
+                    raise AssertionError(f"there is no app in {cluster}:\n{world.processes[0].tail()}")
+                time.sleep(0.1)
+            world.health[cluster] = "Healthy"
         self.rest()
 
     def go(self, steps: Iterable[Step]) -> None:

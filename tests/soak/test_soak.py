@@ -44,9 +44,10 @@ def test_killed_again_and_again_among_faults_and_strangers_clusters_and_status_e
 ) -> None:
     lab = fleet_labs.simulated(2)
     one, other = (cluster.name for cluster in lab.spec.clusters[:2])
-    stacks = tuple(f"soak-{secrets.token_hex(3)}-{letter}" for letter in "ab")
+    *names, patient = (f"soak-{secrets.token_hex(3)}-{letter}" for letter in "abh")
+    stacks = tuple(names)
     steps = list(draw(SEED, stacks, (one, other), (SHORT, EPISODES)))
-    soak = Soak(tmp_path, lab, stacks, (one, other), print)
+    soak = Soak(tmp_path, lab, stacks, patient, (one, other), print)
     print(f"seed {SEED}; the same again with FLEET_SOAK_SEED={SEED}")
     with soak.world.running():
         soak.begin()
@@ -58,6 +59,6 @@ def test_killed_again_and_again_among_faults_and_strangers_clusters_and_status_e
     assert soak.world.repository.commits > 100
     assert soak.left_over() == []
     for cluster in (one, other):
-        lab.kubectl(cluster, "delete", "namespace", "--wait=false", *stacks)
-        for stack in stacks:
+        lab.kubectl(cluster, "delete", "namespace", "--wait=false", *stacks, patient)
+        for stack in (*stacks, patient):
             lab.kubectl(cluster, "-n", "fleet-system", "delete", "configmap", "-l", f"fleet.dev/inventory={stack}")

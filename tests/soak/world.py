@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +57,7 @@ class World:
     directory: Path
     lab: Lab
     clusters: tuple[str, str]
-    say: Callable[[str], None]
+    patient: str  # the stack with the app
     repository: Repository = field(init=False)
     proxies: dict[str, Proxy] = field(default_factory=dict)
     strangers: dict[str, Stranger] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class World:
     may_go: set[tuple[str, str]] = field(default_factory=set)  # stack and name: git took them away
     marks: dict[tuple[Place, str], Mark] = field(default_factory=dict)
     owned: dict[Place, tuple[str, str, str]] = field(default_factory=dict)  # strangers' own: uid, version, value
-    health: dict[tuple[str, str], str] = field(default_factory=dict)
+    health: dict[str, str] = field(default_factory=dict)  # of the app, by cluster
     gone: set[tuple[str, str]] = field(default_factory=set)  # those of them since the last settle
     deleted: set[Place] = field(default_factory=set)  # by strangers, since the last settle
     counts: Counter[str] = field(default_factory=Counter)
@@ -76,7 +76,7 @@ class World:
     _options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.repository = Repository.make(self.directory, self.clusters)
+        self.repository = Repository.make(self.directory, self.clusters, self.patient)
         self.strangers = {name: Stranger(self.lab.plane(self.lab.spec.cluster(name)).admin()) for name in self.clusters}
 
     @contextmanager
@@ -219,9 +219,9 @@ class World:
                 self.owned[cluster, stack, name] = (about["uid"], about["resourceVersion"], value)
             case Squat(cluster=cluster, stack=stack, skew=skew):
                 self.strangers[cluster].squat(stack, skew)
-            case Ail(cluster=cluster, stack=stack, health=health):
-                if self.strangers[cluster].report(stack, health) is not None:
-                    self.health[stack, cluster] = health
+            case Ail(cluster=cluster, health=health):
+                if self.strangers[cluster].report(self.patient, health) is not None:
+                    self.health[cluster] = health
 
     def _meddle(self, action: Meddle) -> None:
         cluster, stack, item, value = action.cluster, action.stack, action.item, action.value
