@@ -229,8 +229,13 @@ class Service:
             return
         self.problem = problem
         log.error("%s: %s", self.origin, problem, extra={"repository": str(self.origin), "revision": self._tip[:12]})
-        if self.current is not None and self._tip and self._tip != self.current.revision:
+        if self._is_behind:
             self._tell(*(replace(one, problem=problem) for _, one in self.known.values()), revision=self._tip)
+
+    @property
+    def _is_behind(self) -> bool:
+        """There is a newer commit, and something is wrong with it."""
+        return self.problem is not None and self.current is not None and self._tip not in ("", self.current.revision)
 
     def _take(self, found: Wanted) -> None:
         before, self.current, self.problem = self.current, found, None
@@ -360,7 +365,7 @@ class Service:
                 self._wake(self._order.waiting(current.stacks, result.stack))
             if self._turns.turn(word, result, current.revision) and site is not None:
                 tell_cluster(site.events, result, "Repaired" if repaired and result.done else word)
-            self._tell(result, revision=current.revision)
+            self._tell_of_pass(current, result)
         if isinstance(problem, WaitingError):
             self._queue.add_after(pair, self._order.again.get(pair, LOOK_AGAIN))
         elif problem:
@@ -381,6 +386,13 @@ class Service:
     def _wake(self, pairs: Iterable[Pair]) -> None:
         for pair in pairs:
             self._queue.add(pair)
+
+    def _tell_of_pass(self, current: Wanted, result: Result) -> None:
+        """Of the commit that is looked after; but as long as a newer one cannot be, that is the word on every stack."""
+        if self._is_behind and not result.problem:
+            self._tell(replace(result, problem=self.problem), revision=self._tip)
+        else:
+            self._tell(result, revision=current.revision)
 
     def _tell(self, *results: Result, revision: str, moved: bool = True) -> None:
         reports = [report_of(one, revision) for one in results]

@@ -149,7 +149,12 @@ def test_what_cannot_be_read_deletes_nothing_and_what_does_not_answer_is_never_h
     assert (said["sync"], said["health"], said["revision"]) == ("Failed", "Healthy", good)
     assert "no" in said["message"]
     eu.kubectl("-n", repository.namespace, "delete", "configmap", "more")
+    told = served.metric("fleet_status_writes_total")
     served.until("the last good commit is looked after", lambda: served.data(eu, "more") == {"a": "1"})
+    served.until("that is told", lambda: served.metric("fleet_status_writes_total") > told)
+    assert (served.record(eu.name)["wanted"], served.record(eu.name)["sync"]) == (bad, "Failed"), (
+        "the commit is still bad"
+    )
 
     (repository.root / "stacks" / "stack.py").unlink()
     repository.write("stacks/.keep", "")
