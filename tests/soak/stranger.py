@@ -17,6 +17,7 @@ AGENT = "stranger"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 OURS = "fleet.dev/stack"
+SEEN = 1000  # a generation that no app here comes to: its operator has seen the newest one
 
 
 @dataclass
@@ -78,9 +79,17 @@ class Stranger:
         """How an app is, as an operator says it."""
         moment = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         kind, reason = ("Ready", "AllWell") if health == "Healthy" else ("Degraded", "NoQuorum")
-        said = {"type": kind, "status": "True", "reason": reason, "message": reason, "lastTransitionTime": moment}
+        said = {
+            "type": kind,
+            "status": "True",
+            "reason": reason,
+            "message": reason,
+            "lastTransitionTime": moment,
+            "observedGeneration": SEEN,
+        }
         path = f"/apis/fleet.dev/v1alpha1/namespaces/{namespace}/etcds/{app}/status?fieldManager={AGENT}"
-        return self.again("PATCH", path, {"status": {"conditions": [said]}}, MERGE)
+        status = {"conditions": [said], "observedGeneration": SEEN}
+        return self.again("PATCH", path, {"status": status}, MERGE)
 
     def squat(self, stack: str, skew: float) -> None:
         """A Lease of somebody elsewhere; if it is held just now, nothing."""
