@@ -15,8 +15,8 @@ from tests.soak.model import TROUBLES, Manner, draw
 from tests.soak.soak import Soak
 
 SEED = int(os.environ.get("FLEET_SOAK_SEED", "20261116"))
-SHORT = Manner(pause=0.1, longest=1.0, episode=36)
-EPISODES = 6
+SHORT = Manner(pause=0.1, longest=1.0, episode=54)
+EPISODES = 4
 
 
 def test_a_seed_is_a_plan_and_the_same_one_every_time() -> None:

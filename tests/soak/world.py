@@ -38,7 +38,7 @@ from tests.soak.actions import (
 from tests.soak.repository import Repository
 from tests.soak.stranger import Stranger
 
-PATIENCE = 2.5  # seconds for a write to come at which the service is to be killed
+PATIENCE = 10.0  # seconds for a write to come at which the service is to be killed
 MB = 1 << 20
 Place = tuple[str, str, str]  # cluster, stack, name of an object there
 
@@ -159,13 +159,18 @@ class World:
             shot = Rule(Match(writes=True), Shot(before=action.before), nth=action.write)
             proxy.plan = Plan([*self._rules(action.cluster), shot])
             end = time.monotonic() + PATIENCE
-            while victim.runs and time.monotonic() < end:
-                time.sleep(0.005)
+            while victim.runs and time.monotonic() < end and not self._is_done(victim):
+                time.sleep(0.05)
             self.counts["killed at a write"] += not victim.runs
             proxy.plan = Plan(self._rules(action.cluster))
         victim.kill()
         self.memory.clear()
         victim.start(*self._options)
+
+    def _is_done(self, service: Process) -> bool:
+        """It has seen the newest commit, and either looked at all stacks of it or found that it is a bad one."""
+        status, _ = service.ask("/readyz")
+        return status == 200 and (self.repository.head in (text := service.ask("/metrics")[1]) or _is_broken(text))
 
     def _rules(self, cluster: str) -> list[Rule]:
         if cluster not in self._troubles:
@@ -257,6 +262,11 @@ class World:
             self.memory.append((time.monotonic() - self.begun, one.memory_info().rss))
         except psutil.Error:  # it is being killed
             return
+
+
+def _is_broken(metrics: str) -> bool:
+    lines = [line for line in metrics.splitlines() if line.startswith("fleet_repository_broken{")]
+    return any(line.endswith(" 1") for line in lines)
 
 
 def _word(action: Action) -> str:
