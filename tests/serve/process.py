@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 SECONDS = 60.0
@@ -75,7 +75,7 @@ class Process:
         try:
             with urlopen(Request(f"http://127.0.0.1:{self.port}{path}", data, headers or {}), timeout=10) as answer:
                 return answer.status, answer.read().decode()
-        except URLError as error:
+        except (OSError, HTTPException) as error:  # also one that is killed while it answers
             return getattr(error, "code", 0), str(getattr(error, "reason", error))
 
     def metric(self, beginning: str) -> float:

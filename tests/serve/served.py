@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from fleet.lab.api import Api, RefusedError
 from fleet.testing import Cluster
 from fleet.testing.git import git
 from tests.serve.process import Process
+from tests.serve.told import Told
 from tests.sync.fleet_repository import FleetRepository
 
 
@@ -18,6 +18,7 @@ class Served(Process):
         super().__init__(directory, url or repository.remote.url)
         self.repository = repository
         self._apis: dict[str, Api] = {}
+        self._told = Told(repository.remote)
 
     def push(self, message: str = "change") -> str:
         """Commit what is there and push it; returns the commit."""
@@ -40,9 +41,4 @@ class Served(Process):
 
     def record(self, cluster: str, stack: str = "") -> dict[str, Any]:
         """What the status branch says, {} while it says nothing."""
-        path = f"clusters/{cluster}/{stack or self.repository.stack}.json"
-        try:
-            found: dict[str, Any] = json.loads(self.repository.remote.git("show", f"fleet/status:{path}"))
-        except AssertionError:
-            return {}
-        return found
+        return self._told.record(cluster, stack or self.repository.stack)

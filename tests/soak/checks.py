@@ -31,7 +31,7 @@ def difference(world: World, found: Live) -> str:
         if said := of_stack(stack_of(world.wanted, name), cluster, objects):
             return f"{name} in {cluster}: {said}"
     for cluster, name in [*found, *((cluster, world.patient) for cluster in world.clusters)]:
-        record = told(world, cluster, name)
+        record = world.told.record(cluster, name)
         expected = ("Synced", world.repository.head, world.health[cluster] if name == world.patient else "Healthy")
         seen = (record.get("sync"), record.get("revision"), record.get("health"))
         if seen != expected:
@@ -56,15 +56,6 @@ def of_stack(stack: Stack, cluster: str, objects: dict[str, dict[str, Any]]) -> 
             return f"{name} is {data}, and not {item.value}"
         ours -= there
     return f"nobody wants {sorted(ours)}" if ours else ""
-
-
-def told(world: World, cluster: str, stack: str) -> dict[str, Any]:
-    try:
-        text = world.repository.remote.git("show", f"fleet/status:clusters/{cluster}/{stack}.json")
-    except AssertionError:
-        return {}
-    found: dict[str, Any] = json.loads(text)
-    return found
 
 
 def rendered(world: World) -> Iterator[str]:

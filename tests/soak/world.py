@@ -20,6 +20,7 @@ from fleet.testing import Broken, Cluster, Faults
 from fleet.testing.proxy import Answer, Break, Cut, Delay, EmptyList, Lose, Match, Plan, Proxy, Rule, SkewLeases
 from fleet.testing.proxy import Kill as Shot
 from tests.serve.process import Process
+from tests.serve.told import Told
 from tests.soak.actions import (
     UNREACHABLE,
     Action,
@@ -59,6 +60,7 @@ class World:
     clusters: tuple[str, str]
     patient: str  # the stack with the app
     repository: Repository = field(init=False)
+    told: Told = field(init=False)
     proxies: dict[str, Proxy] = field(default_factory=dict)
     strangers: dict[str, Stranger] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
@@ -77,6 +79,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.repository = Repository.make(self.directory, self.clusters, self.patient)
+        self.told = Told(self.repository.remote)
         self.strangers = {name: Stranger(self.lab.plane(self.lab.spec.cluster(name)).admin()) for name in self.clusters}
 
     @contextmanager
