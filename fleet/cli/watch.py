@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
@@ -15,13 +14,8 @@ import click
 from fleet.cli.flags import Seconds, choice_options
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from fleet.sync.observe import Observed
+    from fleet.cli.sight import View
     from fleet.sync.watch import Sight, Watcher
-
-MOST_EVENTS = 12
-COLOURS = {"Healthy": "green", "Progressing": "yellow", "Missing": "red", "Degraded": "red"}
 
 
 @click.command()
@@ -66,11 +60,12 @@ def watch(
 
 
 async def _watch(watcher: Watcher, every: float, *, until_healthy: bool) -> None:
+    from fleet.cli.sight import View
     from fleet.sync.watch import happened
 
     before: Sight | None = None
-    view = _View([one.name for one in watcher.clusters]) if _at_terminal() else None
-    with view.screen() if view else nullcontext():
+    view = View([one.name for one in watcher.clusters]) if _at_terminal() else None
+    with _screen(view) if view else nullcontext():
         async for sight in watcher.sights(every=every):
             for line in happened(before, sight):
                 _tell(line, view)
@@ -81,7 +76,14 @@ async def _watch(watcher: Watcher, every: float, *, until_healthy: bool) -> None
                 return
 
 
-def _tell(line: str, view: _View | None) -> None:
+def _screen(view: View) -> AbstractContextManager[Any]:
+    from rich.console import Console
+    from rich.live import Live
+
+    return Live(view, console=Console(), refresh_per_second=4)
+
+
+def _tell(line: str, view: View | None) -> None:
     from fleet.plan.visible import visible
 
     said = f"{datetime.now(UTC).strftime('%H:%M:%S')}  {visible(line)}"
@@ -96,46 +98,3 @@ def _at_terminal() -> bool:
     import os
 
     return sys.stdout.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
-
-
-class _View:
-    """Stacks by clusters, and below it what happened last."""
-
-    def __init__(self, clusters: Sequence[str]) -> None:
-        self.sight: Sight | None = None
-        self.events: deque[str] = deque(maxlen=MOST_EVENTS)
-        self._clusters = clusters
-
-    def screen(self) -> AbstractContextManager[Any]:
-        from rich.console import Console
-        from rich.live import Live
-
-        return Live(self, console=Console(), refresh_per_second=4)
-
-    def __rich__(self) -> RenderableType:
-        from rich.console import Group
-        from rich.table import Table
-        from rich.text import Text
-
-        if self.sight is None:
-            return Text("looking …")
-        found = self.sight.stacks
-        table = Table(box=None, padding=(0, 3, 0, 0), header_style="bold")
-        table.add_column("STACK")
-        for cluster in self._clusters:
-            table.add_column(cluster + (" (does not answer)" if cluster in self.sight.failed else ""))
-        for stack in sorted({stack for stack, _ in found}):
-            cells = [_cell(found.get((stack, cluster))) for cluster in self._clusters]
-            table.add_row(Text(stack), *(Text(text, style=style) for text, style in cells))
-        return Group(
-            table, Text(""), *(Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in self.events)
-        )
-
-
-def _cell(one: Observed | None) -> tuple[str, str]:
-    """What is said of a stack in a cluster, and its colour."""
-    if one is None:
-        return "–", "dim"
-    members = [each.members for each in one.objects if each.is_app and each.members]
-    parts = [one.health, *members, one.revision[:8], "suspended" if one.suspended else ""]
-    return " ".join(filter(None, parts)), COLOURS.get(one.health, "")
