@@ -52,6 +52,8 @@ def history(
         found = chosen(read_history(files.git, remote), stacks, clusters)
         current, problems = ({}, []) if from_git else _now(files, clusters, kubeconfig)
     emit(_data(found[:limit], current), form, lambda: _text(found[:limit], current))
+    if files.git.shallow:
+        remark("this clone is shallow, and earlier commits are not shown: git fetch --unshallow")
     if len(found) > limit:
         remark(f"{len(found) - limit} earlier ones are not shown: --limit {len(found)}")
     return finish(problems)

@@ -115,7 +115,9 @@ class _Sides:
                 return one.revision
         raise NotFoundError(
             f"no earlier commit is known at which {self.stack} was well with other files than now",
-            hint="`fleet history` shows what was synced; name a commit with --to",
+            hint="this clone is shallow: git fetch --unshallow"
+            if self.git.shallow
+            else "`fleet history` shows what was synced; name a commit with --to",
         )
 
     def _ground(self, revision: str) -> Ground:

@@ -140,20 +140,19 @@ class Repository:
         return tuple(Change(path, _VERBS.get(letter, "changed")) for letter, path in pairs)
 
     def outside(self, revisions: Iterable[str], of: str) -> tuple[str, ...]:
-        """Those commits (full ids) that are not in the history of `of`; none that a shallow clone cannot tell of."""
+        """Those commits (full ids) that are not in the history of `of`, as far as this clone has it: see `shallow`."""
         asked, known = list(dict.fromkeys(revisions)), []
         if not asked:
             return ()
         with self.objects("read the history") as objects:
             known = [one for one in asked if objects.find(f"{one}^{{commit}}")]
             here = objects.find(f"{of}^{{commit}}") is not None
-        unknown = [] if self.shallow else [one for one in asked if one not in known]
         if not here:
-            return () if self.shallow else tuple(asked)
+            return tuple(asked)
         what = "read the history"
         beyond = self.git.run(what, "rev-list", "--max-count=1", *known, f"^{of}").text if known else ""
-        strangers = [one for one in known if not self._is_in(one, of)] if beyond and not self.shallow else []
-        return (*strangers, *unknown)
+        strangers = [one for one in known if not self._is_in(one, of)] if beyond else []
+        return (*strangers, *(one for one in asked if one not in known))
 
     def _is_in(self, commit: str, of: str) -> bool:
         return self.git.run("read the history", "merge-base", "--is-ancestor", commit, of, accept=(0, 1)).status == 0

@@ -10,7 +10,9 @@ from collections.abc import Collection
 
 from fleet.errors import PolicyError
 from fleet.evaluate.result import Evaluation
+from fleet.git.depth import with_history
 from fleet.git.reporting import chosen, read_pairs
+from fleet.git.repository import Repository
 from fleet.plan.budget import Allowance, taken_away
 from fleet.sync.departures import Pair, Placed, check_departures
 from fleet.sync.lineage import check_lineage
@@ -32,7 +34,7 @@ def check_run(
     """Raise what stops the run. Not `remembered`: the status branch is neither read nor written."""
     plans = [one.plan for one in planned.results if one.plan and not one.problem]
     if files.git is not None and not rewritten:
-        check_lineage(files.git, files.revision, plans, back=back)
+        check_lineage(files.git, files.revision, plans, back=back, deepened=lambda git: _deepened(files, git))
     placed = Placed.of(evaluation, stacks)
     seen = {*placed.pairs, *((one.stack, one.cluster) for one in plans)}
     check_departures(seen if placed.stacks else {*seen, *planned.orphans}, placed, allowance)
@@ -46,6 +48,11 @@ def check_run(
         if fresh:
             raise
         check_departures({*(_known(files, fresh=True) or ()), *seen}, placed, allowance)
+
+
+def _deepened(files: Files, git: Repository) -> Repository:
+    settings = files.repository.settings.git
+    return with_history(git, chosen(files.remotes, settings.remote), settings.branch)
 
 
 def _known(files: Files, *, fresh: bool) -> frozenset[Pair] | None:

@@ -6,9 +6,10 @@ its history; if not, somebody replaced the past, and what would be undone was ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from fleet.errors import PolicyError
+from fleet.errors import ConfigurationError, PolicyError
+from fleet.git.depth import HINT
 from fleet.git.repository import Repository
 from fleet.plan import Plan
 
@@ -22,14 +23,32 @@ def applied_by(plans: Iterable[Plan]) -> dict[str, Plan]:
     }
 
 
-def check_lineage(git: Repository, revision: str, plans: Iterable[Plan], *, back: bool = False) -> None:
-    """Refuse a commit that does not go on from those before it; `back`: a person named an earlier one."""
+def check_lineage(
+    git: Repository,
+    revision: str,
+    plans: Iterable[Plan],
+    *,
+    back: bool = False,
+    deepened: Callable[[Repository], Repository] = lambda git: git,
+) -> None:
+    """Refuse a commit that does not go on from those before it; `back`: a person named an earlier one.
+
+    A shallow clone may not have what would prove it: it is `deepened` then, and refused if that is not enough.
+    """
     before = applied_by(plans)
     before.pop(revision, None)
+    if git.outside(before, revision):
+        git = deepened(git)
     for one in git.outside(before, revision):
         if back and not git.outside([revision], one):
             continue
         plan = before[one]
+        if git.shallow:
+            raise ConfigurationError(
+                f"whether {revision[:8]} goes on from {one[:8]}, which was applied to {plan.stack} on {plan.cluster}, "
+                "cannot be told: this clone is shallow",
+                hint=HINT,
+            )
         raise PolicyError(
             f"{revision[:8]} does not go on from {one[:8]}, which was applied to {plan.stack} on {plan.cluster}: "
             "the history was rewritten",
