@@ -89,6 +89,15 @@ take_over_option = click.option(
 )
 
 
+signers_option = click.option(
+    "--signers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="FLEET_SIGNERS",
+    show_envvar=True,
+    help="Apply only a commit signed with a key of this file (allowed_signers, or OpenPGP keys), outside of git.",
+)
+
+
 def width_of_terminal() -> int | None:
     """How long a line may be; None where standard output is no terminal, and lines are as long as they are."""
     import shutil

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import Seconds
+from fleet.cli.flags import Seconds, signers_option
 
 if TYPE_CHECKING:
     from fleet.kube.runtime.guard import GuardedClient
@@ -51,6 +51,7 @@ def _url(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.option(
     "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
 )
+@signers_option
 @click.option("--statuses/--no-statuses", default=True, help="With a forge's token, set commit statuses.")
 @click.option("--previews/--no-previews", default=True, help="With a forge's token, preview pull requests.")
 @click.option("--notify", metavar="URL", default="", callback=_url, help="POST changes of health there, as JSON.")
@@ -82,6 +83,7 @@ def serve(
     resync: float,
     status: bool,
     require_approved: bool,
+    signers: Path | None,
     statuses: bool,
     previews: bool,
     notify: str,
@@ -112,7 +114,8 @@ def serve(
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
         flags += [] if previews else ["--no-previews"]
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
-        return _print(image, repositories, replicas, [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags])
+        flags = [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags]
+        return _print(image, repositories, replicas, flags, signers)
 
     import asyncio
     import os
@@ -122,7 +125,7 @@ def serve(
     from fleet.serve.program import NAME, Program
     from fleet.serve.service import Manner
 
-    origins = _origins(repositories)
+    origins = _origins(repositories, signers)
     client = _management(management, kubeconfig)
     may_tell = any(os.environ.get(name) for name in TOKENS)
     manner = Manner(
@@ -132,6 +135,7 @@ def serve(
         resync=resync,
         status=status,
         require_approved=require_approved,
+        signers=signers,
         forge=statuses and may_tell,
         previews=previews and may_tell,
         notify=notify,
@@ -144,27 +148,34 @@ def serve(
     return 0
 
 
-def _print(image: str | None, repositories: Sequence[str], replicas: int, flags: Sequence[str]) -> int:
+def _print(
+    image: str | None, repositories: Sequence[str], replicas: int, flags: Sequence[str], signers: Path | None
+) -> int:
     import yaml
 
     from fleet.serve.manifests import manifests
 
     if not image:
         raise click.UsageError("--manifests needs --image, one with fleet and git in it")
-    told = [str(one) for one in _origins(repositories)]  # without credentials: those are in a Secret
-    click.echo(yaml.safe_dump_all(manifests(image, [*flags, *told], replicas), sort_keys=False).rstrip())
+    told = [str(one) for one in _origins(repositories, signers)]  # without credentials: those are in a Secret
+    found = manifests(image, [*flags, *told], replicas, signers=signers.read_text() if signers else "")
+    click.echo(yaml.safe_dump_all(found, sort_keys=False).rstrip())
     return 0
 
 
-def _origins(repositories: Sequence[str]) -> list[Origin]:
+def _origins(repositories: Sequence[str], signers: Path | None) -> list[Origin]:
     from fleet.git.repository import Repository as Git
+    from fleet.git.signature import check_outside
     from fleet.repository import Repository
     from fleet.serve.origin import Origin
 
     if repositories:
         return [Origin.parse(one) for one in dict.fromkeys(repositories)]
     here = Repository.find()
-    return [Origin.of_clone(Git.find(here.root), here.settings.git.remote, here.settings.git.branch)]
+    clone = Git.find(here.root)
+    if signers:
+        check_outside(clone, signers)
+    return [Origin.of_clone(clone, here.settings.git.remote, here.settings.git.branch)]
 
 
 def _management(context: str | None, kubeconfig: Path | None) -> GuardedClient | None:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.flags import choice_options, claim_options, colour_wanted, wait_options, width_of_terminal
+from fleet.cli.flags import (
+    choice_options,
+    claim_options,
+    colour_wanted,
+    signers_option,
+    wait_options,
+    width_of_terminal,
+)
 from fleet.cli.output import emit, output_option, remark
 from fleet.cli.preview import allowance, changes_of, finish, problems
 
@@ -51,13 +58,7 @@ if TYPE_CHECKING:
     help="Let this one sync take away up to N objects per cluster, whatever the budget says.",
 )
 @click.option("--allow-rewritten", is_flag=True, help="Apply a commit that does not go on from what was applied.")
-@click.option(
-    "--signers",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    envvar="FLEET_SIGNERS",
-    show_envvar=True,
-    help="Apply only a commit signed with a key of this file (allowed_signers, or OpenPGP keys), outside of git.",
-)
+@signers_option
 @click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
 @output_option
 def sync(
@@ -184,7 +185,8 @@ def _check_signature(files: Files, signers: Path | None) -> None:
     if signers:
         from fleet.sync.trust import check_signature
 
-        check_signature(files, signers)
+        assert files.git is not None  # noqa: S101 - commits come from git
+        check_signature(files.git, files.revision, signers)
 
 
 def _published(

@@ -43,12 +43,17 @@ def signed_by(repository: Repository, commit: Commit, signers: Path) -> str:
     raise PolicyError(f"{commit.short} is signed by nobody of {signers}", hint=_HINT)
 
 
-def _read(repository: Repository, signers: Path) -> bytes:
+def check_outside(repository: Repository, signers: Path) -> None:
+    """Refuse a file that comes with the repository itself."""
     if signers.resolve().is_relative_to(repository.root.resolve()):
         raise ConfigurationError(
             f"the signers are in the repository ({signers}), where whoever pushes can change them",
             hint="keep the file elsewhere on the machine",
         )
+
+
+def _read(repository: Repository, signers: Path) -> bytes:
+    check_outside(repository, signers)
     try:
         return signers.read_bytes()
     except OSError as error:

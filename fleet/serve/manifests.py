@@ -20,9 +20,13 @@ SELECTOR = {"app.kubernetes.io/name": NAME}
 LABELS = {**SELECTOR, **PART}
 SECRET, GIT, KUBECONFIG = NAME, "fleet-git", "fleet-kubeconfig"  # Secrets that people make, each of them optional
 HOME, CACHE, CONTEXTS = "/home/fleet", "/cache", "/etc/fleet/kubeconfig"
+SIGNERS, TRUST = "fleet-signers", "/etc/fleet/signers"  # a ConfigMap with whose commits are applied, and where it is
 
 
-def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manifest]:
+def manifests(image: str, arguments: Sequence[str], replicas: int, *, signers: str = "") -> list[Manifest]:
+    """`signers` is the text of the file with the keys of those whose commits are applied; "": of anybody's."""
+    trusted = {"name": SIGNERS, "namespace": SYSTEM}
+    words = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": trusted, "data": {"signers": signers}}]
     found = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named()},
         _role(),
@@ -39,7 +43,8 @@ def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manif
             "metadata": _named(),
             "spec": {"selector": SELECTOR, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
         },
-        _deployment(image, arguments, replicas),
+        *(words if signers else ()),
+        _deployment(image, arguments, replicas, signers=signers),
     ]
     return [home(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]
 
@@ -62,7 +67,11 @@ def _role() -> Manifest:
     }
 
 
-def _deployment(image: str, arguments: Sequence[str], replicas: int) -> Manifest:
+def _deployment(image: str, arguments: Sequence[str], replicas: int, *, signers: str) -> Manifest:
+    pod = _pod(image, [f"--signers={TRUST}/signers", *arguments]) if signers else _pod(image, arguments)
+    if signers:
+        pod["containers"][0]["volumeMounts"].append({"name": "signers", "mountPath": TRUST, "readOnly": True})
+        pod["volumes"].append({"name": "signers", "configMap": {"name": SIGNERS}})
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -73,7 +82,7 @@ def _deployment(image: str, arguments: Sequence[str], replicas: int) -> Manifest
             "selector": {"matchLabels": SELECTOR},
             "template": {
                 "metadata": {"labels": {**LABELS, "app.kubernetes.io/version": __version__}},
-                "spec": _pod(image, arguments),
+                "spec": pod,
             },
         },
     }

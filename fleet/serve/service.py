@@ -47,6 +47,7 @@ from fleet.sync.drift import drifted, only_drift
 from fleet.sync.outcome import Result
 from fleet.sync.run import How, sync
 from fleet.sync.status import no_more, report_of, word_of
+from fleet.sync.trust import check_signature
 from fleet.sync.turn import WaitingError
 
 ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
@@ -76,6 +77,7 @@ class Manner:
     settle: float = 0.5
     every: float = 3.0  # seconds between two writes of health
     management: Client | None = None  # for clusters that are reached through a Secret there
+    signers: Path | None = None  # only commits signed with one of their keys are applied
 
 
 @dataclass(slots=True)
@@ -200,6 +202,8 @@ class Service:
         self.metrics.fetches.add(str(self.origin), "new")
         assert self._pool is not None  # noqa: S101 - it runs
         try:
+            if self.manner.signers:
+                await asyncio.to_thread(check_signature, mirror.repository, tip, self.manner.signers)
             found = await asyncio.to_thread(wanted, self.origin, mirror, tip, self.current, self._pool)
             await asyncio.to_thread(self._check_loss, found)
             if self.current is None and self.manner.status:

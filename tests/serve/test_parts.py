@@ -96,7 +96,9 @@ def test_a_line_of_the_log_is_an_object_with_the_fields_that_are_known() -> None
 
 
 def test_an_api_server_takes_the_manifests_and_the_account_may_do_little(cluster: Cluster) -> None:
-    made = manifests("localhost/serve:1", ["https://git.example.com/team/fleet.git#main"], 2)
+    made = manifests(
+        "localhost/serve:1", ["https://git.example.com/team/fleet.git#main"], 2, signers="ada ssh-ed25519 A"
+    )
     text = yaml.safe_dump_all(made)
     cluster.kubectl(
         "-n",
@@ -132,3 +134,9 @@ def test_an_api_server_takes_the_manifests_and_the_account_may_do_little(cluster
     for what in ("update leases/fleet-serve", "get secrets"):  # which the server knows a moment after the binding
         cluster.wait(f"the right to {what}", partial(may, what))
     assert all(rule["resources"] in (["leases"], ["secrets"]) for rule in made[2]["rules"])
+    kinds = [one["kind"] for one in made]
+    assert kinds[-2:] == ["ConfigMap", "Deployment"], "what the pod mounts is there before it"
+    pod = made[-1]["spec"]["template"]["spec"]
+    assert "--signers=/etc/fleet/signers/signers" in pod["containers"][0]["args"]
+    plain = manifests("localhost/serve:1", [], 2)
+    assert "signers" not in yaml.safe_dump_all(plain)
