@@ -105,10 +105,12 @@ def preview(
     cluster is asked, --live or not, until somebody who may write to the repository comments `/fleet preview COMMIT`.
     """
     import asyncio
+    from dataclasses import replace
 
     from fleet.cli.collector import collect_seldom
     from fleet.plan.claim import Claim
     from fleet.sync.choice import targets
+    from fleet.sync.course import courses
     from fleet.sync.evaluated import evaluated
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview
@@ -150,6 +152,7 @@ def preview(
     how = How(kubeconfig, budget=allowance(settings), claim=claim, accounts=settings.trust.account, dry_run=live)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
+    run = replace(run, remarks=(*run.remarks, *courses(evaluation.stacks, run.results)))
     print_plan(run, form, unchanged=show_unchanged)
     write_page(run, page)
     return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)

@@ -21,7 +21,9 @@ from fleet.cli.preview import allowance, changes_of, finish, problems
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
+    from fleet.evaluate.result import Evaluation
     from fleet.sync.choice import Target
+    from fleet.sync.ordered import Order
     from fleet.sync.outcome import Result
     from fleet.sync.run import Run
     from fleet.sync.source import Files
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Let this one sync take away up to N objects per cluster, whatever the budget says.",
 )
+@click.option("--ignore-rollout", is_flag=True, help="Change all clusters at once, whatever the stacks' rollouts say.")
 @click.option("--allow-rewritten", is_flag=True, help="Apply a commit that does not go on from what was applied.")
 @signers_option
 @click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
@@ -78,6 +81,7 @@ def sync(
     exclude: Sequence[str],
     dry_run: bool,
     allow_deletes: int | None,
+    ignore_rollout: bool,
     allow_rewritten: bool,
     signers: Path | None,
     status: bool,
@@ -88,6 +92,11 @@ def sync(
     Only commits are applied; what is not committed is left out and named. A cluster that cannot be reached fails
     alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows. A stack that
     another repository applied is refused, and so is a commit that does not go on from the one that was applied.
+
+    Clusters are changed in the order that the stacks' rollouts and dependencies give, as by `fleet serve`: each begins
+    when those before it have the commit and are healthy. What waits for something that this run does not bring about
+    (a person's word, a window, a cluster that is ill) is left as it is, with exit code 5; the next sync goes on from
+    there. With --no-wait only what may begin now is applied.
 
     With --require-approved, or where fleet.toml requires it, a cluster is changed only if everything that would be done
     there was previewed and recorded, and nothing more destructive than that; else it is left alone, with exit code 5.
@@ -114,6 +123,7 @@ def sync(
     from fleet.plan.claim import Claim
     from fleet.plan.narrow import Narrowing
     from fleet.sync.choice import targets
+    from fleet.sync.course import courses
     from fleet.sync.guard import check_run
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview, sync
@@ -134,12 +144,15 @@ def sync(
         accounts=settings.trust.account,
         dry_run=dry_run,
         gate=gate,
+        order=None if ignore_rollout or dry_run else _order(files, chosen, wanted, wait=wait, told=status),
     )
     with shown(quiet=form != "text") as progress:
 
         def approve(planned: Run) -> None:
             if form == "text":
                 progress.say(_plan_text(planned, unchanged=show_unchanged))
+                for line in courses(chosen.stacks, planned.results):
+                    remark(line + (": ignored, as --ignore-rollout says" if ignore_rollout else ""))
             narrowing.check(one.plan for one in planned.results if one.plan)
             if expect_no_changes:
                 finish(problems(planned.results), changes_of(planned))
@@ -167,6 +180,37 @@ def sync(
     for line in run.remarks:
         remark(line)
     return finish([*found, *([written] if written else [])])
+
+
+def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: bool, told: bool) -> Order:
+    """What the run goes by. Git is asked only for what one of the stacks asks about; `told`: the status branch, too."""
+    from contextlib import suppress
+
+    from fleet.errors import FleetError
+    from fleet.git.reporting import chosen as at
+    from fleet.git.reporting import read_status
+    from fleet.git.status import Record
+    from fleet.model.types.duration import seconds
+    from fleet.sync.approvals import Approvals, read
+    from fleet.sync.ordered import Order, bystanders
+
+    settings, git = files.repository.settings.git, files.git
+    assert git is not None  # noqa: S101 - commits come from git
+
+    def approvals() -> Approvals:
+        return read(git, at(files.remotes, settings.remote))
+
+    records: Sequence[Record] = ()
+    if told and any(seconds(one.rollout.soak) for one in chosen.stacks):
+        with suppress(FleetError):  # then whatever is well is so since now
+            records = read_status(git, remote=at(files.remotes, settings.remote), branch=settings.status_branch).records
+    return Order(
+        {one.name: one for one in chosen.stacks},
+        wait=wait,
+        approvals=approvals,
+        bystanders=bystanders(chosen, wanted),
+        told={(one.stack, one.cluster): one for one in records},
+    )
 
 
 def _tried(run: Run, files: Files, form: str) -> int:
@@ -221,15 +265,17 @@ def _plan_text(planned: Run, *, unchanged: bool) -> str:
 def results_text(results: Sequence[Result]) -> str:
     from fleet.plan.text import paint
     from fleet.plan.visible import visible
+    from fleet.sync.turn import WaitingError
 
     colour = colour_wanted()
     lines = []
     for one in results:
+        waits = isinstance(one.problem, WaitingError)
         mark, code = (
             ("✗", 31)
-            if one.problem or one.unhealthy
+            if (one.problem and not waits) or one.unhealthy
             else ("✓", 32)
-            if one.health == "Healthy" or one.leaving
+            if not waits and (one.health == "Healthy" or one.leaving)
             else ("•", 33)
         )
         lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {visible(', '.join(_said(one)))}")
@@ -238,7 +284,11 @@ def results_text(results: Sequence[Result]) -> str:
 
 def _said(one: Result) -> list[str]:
     """What became of it in few words; the errors themselves are said at the end."""
+    from fleet.sync.turn import WaitingError
+
     words = [] if one.problem and not one.done else [one.words]
+    if isinstance(one.problem, WaitingError):
+        return [*words, f"waiting: {one.problem.reason}"]
     if one.problem:
         return [*words, "failed"]
     if one.leaving:

@@ -37,6 +37,7 @@ class RolloutData:
     windows: tuple[str, ...] = ()
     timezone: str = "UTC"
     freeze: bool = False
+    on_failure: str = "stop"
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ def _rollout(one: Rollout, waves: tuple[tuple[str, ...], ...]) -> RolloutData:
         tuple(one.windows),
         one.timezone,
         one.freeze,
+        one.on_failure,
     )
 
 

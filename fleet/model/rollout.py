@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, PlainValidator
@@ -48,6 +48,9 @@ class Rollout(Model, frozen=True):
     """How long a wave may take to become healthy before the rollout stops."""
     max_unavailable: Annotated[int, Field(ge=0)] = 1
     """How many clusters of a wave may be changing or unhealthy at once; 0 is no limit."""
+    on_failure: Literal["stop", "rollback"] = "stop"
+    """What `fleet serve` does at the first unhealthy cluster, besides going no further: "rollback" makes a commit that
+    takes the stack's own files back to the commit before, if it was well there."""
     approve: Many[Annotated[int, Field(ge=1)]] = ()
     """Waves, counted from 1, that begin only after `fleet approve STACK WAVE` for the commit that they bring."""
     windows: Many[Window] = ()

@@ -17,6 +17,7 @@ from fleet.plan.forest import About, Revision
 from fleet.preview.between import between
 from fleet.preview.live import reachable, with_drift
 from fleet.preview.sides import Sides, sides
+from fleet.sync.course import courses
 from fleet.sync.progress import Progress
 from fleet.sync.run import How, Run, preview
 from fleet.sync.source import Files
@@ -57,7 +58,7 @@ def of_merge(
     settings = both.base.repository.settings
     budget = Allowance(settings.budget.deletions, settings.budget.share)
     changed, leaving = between(before, after, stacks=stacks, clusters=clusters, budget=budget)
-    remarks = (*both.remarks, *leaving)
+    remarks = (*both.remarks, *leaving, *courses(after.stacks, changed))
     about = About(
         depth="desired",
         base=Revision(base, both.before.id, both.before.subject),

@@ -10,15 +10,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from fleet.evaluate.result import StackResult
 from fleet.git.status import Record
+from fleet.model.types.duration import seconds
 from fleet.serve.wanted import Pair, Wanted
 from fleet.sync.approvals import Approvals, digest
-from fleet.sync.gates import UNSEEN, Standing, gate
+from fleet.sync.gates import UNSEEN, Standing, fallen, gate
 from fleet.sync.outcome import Result
-from fleet.sync.turn import PartlyWaitingError, WaitingError
+from fleet.sync.standing import after_it, changed_at, well_since
+from fleet.sync.turn import WaitingError
 
 
 @dataclass(slots=True)
@@ -30,6 +31,9 @@ class Order:
     _standings: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # with the revision
     _begun: Counter[Pair] = field(default_factory=Counter)
     _told: dict[Pair, Record] = field(default_factory=dict)  # by whoever served before
+    _changed: dict[Pair, float] = field(default_factory=dict)  # when a stack was last changed in a cluster
+    _whole: dict[str, float] = field(default_factory=dict)  # stacks that are well everywhere, and since when
+    _over: set[str] = field(default_factory=set)  # stacks that were so for long enough: their rollout is over
 
     def remember(self, records: Iterable[Record]) -> None:
         self._told = {(one.stack, one.cluster): one for one in records}
@@ -39,7 +43,14 @@ class Order:
 
     def forget(self, pair: Pair) -> None:
         self._standings.pop(pair, None)
+        self._changed.pop(pair, None)
         self.again.pop(pair, None)
+
+    def begins(self, stacks: Iterable[str]) -> None:
+        """A commit wants something else of these."""
+        for name in stacks:
+            self._whole.pop(name, None)
+            self._over.discard(name)
 
     def moved_on(self, pairs: Iterable[Pair], revision: str) -> None:
         """A commit that wants of these what was wanted before."""
@@ -68,7 +79,7 @@ class Order:
             self._begun[pair] += 1
             return None
         self.again[pair] = min(verdict.again or 60.0, 60.0)
-        return WaitingError(f"{cluster}: {stack.name} waits: {verdict.reason}")
+        return WaitingError(cluster, stack.name, verdict.reason)
 
     def ended(self, begun: Counter[Pair]) -> None:
         """A pass is over, however it ended."""
@@ -77,27 +88,44 @@ class Order:
     def note(self, current: Wanted, result: Result) -> bool:
         """What a pass saw. True when others may be waiting for just that."""
         pair = (result.stack, result.cluster)
-        held = isinstance(result.problem, WaitingError)
-        seen = Standing(
-            seen=True,
-            applied=result.problem is None,
-            partly=isinstance(result.problem, PartlyWaitingError),
-            health=result.health,
-            problem="" if held or not result.problem else result.problem.message,
-        )
+        seen = after_it(result)
         revision, before = self._standings.get(pair, ("", None))
         wrote = any(verb.writes for verb in result.done)
         if before is None:
-            since = self._since(result) if seen.is_well and not wrote else self.clock()
+            told = self._told.get(pair)
+            since = well_since(result, told, self.clock()) if seen.is_well and not wrote else self.clock()
         elif wrote or replace(before, since=None) != seen:
             since = self.clock()
         else:
             since = before.since or self.clock()
         after = replace(seen, since=since)
         self._standings[pair] = (current.revision, after)
-        if not held:
+        if wrote or pair not in self._changed:
+            self._changed[pair] = self.clock() if wrote else changed_at(result) or 0.0
+        if not isinstance(result.problem, WaitingError):
             self.again.pop(pair, None)
         return after != before or revision != current.revision
+
+    def fallen(self, current: Wanted, stack: StackResult) -> tuple[str, str] | None:
+        """The first cluster that a rollout which is under way made ill, and how it is.
+
+        What was well everywhere for the soak time is no rollout any more, nor is what fell ill long after it changed.
+        """
+        now, rollout, standings = self.clock(), stack.rollout, self._all(current, stack)
+        soak = seconds(rollout.soak)
+        if all(one.is_well for one in standings.values()):
+            self._whole.setdefault(stack.name, now)
+            return None
+        since = self._whole.pop(stack.name, None)
+        if since is not None and now - since >= soak:
+            self._over.add(stack.name)
+        if stack.name in self._over:
+            return None
+        for cluster, words in fallen(rollout, standings, now).items():
+            changed = self._changed.get((stack.name, cluster), 0.0)
+            if (standings[cluster].since or now) - changed <= soak + seconds(rollout.timeout):
+                return cluster, words
+        return None
 
     def waiting(self, stacks: Mapping[str, StackResult] | None = None, changed: str = "") -> list[Pair]:
         """What waits; with `changed`, only what may wait for that stack."""
@@ -117,11 +145,3 @@ class Order:
         revision, found = self._standings.get(pair, ("", UNSEEN))
         seen = found if revision == current.revision else UNSEEN
         return replace(seen, begun=True) if pair in self._begun else seen
-
-    def _since(self, result: Result) -> float:
-        """Since when a stack that was found well is so, by what others wrote; now, where they did not."""
-        told = self._told.get((result.stack, result.cluster))
-        changed = result.plan.inventory.changed if result.plan else ""
-        if told is None or told.health != result.health or told.sync != "Synced" or not changed:
-            return self.clock()
-        return max(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in (told.since, changed))

@@ -16,7 +16,7 @@ nobody reports on are not. What is not known holds the others up; it never lets 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -68,6 +68,8 @@ class Verdict:
 
     reason: str = ""
     again: float | None = None
+    soaks: bool = field(default=False, compare=False)  # all is well, and has to stay so for a while
+    asks: bool = field(default=False, compare=False)  # a person has to say something
 
     @property
     def goes(self) -> bool:
@@ -148,7 +150,7 @@ def _waves(
         for name in names:
             yield _passed(at, name, standings.get(name, UNSEEN), rollout, now)
     if number in rollout.approve and number not in approved:
-        yield Verdict(f"wave {number} waits for a person: fleet approve {stack} {number}")
+        yield Verdict(f"wave {number} waits for a person: fleet approve {stack} {number}", asks=True)
     if rollout.max_unavailable:
         wave = rollout.waves[number - 1] if rollout.waves else tuple(standings)
         others = {name: standings.get(name, UNSEEN) for name in wave if name != cluster}
@@ -159,13 +161,21 @@ def _waves(
             yield Verdict(f"{busy[0]} {standings.get(busy[0], UNSEEN).words}, and {at_once}")
 
 
-def _stopped(cluster: str, rollout: RolloutData, standings: Mapping[str, Standing], now: float) -> Verdict:
+def fallen(rollout: RolloutData, standings: Mapping[str, Standing], now: float) -> dict[str, str]:
+    """The clusters that got this revision and are not well, or not in time, each with how it is."""
+    found = {}
     for name, one in sorted(standings.items()):
         late = one.health not in WELL and one.since is not None
         overdue = late and now - (one.since or now) > seconds(rollout.timeout)
-        if name != cluster and one.has_it and (one.health in ILL or overdue):
-            after = f" after {rollout.timeout}" if overdue and one.health not in ILL else ""
-            return Verdict(f"the rollout is stopped: {name} has this revision and is {one.health}{after}")
+        if one.has_it and (one.health in ILL or overdue):
+            found[name] = one.health + (f" after {rollout.timeout}" if one.health not in ILL else "")
+    return found
+
+
+def _stopped(cluster: str, rollout: RolloutData, standings: Mapping[str, Standing], now: float) -> Verdict:
+    for name, words in fallen(rollout, standings, now).items():
+        if name != cluster:
+            return Verdict(f"the rollout is stopped: {name} has this revision and is {words}")
     return GO
 
 
@@ -175,7 +185,7 @@ def _passed(at: int, name: str, one: Standing, rollout: RolloutData, now: float)
     soaked = now - one.since if one.since is not None else 0.0
     left = seconds(rollout.soak) - soaked
     if left > 0:
-        return Verdict(f"wave {at} soaks: {name} has to stay healthy for {rollout.soak}", left)
+        return Verdict(f"wave {at} soaks: {name} has to stay healthy for {rollout.soak}", left, soaks=True)
     return GO
 
 

@@ -37,7 +37,7 @@ def _held(result: Result, word: Suspension | None) -> Result:
         return result
     waiting = _waiting(result.plan) if result.plan else 0
     more = f"; {waiting} change{'s wait' if waiting > 1 else ' waits'}" if waiting else ""
-    return replace(result, plan=None, suspended=f"{word}{more}")
+    return replace(result, plan=None, suspended=f"{word}{more}", held_back=waiting)
 
 
 def _waiting(plan: Plan) -> int:

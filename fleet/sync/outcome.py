@@ -50,6 +50,7 @@ class Result:
     done: Counter[Verb] = field(default_factory=Counter)
     leaving: bool = False
     suspended: str = ""  # why it is left as it is
+    held_back: int = 0  # changes that wait for the end of that
 
     @property
     def branch(self) -> Branch:

@@ -1,4 +1,4 @@
-"""All clusters at once: first every cluster is looked at and the plan shown, then each is changed on its own.
+"""All clusters: first every one is looked at and the plan shown, then each is changed when it is its turn.
 
 A cluster that cannot be reached fails alone: its stacks are reported as failed and nothing of it is touched, while the
 others go on. Errors that are no FleetError are bugs and stop everything.
@@ -23,10 +23,14 @@ from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, define
 from fleet.sync.discreet import DiscreetProgress, discreet, hidden_in
 from fleet.sync.gate import Gate
+from fleet.sync.gates import Standing
 from fleet.sync.held import held, suspensions
 from fleet.sync.look import Look, Seen, look
+from fleet.sync.ordered import Order, Pair, Turns, watched
 from fleet.sync.outcome import Result
-from fleet.sync.progress import Progress
+from fleet.sync.progress import Lines, Progress
+from fleet.sync.standing import before_it, well_since
+from fleet.sync.turn import WaitingError
 from fleet.sync.verdict import done_of, problem_of, refuse_forbidden
 from fleet.sync.waiting import health_now, until_healthy
 
@@ -49,6 +53,7 @@ class How:
     in_order: bool = False  # what depends on an app waits until that is healthy, without waiting here
     reach: Callable[[ClusterData], AbstractAsyncContextManager[Client]] | None = None  # else by the kubeconfig
     objection: Callable[[Result], FleetError | None] = lambda result: None  # what else speaks against a plan
+    order: Order | None = None  # of a sync: waves and what else keeps one from going before another
 
 
 @dataclass(slots=True)
@@ -136,16 +141,49 @@ async def sync(
     """Look, plan, show (`approve` sees the plans and may raise), and then carry out."""
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
-        hidden = _hidden(sites)
+        others = await _open_all(stack, how.order.bystanders, how, Lines(said=False), revision) if how.order else []
+        hidden = _hidden([*sites, *others])
         planned = [discreet(result, hidden) for its in _judged(sites, how) for result in its]
         if how.gate:
             planned = await asyncio.to_thread(how.gate.judge, planned)
         approve(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem or one.suspended}
         seen = DiscreetProgress(progress, hidden)
-        done = await asyncio.gather(*(_work(site, refused, how, seen, revision) for site in sites))
+        turns = await stack.enter_async_context(_turns(sites, planned, others, how, seen).kept())
+        done = await asyncio.gather(*(_work(site, refused, turns, how, seen, revision=revision) for site in sites))
         results = tuple(discreet(result, hidden) for results in done for result in results)
         return Run(results, _remarks(sites, planned=False))
+
+
+def _turns(
+    sites: Sequence[Site], planned: Sequence[Result], others: Sequence[Site], how: How, progress: Progress
+) -> Turns:
+    """Who asks for a turn in this run, and how everything is before the first one gets it."""
+    order = how.order or Order({})
+    matters = watched(order.stacks.values())
+    beside = [result for its in _judged(others, how) for result in its]
+    places = {(seen.stack, site.cluster): (site, seen) for site in (*sites, *others) for seen in site.look.seen}
+
+    def standing(result: Result) -> Standing:
+        _, seen = places.get((result.stack, result.cluster), (None, None))
+        health = health_now(seen.desired, seen.live)[0] if seen else "Unknown"
+        found, now = before_it(result, health), order.clock()
+        told = order.told.get((result.stack, result.cluster))
+        return replace(found, since=well_since(replace(result, health=health), told, now) if found.is_well else now)
+
+    async def health(pair: Pair) -> str:
+        site, seen = places[pair]
+        if site.client is None or seen.desired is None:
+            return "Unknown"
+        return (await until_healthy(site.client, seen.desired, None, seconds=0.0, tell=lambda phase, detail: None))[0]
+
+    return Turns(
+        order,
+        {(one.stack, one.cluster): standing(one) for one in (*planned, *beside) if one.stack in matters},
+        {(one.stack, one.cluster) for one in planned if not one.problem and not one.suspended and one.plan},
+        health,
+        lambda stack, cluster, reason: progress.update(stack, cluster, "waiting", reason),
+    )
 
 
 def _hidden(sites: Sequence[Site]) -> Hidden:
@@ -221,9 +259,9 @@ def _checked(site: Site, result: Result, how: How) -> Result:
 
 
 async def _work(
-    site: Site, refused: dict[tuple[str, str], Result], how: How, progress: Progress, revision: str
+    site: Site, refused: dict[Pair, Result], turns: Turns, how: How, progress: Progress, *, revision: str
 ) -> list[Result]:
-    """The stacks of one cluster, each after those that it needs."""
+    """The stacks of one cluster, each after those that it needs, and when it is its turn."""
     if site.client is None:
         for one in site.target.desired:
             progress.update(one.stack, site.cluster, "failed", site.problem.message if site.problem else "")
@@ -242,18 +280,27 @@ async def _work(
             known = replace(_looked_at(seen, site.cluster), problem=needed)
         if known is None and seen.undefined and undefined:
             known = replace(_looked_at(seen, site.cluster), problem=undefined)
+        if known is None and seen.plan is not None and (waits := await turns.turn(seen.plan)):
+            known = replace(_looked_at(seen, site.cluster), problem=waits)
         result = _left_alone(seen, known) if known else await _one(client, seen, how, progress, revision)
-        phase = (
-            "failed" if result.problem or result.unhealthy else "no changes" if result.words == "no changes" else "done"
-        )
+        turns.over(result)
         error = result.problem or result.unhealthy
-        progress.update(seen.stack, site.cluster, phase, error.message if error else result.words)
+        progress.update(seen.stack, site.cluster, _phase(result), error.message if error else result.words)
         return result
 
     for seen in site.look.seen:  # in an order in which what is needed comes first
-        before = [tasks[name] for name in site.target.needs.get(seen.stack, ()) if name in tasks]
+        needs = () if how.order else site.target.needs.get(seen.stack, ())  # with an order, it is the gates' to say
+        before = [tasks[name] for name in needs if name in tasks]
         tasks[seen.stack] = asyncio.create_task(work(seen, before))
     return list(await asyncio.gather(*tasks.values()))
+
+
+def _phase(result: Result) -> str:
+    if isinstance(result.problem, WaitingError):
+        return "waiting"
+    if result.problem or result.unhealthy:
+        return "failed"
+    return "no changes" if result.words == "no changes" else "done"
 
 
 async def _defined(client: Client, kinds: set[Kind]) -> FleetError | None:

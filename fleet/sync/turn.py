@@ -6,7 +6,15 @@ from fleet.errors import PolicyError
 
 
 class WaitingError(PolicyError):
-    """It is not its turn yet."""
+    """It is not its turn yet. `who` waits is a stack, or an object of one."""
+
+    def __init__(self, cluster: str, who: str, reason: str) -> None:
+        super().__init__(f"{cluster}: {who} waits: {reason}", hint="the next sync goes on from there")
+
+    @property
+    def reason(self) -> str:
+        """Without what it is about; of the message, from which secret values are taken out."""
+        return self.message.partition(" waits: ")[2]
 
 
 class PartlyWaitingError(WaitingError):

@@ -39,7 +39,7 @@ def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
     states = {result.state for result in outcome.results} if outcome else set()
     waiting = [result for result in outcome.results if result.state == "skipped"] if outcome else []
     if waiting and "pending" not in states:  # what is still being deleted holds up the rest, and is told by itself
-        return PartlyWaitingError(f"{made.cluster}: {waiting[0].step.key} waits: {waiting[0].reason}")
+        return PartlyWaitingError(made.cluster, str(waiting[0].step.key), waiting[0].reason)
     return None
 
 
