@@ -36,11 +36,12 @@ class Metrics:
         self.hooks = Counter("fleet_webhooks_total", "Webhooks that came, by outcome.", ("result",))
         self.outside = Counter("fleet_told_total", "Commit statuses and notifications.", ("what", "result"))
         self.previews = Counter("fleet_previews_total", "Previews of pull requests.", ("repository", "result"))
+        self.rollbacks = Counter("fleet_rollbacks_total", "Stacks taken back by themselves.", ("repository", "result"))
         self.gauges: list[Gauge] = []
 
     def all(self) -> list[Metric]:
         counted = (self.fetches, self.evaluated, self.passes, self.seconds, self.lag, self.writes, self.repairs)
-        return [*counted, self.told, self.hooks, self.outside, self.previews, *self.gauges]
+        return [*counted, self.told, self.hooks, self.outside, self.previews, self.rollbacks, *self.gauges]
 
 
 class Turns:
@@ -88,10 +89,16 @@ def recorder(client: Client) -> Recorder:
 def tell_cluster(events: Recorder, result: Result, word: str) -> None:
     """An event on the stack's inventory, which is where people look for what fleet did in a cluster."""
     error = result.problem or result.unhealthy
-    about = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": f"{result.stack}.inventory.0", "namespace": NAMESPACE},
-    }
     note = f"{result.words}, {result.health}" + (f": {error.message}" if error else "")
-    events.record(about, word, note, action="Sync", warning=error is not None)
+    events.record(_inventory(result.stack), word, note, action="Sync", warning=error is not None)
+
+
+def tell_rollback(events: Recorder, stack: str, outcome: str, note: str) -> None:
+    """The same about a stack that was taken back, or could not be."""
+    reason = {"pushed": "RolledBack", "proposed": "RollbackProposed"}.get(outcome, "NotRolledBack")
+    events.record(_inventory(stack), reason, note, action="Rollback", warning=True)
+
+
+def _inventory(stack: str) -> dict[str, object]:
+    metadata = {"name": f"{stack}.inventory.0", "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

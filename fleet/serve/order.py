@@ -121,7 +121,7 @@ class Order:
             self._over.add(stack.name)
         if stack.name in self._over:
             return None
-        for cluster, words in fallen(rollout, standings, now).items():
+        for cluster, words in fallen(rollout, standings, now, ill=("Degraded",)).items():
             changed = self._changed.get((stack.name, cluster), 0.0)
             if (standings[cluster].since or now) - changed <= soak + seconds(rollout.timeout):
                 return cluster, words

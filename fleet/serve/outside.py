@@ -71,6 +71,11 @@ class Outside:
         self._changed.update(one.stack for one in reports)
         self._call.set()
 
+    def announce(self, reports: list[Report]) -> None:
+        """What has to be heard though nothing turned: the words about it are new."""
+        self._turns += [_turn(str(self.origin), one, one) for one in reports]
+        self._call.set()
+
     def forget(self, stack: str, cluster: str) -> None:
         self._reports.get(stack, {}).pop(cluster, None)
 

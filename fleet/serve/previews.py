@@ -22,6 +22,7 @@ from fleet.forge.find import find, token
 from fleet.forge.model import Action, Commented, Event, PullRequest, PullRequestChanged, Repository
 from fleet.forge.sticky import room
 from fleet.git.mirror import Mirror
+from fleet.kube.client import Client
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff, Queue
 from fleet.plan.forest import About
@@ -32,6 +33,7 @@ from fleet.preview.voice import Voice
 from fleet.preview.words import Words, made, refused
 from fleet.serve.origin import Origin
 from fleet.serve.quiet import Quiet
+from fleet.serve.secret import Reach
 from fleet.serve.wanted import Wanted
 from fleet.sync.outcome import Result
 from fleet.sync.run import How, Run
@@ -66,6 +68,7 @@ class Previews:
     how: How
     base: Callable[[], Wanted | None]
     counted: Counter
+    management: Client | None = None  # for clusters that are reached through a Secret there
     every: float = LOOK
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
@@ -151,7 +154,8 @@ class Previews:
         try:
             ref = found.fetch_ref(forge.repository.kind)
             await asyncio.to_thread(mirror.fetch, (f"+{ref}:refs/fleet-pulls/{found.number}",))
-            run, about = await asyncio.to_thread(self._merged, base, request)
+            how = await self._how(base) if request.live else None
+            run, about = await asyncio.to_thread(self._merged, base, request, how)
         except FleetError as problem:
             return refused(problem, request=request, voice=voice)
         except BaseException:
@@ -168,10 +172,15 @@ class Previews:
         branches = [one.branch for one in run.results]
         return made(branches, named, wrong, request=request, voice=voice, room=room(forge))
 
-    def _merged(self, base: Wanted, request: Request) -> tuple[Run, About]:
+    async def _how(self, base: Wanted) -> How:
+        """Clusters are reached as the base says, which is what the service goes by."""
+        reach = await Reach.of(base.evaluation.clusters, self.how.kubeconfig, self.management)
+        return replace(self.how, reach=reach.to)
+
+    def _merged(self, base: Wanted, request: Request, how: How | None) -> tuple[Run, About]:
         """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
         known = replace(base.files, remembered=base.evaluation)
-        told = (self.how, Quiet()) if request.live else ()
+        told = (how, Quiet()) if how else ()
         keep = record if known.repository.settings.approval.required else nothing
         return of_merge(base.revision, request.pull_request.head_sha, *told, keep=keep, known=known)
 

@@ -25,18 +25,20 @@ from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import ClusterData
 from fleet.forge.model import Event, Pushed
 from fleet.git.mirror import Mirror
+from fleet.git.status import Report
 from fleet.kube.client import Client
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim
 from fleet.plan.budget import Allowance
-from fleet.serve.happenings import Metrics, Turns, tell_cluster
+from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
 from fleet.serve.loss import check_loss, told
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
 from fleet.serve.previews import Previews
 from fleet.serve.quiet import Quiet
+from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
 from fleet.serve.telling import Telling
 from fleet.serve.wanted import Pair, Wanted, moved, wanted
@@ -44,6 +46,7 @@ from fleet.serve.watching import kinds_of
 from fleet.sync import approvals
 from fleet.sync.choice import Target, targets
 from fleet.sync.drift import drifted, only_drift
+from fleet.sync.gates import WELL
 from fleet.sync.outcome import Result
 from fleet.sync.run import How, sync
 from fleet.sync.status import no_more, report_of, word_of
@@ -104,6 +107,7 @@ class Service:
     _busy: set[Pair] = field(default_factory=set)  # what passes under way have
     _outside: Outside = field(init=False)
     _previews: Previews | None = None
+    _rollbacks: Rollbacks = field(default_factory=Rollbacks)
 
     def __post_init__(self) -> None:
         self._turns = Turns(str(self.origin))
@@ -117,7 +121,9 @@ class Service:
         )
         if self.manner.previews:
             how = How(self.manner.kubeconfig, dry_run=True)
-            self._previews = Previews(self.origin, how, lambda: self.current, self.metrics.previews)
+            self._previews = Previews(
+                self.origin, how, lambda: self.current, self.metrics.previews, self.manner.management
+            )
         self._sites = Sites(self.manner.kubeconfig, self.manner.management, self._changed, self._turned)
         self._telling = Telling(
             self.manner.settle,
@@ -175,6 +181,7 @@ class Service:
             self._call.clear()
             try:
                 await self._look_at_git(mirror)
+                await self._roll_back(mirror)
             except FleetError as problem:
                 self._fail(problem)
             with contextlib.suppress(TimeoutError):
@@ -215,6 +222,51 @@ class Service:
         self._again = math.inf
         self._take(found)
 
+    async def _roll_back(self, mirror: Mirror) -> None:
+        """What is due, where the branch is still at the commit that it is due for; the rest is asked again later."""
+        current = self.current
+        if not self._rollbacks.due or current is None or current.revision != self._tip or self._pool is None:
+            return
+        direct = not (self.manner.signers or self._must_be_approved(current))
+        followed = Followed(self.origin, mirror, self._pool)
+        for name in sorted(self._rollbacks.due):
+            why = self._ill(current, name)
+            if not why:  # another commit came, or it is well again
+                self._rollbacks.due.discard(name)
+                continue
+            try:
+                made = await asyncio.to_thread(roll_back, followed, current, name, why, direct=direct)
+            except FleetError as problem:
+                self.metrics.rollbacks.add(str(self.origin), "failed")
+                log.warning("%s: it could not be rolled back: %s", name, problem.message, extra={"stack": name})
+                continue
+            if made is None:
+                self._call.set()  # the branch has moved on: look at that first
+                return
+            await self._tell_rollback(current, name, made, why)
+
+    def _must_be_approved(self, current: Wanted) -> bool:
+        return self.manner.require_approved or current.files.repository.settings.approval.required
+
+    async def _tell_rollback(self, current: Wanted, stack: str, made: Made, why: str) -> None:
+        self._rollbacks.note(stack, current.revision, made)
+        if not made.outcome:
+            return
+        self.metrics.rollbacks.add(str(self.origin), made.outcome)
+        about = {"repository": str(self.origin), "stack": stack, "revision": current.revision[:12]}
+        log.warning("%s: %s; %s", stack, why, made.words, extra=about)
+        known = [one for (name, _), (_, one) in self.known.items() if name == stack]
+        for result in known:
+            site = self._sites.get(result.cluster)
+            if site is not None:
+                tell_rollback(site.events, stack, made.outcome, f"{why}; {made.words}")
+        self._tell(*known, revision=current.revision)
+        self._outside.announce([self._report(one, current.revision) for one in known])
+        if self.manner.status:
+            await self._telling.flush()  # before the next commit's words take the place of these
+        if made.outcome == "pushed":
+            self._call.set()
+
     def _check_loss(self, found: Wanted) -> None:
         current, git = self.current, found.files.git
         assert git is not None  # noqa: S101 - the mirror's
@@ -250,6 +302,8 @@ class Service:
             about = {"repository": str(self.origin), "revision": found.revision[:12], "evaluated": fresh}
             log.info("%s is %s; %d stacks evaluated", self.origin, found.files.title, fresh, extra=about)
         pairs = moved(before, found)
+        known = before.stacks if before else {}
+        self._order.begins(name for name, one in found.stacks.items() if one != known.get(name))
         self._telling.no_more(no_more(targets(found.evaluation, (), ())))
         for pair in [pair for pair in self.known if pair not in found.desired]:
             del self.known[pair]
@@ -367,6 +421,7 @@ class Service:
             self.known[pair] = (current.revision, result)
             if self._order.note(current, result):
                 self._wake(self._order.waiting(current.stacks, result.stack))
+            self._consider(current, result.stack)
             if self._turns.turn(word, result, current.revision) and site is not None:
                 tell_cluster(site.events, result, "Repaired" if repaired and result.done else word)
             self._tell_of_pass(current, result)
@@ -376,6 +431,24 @@ class Service:
             self._queue.retry(pair)
         elif result.health in MOVING and not result.leaving:
             self._queue.add_after(pair, LOOK_AGAIN)
+
+    def _consider(self, current: Wanted, stack: str) -> None:
+        """Whether the stack is to be taken back, now that it is seen how it is somewhere."""
+        if self._ill(current, stack) and self._rollbacks.ask(stack, current.revision):
+            self._call.set()
+
+    def _ill(self, current: Wanted, name: str) -> str:
+        """How which cluster is, of a stack whose rollout failed and is to be taken back; "" when there is none."""
+        stack = current.stacks.get(name)
+        if stack is None or stack.rollout.on_failure != "rollback":
+            return ""
+        found = self._order.fallen(current, stack)
+        if found is None:
+            return ""
+        cluster, words = found
+        _, result = self.known.get((name, cluster), ("", None))
+        said = report_of(result, current.revision).message if result else ""
+        return f"{cluster} has {current.revision[:8]} and is {words}" + (f": {said}" if said else "")
 
     def _objection(self, current: Wanted, result: Result, begun: Counter[Pair]) -> FleetError | None:
         """What the stack itself, or the order of things, has against carrying out a plan now."""
@@ -398,8 +471,14 @@ class Service:
         else:
             self._tell(result, revision=current.revision)
 
+    def _report(self, result: Result, revision: str) -> Report:
+        found = report_of(result, revision)
+        words = self._rollbacks.words(result.stack, revision)
+        is_about_it = words and (found.message or found.health not in WELL)
+        return replace(found, message="; ".join(filter(None, (found.message, words)))) if is_about_it else found
+
     def _tell(self, *results: Result, revision: str, moved: bool = True) -> None:
-        reports = [report_of(one, revision) for one in results]
+        reports = [self._report(one, revision) for one in results]
         if self.current is not None and self.manner.status:
             self._telling.tell(self.current.files, *reports)
         self._outside.tell(reports, moved=moved)

@@ -8,27 +8,19 @@ pass is through with it and opened anew by the next.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.errors import ConfigurationError
 from fleet.evaluate.result import ClusterData
 from fleet.kube.client import Client
-from fleet.kube.discovery import Resource
-from fleet.kube.objects import get
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
-from fleet.kube.system import NAMESPACE
 from fleet.serve.happenings import recorder
+from fleet.serve.secret import client_of, kubeconfig_of
 from fleet.serve.watching import Kind, Watching
 from fleet.sync.run import connect
-
-SECRETS = Resource("", "v1", "Secret", "secrets", True)
-KEY = "kubeconfig"  # in the Secret's data
 
 
 @dataclass(slots=True)
@@ -119,15 +111,4 @@ class Sites:
     async def _client(self, cluster: ClusterData, held: contextlib.ExitStack) -> Client:
         if not cluster.secret or self._management is None:
             return connect(cluster, self._kubeconfig)
-        found = await get(self._management, SECRETS, NAMESPACE, cluster.secret)
-        text = (found or {}).get("data", {}).get(KEY, "")
-        if not text:
-            raise ConfigurationError(
-                f"{cluster.name} is reached through the Secret {NAMESPACE}/{cluster.secret}, and it has no {KEY!r}",
-                hint=f"kubectl -n {NAMESPACE} create secret generic {cluster.secret} --from-file={KEY}=FILE",
-                source=cluster.source,
-            )
-        file = held.enter_context(tempfile.NamedTemporaryFile(prefix="fleet-"))  # noqa: SIM115 - closed with the site
-        file.write(base64.b64decode(text))
-        file.flush()
-        return Client.of(file.name, None, cluster=cluster.name)
+        return client_of(cluster, await kubeconfig_of(cluster, self._management), held)

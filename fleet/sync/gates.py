@@ -161,14 +161,19 @@ def _waves(
             yield Verdict(f"{busy[0]} {standings.get(busy[0], UNSEEN).words}, and {at_once}")
 
 
-def fallen(rollout: RolloutData, standings: Mapping[str, Standing], now: float) -> dict[str, str]:
-    """The clusters that got this revision and are not well, or not in time, each with how it is."""
+def fallen(
+    rollout: RolloutData, standings: Mapping[str, Standing], now: float, *, ill: Collection[str] = ILL
+) -> dict[str, str]:
+    """The clusters that got this revision and are `ill`, or not well in time, each with how it is.
+
+    What is missing while the rest waits for its turn is only to be made yet.
+    """
     found = {}
     for name, one in sorted(standings.items()):
-        late = one.health not in WELL and one.since is not None
-        overdue = late and now - (one.since or now) > seconds(rollout.timeout)
-        if one.has_it and (one.health in ILL or overdue):
-            found[name] = one.health + (f" after {rollout.timeout}" if one.health not in ILL else "")
+        at_once = one.health in ill and not (one.partly and one.health == "Missing")
+        late = one.health not in WELL and one.since is not None and now - one.since > seconds(rollout.timeout)
+        if one.has_it and (at_once or late):
+            found[name] = one.health + ("" if at_once else f" after {rollout.timeout}")
     return found
 
 

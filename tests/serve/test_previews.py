@@ -10,9 +10,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from fleet.forge.approval import command
-from fleet.testing import Forge
+from fleet.testing import Cluster, Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
 from tests.serve.served import Served
@@ -56,6 +57,17 @@ def relay(forge: Forge) -> Iterator[Relay]:
     made.close()
 
 
+def in_secret(cluster: Cluster, management: Cluster, name: str) -> None:
+    """The way to a cluster, as people put it beside the service."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    text = yaml.safe_dump({**config, "current-context": cluster.name})
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-system"}}
+    about = {"name": name, "namespace": "fleet-system"}
+    made = {"apiVersion": "v1", "kind": "Secret", "metadata": about, "stringData": {"kubeconfig": text}}
+    flags = ("-n", "fleet-system", "apply", "--server-side", "--field-manager=test", "-f", "-")
+    management.kubectl(*flags, input=yaml.safe_dump_all([space, made]))
+
+
 def comment_of(request: PullRequest) -> dict[str, Any]:
     ours = [one for one in request.comments() if one["body"].startswith("<!-- fleet preview ")]
     assert len(ours) <= 1, "there is one comment, and it is edited in place"
@@ -64,32 +76,37 @@ def comment_of(request: PullRequest) -> dict[str, Any]:
 
 def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Served, forge: Forge, relay: Relay) -> None:
     fleet = served.repository
-    eu, _ = fleet.clusters
+    eu, us = fleet.clusters
+    in_secret(us, eu, secret := f"{fleet.stack}-us")
+    text = (fleet.root / "clusters/all.py").read_text()
+    fleet.write("clusters/all.py", text.replace(f"{us.name!r}, ", f"{us.name!r}, secret='fleet-system/{secret}', "))
     remote: Repository = forge.repository("shop")
     where = f'kind = "gitea"\nurl = "{forge.url}"\nrepository = "{remote.owner}/shop"\n'
     fleet.write("fleet.toml", f'[fleet]\nname = "shop"\n[forge]\n{where}')
-    fleet.wants(config_map("prices", {"a": "1"}), clusters=[eu.name])
+    fleet.wants(config_map("prices", {"a": "1"}))
     fleet.commit()
     remote.push(fleet.root)
     place = f"{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}"
     served.url = f"http://{place}/{remote.owner}/shop.git"
     served.environment |= {"FLEET_FORGE_TOKEN": forge.user.token, "FLEET_WEBHOOK_SECRET": SECRET}
-    served.start("--no-status", poll="1h")  # whatever comes later, comes by webhook
+    served.start(
+        "--no-status", "--management", eu.name, "--no-lease", poll="1h"
+    )  # whatever comes later, comes by webhook
     remote.webhook(f"http://127.0.0.1:{served.port}/hooks/gitea", SECRET)
-    served.until("it is applied", lambda: served.data(eu, "prices") == {"a": "1"})
+    served.until("it is applied", lambda: served.data(eu, "prices") == served.data(us, "prices") == {"a": "1"})
     served.until("it is ready", lambda: served.ask("/readyz")[0] == 200)
 
     git(fleet.root, "switch", "--quiet", "--create", "change")
-    fleet.wants(config_map("prices", {"a": "2"}), clusters=[eu.name])
+    fleet.wants(config_map("prices", {"a": "2"}))
     head = fleet.commit("Another price")
     remote.push(fleet.root, "change")
     request = remote.pull_request("change")
     served.until("it is previewed", lambda: remote.statuses(head).get("fleet/preview", {}).get("status") == "success")
     said = comment_of(request)
     assert 'data.a: "1" → "2"' in said["body"]
-    assert "1 to update" in remote.statuses(head)["fleet/preview"]["description"]
+    assert "2 to update" in remote.statuses(head)["fleet/preview"]["description"], "also where a Secret leads to"
 
-    fleet.wants(config_map("prices", {"a": "3"}), clusters=[eu.name])
+    fleet.wants(config_map("prices", {"a": "3"}))
     newer = fleet.commit("And another")
     remote.push(fleet.root, "change")
     served.until("the same comment changes", lambda: 'data.a: "1" → "3"' in comment_of(request)["body"])
@@ -98,7 +115,7 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     stranger = forge.new_user()
     fork = remote.fork(stranger)
     git(fleet.root, "switch", "--quiet", "--create", "theirs", "main")
-    fleet.wants(config_map("prices", {"a": "9"}), clusters=[eu.name])
+    fleet.wants(config_map("prices", {"a": "9"}))
     foreign = fleet.commit("Theirs")
     fork.push(fleet.root, "theirs")
     asked = remote.as_user(stranger).pull_request(f"{stranger.name}:theirs")
@@ -112,6 +129,7 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     served.until("it is compared with the clusters", lambda: "approved it" in comment_of(ours)["body"])
 
     merged = request.merge()
-    served.until("what was merged is applied", lambda: served.data(eu, "prices") == {"a": "3"})
+    served.until("it is applied", lambda: served.data(eu, "prices") == served.data(us, "prices") == {"a": "3"})
+    eu.kubectl("-n", "fleet-system", "delete", "secret", secret)
     context = f"fleet/{fleet.stack}"
     served.until("and told", lambda: remote.statuses(merged).get(context, {}).get("status") == "success")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.serve.served import Served
 from tests.sync.fleet_repository import config_map
+from tests.sync.rolled_out import write_rolled_out
 
 OURS = "fleet/"  # how our user agent begins
 REPORTED = """
@@ -167,30 +168,12 @@ def test_what_cannot_be_read_deletes_nothing_and_what_does_not_answer_is_never_h
     assert served.data(eu, "settings") == served.data(eu, "more") == {"a": "1"}
 
 
-ROLLOUT = """
-import fleet
-from fleet import Options
-
-@fleet.stack(clusters={clusters!r}, name={name!r}, rollout=fleet.Rollout(waves={waves!r}, approve=[2]))
-def stack(cluster: fleet.Cluster) -> None:
-    labels = {{"app": "web"}}
-    web = fleet.Manifest({{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{"name": "web"}}, "spec": {{
-        "replicas": 1, "selector": {{"matchLabels": labels}}, "progressDeadlineSeconds": 2,
-        "template": {{"metadata": {{"labels": labels}}, "spec": {{
-            "nodeSelector": {node!r}, "containers": [{{"name": "web", "image": "localhost/web:{version}"}}]}}}}}}}})
-    fleet.Manifest({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "after"}},
-                     "data": {{"version": {version!r}}}}}, opts=Options(depends_on=[web]))
-"""
-
-
 def test_waves_wait_for_health_and_for_a_person_and_the_first_unhealthy_cluster_stops_the_rest(served: Served) -> None:
     repository = served.repository
     eu, us = repository.clusters
 
-    def wants(version: str, node: dict[str, str] | None = None) -> str:
-        clusters, waves = [eu.name, us.name], [eu.name, us.name]
-        values = {"clusters": clusters, "name": repository.stack, "waves": waves, "node": node or {}}
-        repository.write("stacks/stack.py", ROLLOUT.format(version=version, **values))
+    def wants(version: str, *, ill: bool = False) -> str:
+        write_rolled_out(repository, version, ill=ill, rollout="approve=[2]")
         return served.push(version)
 
     first = wants("1")
@@ -206,7 +189,7 @@ def test_waves_wait_for_health_and_for_a_person_and_the_first_unhealthy_cluster_
     served.until("wave 2 is done", lambda: served.record(us.name).get("revision") == first)
     assert served.data(us, "after") == {"version": "1"}
 
-    second = wants("2", {"no": "such-node"})
+    second = wants("2", ill=True)
     assert repository.fleet("approve", repository.stack, "2").code == 0
     served.until("it is stopped", lambda: "stopped" in served.record(us.name).get("message", ""))
     assert f"stopped: {eu.name} has this revision and is Degraded" in served.record(us.name)["message"]

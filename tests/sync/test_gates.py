@@ -61,6 +61,9 @@ def test_the_first_unhealthy_cluster_stops_all_that_did_not_begin() -> None:
     assert asked("b", standings, many).reason == "the rollout is stopped: a has this revision and is Degraded"
     partly = replace(NEW, applied=False, partly=True, health="Degraded")
     assert "stopped" in asked("b", {**standings, "a": partly}, many).reason
+    to_be_made = replace(partly, health="Missing")  # what depends on an app that is not healthy yet
+    assert "stopped" not in asked("b", {**standings, "a": to_be_made}, many).reason
+    assert "stopped" in asked("b", {**standings, "a": replace(NEW, health="Missing")}, many).reason
     late = replace(NEW, health="Progressing", since=NOW - 16 * 60)
     assert asked("b", {**standings, "a": late}, many).reason.endswith("is Progressing after 15m")
     assert asked("b", {**standings, "a": replace(late, since=NOW - 60)}, many).goes

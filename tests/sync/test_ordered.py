@@ -128,7 +128,7 @@ def test_the_next_run_goes_on_from_there() -> None:
 
 def test_a_cluster_that_is_healthy_at_the_revision_before_or_not_known_lets_nobody_pass() -> None:
     for standing in (OLD, Standing(), replace(NEW, problem="no answer"), replace(NEW, health="Unknown")):
-        run = played(stack("orders"), standings={("orders", "eu"): standing}).run(("orders", "eu"))
+        run = played(stack("orders"), standings={("orders", "eu"): standing}, clock=lambda: 60.0).run(("orders", "eu"))
         assert run.began == []
         assert run.why("orders", "us").startswith("wave 1 is not done: eu ")
     assert played(stack("orders"), standings={("orders", "eu"): NEW}).run(("orders", "eu")).began, "a bystander counts"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.sync.fleet_repository import FleetRepository, config_map
+from tests.sync.fleet_repository import FleetRepository, Run, config_map
 from tests.sync.rolled_out import write_rolled_out
 
 OURS = "fleet/"  # how our user agent begins
@@ -20,6 +20,14 @@ def stack(cluster: fleet.Cluster) -> None:
 def record(repository: FleetRepository, cluster: str) -> dict[str, str]:
     found = repository.remote.git("show", f"fleet/status:clusters/{cluster}/{repository.stack}.json")
     return dict(json.loads(found))
+
+
+def fallen_ill(repository: FleetRepository) -> Run:
+    """Of a sync after which the first cluster's Deployment is Degraded: the next one, which finds it so."""
+    assert repository.sync("--no-wait").code == 5, "nothing begins before the first is healthy"
+    wait = ("wait", "deployment/web", "--for=condition=Progressing=False", "--timeout=90s")
+    repository.clusters[0].kubectl("-n", repository.stack, *wait)
+    return repository.sync("--timeout", "1s")
 
 
 def test_a_sync_goes_wave_by_wave_and_the_next_one_goes_on_from_there(repository: FleetRepository) -> None:
@@ -55,12 +63,12 @@ def test_a_sync_goes_wave_by_wave_and_the_next_one_goes_on_from_there(repository
     write_rolled_out(repository, "2", ill=True)
     repository.commit()
     mark = us.audit.mark()
-    said = repository.sync()
+    said = fallen_ill(repository)
     assert said.code == 4, said.err
     stopped = f"the rollout is stopped: {eu.name} has this revision and is Degraded"
     assert f"waiting: {stopped}" in said.out
     assert stopped in record(repository, us.name)["message"]
-    only = repository.sync("--cluster", us.name)
+    only = repository.sync("--cluster", us.name, "--timeout", "1s")
     assert (only.code, stopped in only.err) == (5, True), "a cluster that is no part of the run counts all the same"
     assert us.audit.writes(mark, agent=OURS) == []
     emergency = repository.sync("--cluster", us.name, "--ignore-rollout", "--no-wait", "--no-status")
@@ -84,7 +92,7 @@ def test_what_a_stack_needs_in_another_cluster_is_healthy_at_this_commit_first(r
     assert said.code == 0, said.err
     assert repository.data(us, "shop") == {"version": "1"}
     wants("2", ill=True)
-    said = repository.sync()
+    said = fallen_ill(repository)
     waits = f"{us.name}: {shop} waits: it needs stack {repository.stack}, which in {eu.name} is Degraded"
     assert (said.code, waits in said.err) == (4, True), said.err
     assert repository.data(us, "shop") == {"version": "1"}, "healthy at the commit before is not enough"

@@ -1,0 +1,166 @@
+"""A stack taken back by the service itself, where its rollout says so: a commit in git, as `fleet rollback` makes it.
+
+It is a step of git's history and no state: the commit is pushed only onto the very commit that made a cluster ill, so
+of two services one is too late, and whoever comes after a kill finds it there, known by its files and its last line.
+Where the service may not push to the branch, or a commit of its own would not be applied (signers, approvals), it is
+a branch that a person merges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
+from fleet.evaluate.pool import Pool
+from fleet.git.mirror import Mirror
+from fleet.git.past import Entry, chosen, read_history
+from fleet.git.proposal import give_branch, propose
+from fleet.git.repository import Repository
+from fleet.git.status import clean
+from fleet.serve.origin import Origin
+from fleet.serve.wanted import Wanted, wanted
+from fleet.sync.approvals import digest
+from fleet.sync.gates import WELL
+from fleet.sync.going_back import NoWayBackError, OnItsWayError, Past, is_rollback, trailer, way_back
+from fleet.sync.rollback import Ground, Rollback, ground, message, rolled_back
+
+MOST = 200  # commits of the past that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of it: `outcome` is "pushed", "proposed", "stopped", or "" when there is nothing to say."""
+
+    outcome: str
+    words: str
+
+
+@dataclass(slots=True)
+class Rollbacks:
+    """The stacks that are to be looked at for it, and what became of those that were."""
+
+    due: set[str] = field(default_factory=set)
+    _made: dict[str, tuple[str, Made]] = field(default_factory=dict)  # stack → with the commit that it was about
+
+    def ask(self, stack: str, revision: str) -> bool:
+        """A cluster is ill of a commit. True when that is news."""
+        if stack in self.due or self._made.get(stack, ("", None))[0] == revision:
+            return False
+        self.due.add(stack)
+        return True
+
+    def note(self, stack: str, revision: str, made: Made) -> None:
+        self.due.discard(stack)
+        self._made[stack] = (revision, made)
+
+    def words(self, stack: str, revision: str) -> str:
+        """What a person should know beside how the stack is; "" when there is nothing."""
+        about, made = self._made.get(stack, ("", None))
+        return made.words if made is not None and about == revision else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The repository, as whoever follows it has it."""
+
+    origin: Origin
+    mirror: Mirror
+    pool: Pool
+
+    def at(self, commit: str, before: Wanted | None = None) -> Wanted:
+        try:
+            return wanted(self.origin, self.mirror, commit, before, self.pool)
+        except ConfigurationError as problem:
+            raise NoWayBackError(f"{commit[:8]} cannot be evaluated: {problem.message}") from problem
+
+
+def roll_back(followed: Followed, current: Wanted, stack: str, why: str, *, direct: bool) -> Made | None:
+    """Make it, for a stack that is ill of the commit that the branch is at; None: the branch has moved on meanwhile.
+
+    Not `direct`: as a branch of its own. What speaks against it is told, and everything else raised.
+    """
+    git, address = followed.mirror.repository, followed.mirror.address
+    try:
+        target, commit = _commit(followed, current, stack, why)
+    except OnItsWayError:
+        return Made("", "")
+    except NoWayBackError as problem:
+        return Made("stopped", f"it is not rolled back: {problem.message}")
+    where = f"{stack} goes back to {target[:8]} with {commit[:8]}"
+    if direct:
+        try:
+            give_branch(git, address, commit, followed.origin.branch, seen=current.revision)
+        except ConflictError:
+            return None
+        except AccessError:
+            pass  # the branch is not for the service to push to
+        else:
+            return Made("pushed", f"rolled back: {where}")
+    name = f"fleet/rollback-{stack}-{target[:8]}"
+    try:
+        give_branch(git, address, commit, name, seen=None)
+    except ConflictError:  # it was proposed before
+        return Made("proposed", f"to roll it back to {target[:8]}, merge the branch {name}")
+    except AccessError as problem:
+        return Made("stopped", f"it is not rolled back: {problem.message}")
+    return Made("proposed", f"to roll it back, merge the branch {name}: {where}")
+
+
+def _commit(followed: Followed, current: Wanted, stack: str, why: str) -> tuple[str, str]:
+    """The commit to go back to, and the one that does it, which nothing points at yet."""
+    git, tip = followed.mirror.repository, current.revision
+    here = _ground(current, stack)
+    if not here.own:
+        raise NoWayBackError("its files are read by other stacks too")
+    said = git.git.run(
+        "read the history", "log", "--max-count=1", "--format=%B", "--no-notes", tip, "--", *sorted(here.own)
+    )
+    target = way_back(
+        _past(git, chosen(read_history(git, followed.mirror.address, tip), [stack], []), here, tip),
+        is_rollback=is_rollback(said.text, stack),
+    )
+    before = followed.at(target)
+    found = _between(git, here, _ground(before, stack), tip, target)
+    if not found.changes:
+        raise NoWayBackError("what changed is in files that other stacks read too")
+    text = message(stack, target, git.resolve(target).subject, found.changes)
+    text = f"{text.rstrip()}\n\n{clean(why)}\n\n{trailer(stack, tip)}"
+    commit = propose(git, tip, found.changes, text)
+    _check(followed.at(commit, current), current, before, stack)
+    return target, commit
+
+
+def _past(git: Repository, entries: Sequence[Entry], here: Ground, tip: str) -> list[Past]:
+    paths = here.own | here.shared
+    return [
+        Past(
+            one.revision,
+            all(each.sync == "Synced" and each.health in WELL for each in one.outcomes),
+            not any(change.path in paths for change in git.changes(one.revision, tip)),
+        )
+        for one in [one for one in entries if one.in_history][:MOST]
+    ]
+
+
+def _ground(found: Wanted, stack: str) -> Ground:
+    try:
+        return ground(found.evaluation, stack, frozenset(one.source.file for one in found.evaluation.clusters))
+    except FleetError as problem:  # its file has another stack in it
+        raise NoWayBackError(problem.message) from problem
+
+
+def _between(git: Repository, here: Ground, there: Ground, tip: str, target: str) -> Rollback:
+    paths = here.own | here.shared | there.own | there.shared
+    now, then = (git.tree(one).read_all(matching=paths.__contains__) for one in (tip, target))
+    return rolled_back(here, there, now, then)
+
+
+def _check(after: Wanted, current: Wanted, before: Wanted, stack: str) -> None:
+    """It wants of this stack what was well, and of every other what is wanted now."""
+    if after.stacks.keys() != current.stacks.keys() or after.evaluation.clusters != current.evaluation.clusters:
+        raise NoWayBackError("its files alone do not make it what it was")
+    for name, one in after.stacks.items():
+        other = before.stacks[name] if name == stack else current.stacks[name]
+        if digest(one) != digest(other):
+            raise NoWayBackError("its files alone do not make it what it was")

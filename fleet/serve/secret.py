@@ -1,0 +1,77 @@
+"""Kubeconfigs that people put into Secrets of the management cluster, for clusters that are reached with one."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.errors import ConfigurationError, FleetError
+from fleet.evaluate.result import ClusterData
+from fleet.kube.client import Client
+from fleet.kube.discovery import Resource
+from fleet.kube.objects import get
+from fleet.sync.run import connect
+
+SECRETS = Resource("", "v1", "Secret", "secrets", True)
+KEY = "kubeconfig"  # in the Secret's data
+
+
+async def kubeconfig_of(cluster: ClusterData, management: Client) -> bytes:
+    namespace, _, name = (cluster.secret or "").partition("/")
+    found = await get(management, SECRETS, namespace, name)
+    text = (found or {}).get("data", {}).get(KEY, "")
+    if not text:
+        raise ConfigurationError(
+            f"{cluster.name} is reached through the Secret {cluster.secret}, and it has no {KEY!r}",
+            hint=f"kubectl -n {namespace} create secret generic {name} --from-file={KEY}=FILE",
+            source=cluster.source,
+        )
+    return base64.b64decode(text)
+
+
+def client_of(cluster: ClusterData, text: bytes, held: contextlib.ExitStack) -> Client:
+    """With credentials that are in a file of ours for as long as they are `held`."""
+    file = held.enter_context(tempfile.NamedTemporaryFile(prefix="fleet-"))  # noqa: SIM115 - closed with what holds it
+    file.write(text)
+    file.flush()
+    return Client.of(file.name, None, cluster=cluster.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How the clusters of a commit are reached by whoever has no management cluster: read there before.
+
+    The management cluster's client belongs to the service's own loop; a preview runs in a thread with another one.
+    """
+
+    kubeconfig: Path | None
+    texts: Mapping[str, bytes | FleetError] = field(
+        default_factory=dict, repr=False
+    )  # by cluster, or why there is none
+
+    @classmethod
+    async def of(cls, clusters: tuple[ClusterData, ...], kubeconfig: Path | None, management: Client | None) -> Reach:
+        texts: dict[str, bytes | FleetError] = {}
+        if management is None:
+            return cls(kubeconfig)
+        for one in clusters:
+            if one.secret and not one.pull:
+                try:
+                    texts[one.name] = await kubeconfig_of(one, management)
+                except FleetError as problem:
+                    texts[one.name] = problem
+        return cls(kubeconfig, texts)
+
+    @contextlib.asynccontextmanager
+    async def to(self, cluster: ClusterData) -> AsyncIterator[Client]:
+        text = self.texts.get(cluster.name) if cluster.secret else None
+        if isinstance(text, FleetError):
+            raise text
+        with contextlib.ExitStack() as held:
+            made = connect(cluster, self.kubeconfig) if text is None else client_of(cluster, text, held)
+            async with made as client:
+                yield client

@@ -1,0 +1,94 @@
+"""When a rollout counts as failed for a service that takes it back: from data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fleet.errors import Source
+from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.model.desired import Desired
+from fleet.plan import Inventory, Plan, Verb
+from fleet.repository import Repository
+from fleet.repository.settings import Settings
+from fleet.serve.order import Order
+from fleet.serve.wanted import Wanted
+from fleet.sync.outcome import Result
+from fleet.sync.source import Files
+
+HERE = Source("stacks/orders.py", 1)
+ROLLOUT = RolloutData((("eu",), ("us",)), "5m", "15m", 1, on_failure="rollback")
+ORDERS = StackResult("orders", HERE, ("eu", "us"), ROLLOUT, tuple(Desired("orders", one, ()) for one in ("eu", "us")))
+CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
+WANTED = Wanted(Files(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, (ORDERS,)))
+
+
+@dataclass
+class Clock:
+    now: float = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def seen(cluster: str, health: str, *, wrote: bool = False, changed: str = "") -> Result:
+    made = Plan("orders", cluster, (), Inventory("orders", cluster, changed=changed))
+    done = Counter({Verb.UPDATE: 1}) if wrote else Counter[Verb]()
+    return Result("orders", cluster, made, health=health, done=done)
+
+
+def order() -> tuple[Order, Clock]:
+    clock = Clock()
+    return Order(clock), clock
+
+
+def test_the_first_cluster_that_a_change_makes_ill_is_a_failure_at_once_or_after_the_timeout() -> None:
+    found, clock = order()
+    found.note(WANTED, seen("eu", "Progressing", wrote=True))
+    assert found.fallen(WANTED, ORDERS) is None
+    found.note(WANTED, seen("eu", "Degraded"))
+    assert found.fallen(WANTED, ORDERS) == ("eu", "Degraded")
+    found, clock = order()
+    found.note(WANTED, seen("eu", "Missing", wrote=True))
+    assert found.fallen(WANTED, ORDERS) is None, "what is not there yet is not ill"
+    clock.now += 16 * 60
+    assert found.fallen(WANTED, ORDERS) == ("eu", "Missing after 15m")
+    found, clock = order()
+    found.note(WANTED, seen("eu", "Progressing", wrote=True))
+    clock.now += 16 * 60
+    assert found.fallen(WANTED, ORDERS) == ("eu", "Progressing after 15m")
+
+
+def test_one_that_was_well_for_the_soak_time_everywhere_is_over() -> None:
+    found, clock = order()
+    for cluster in ("eu", "us"):
+        found.note(WANTED, seen(cluster, "Healthy", wrote=True))
+    assert found.fallen(WANTED, ORDERS) is None
+    clock.now += 60
+    found.note(WANTED, seen("us", "Degraded"))
+    assert found.fallen(WANTED, ORDERS) == ("us", "Degraded"), "the last wave soaks, too"
+    found, clock = order()
+    for cluster in ("eu", "us"):
+        found.note(WANTED, seen(cluster, "Healthy", wrote=True))
+    assert found.fallen(WANTED, ORDERS) is None
+    clock.now += 6 * 60
+    found.note(WANTED, seen("us", "Degraded"))
+    assert found.fallen(WANTED, ORDERS) is None, "what falls ill now has another cause"
+    found.begins(["orders"])
+    found.note(WANTED, seen("us", "Degraded", wrote=True))
+    assert found.fallen(WANTED, ORDERS) == ("us", "Degraded"), "a new commit is a new rollout"
+
+
+def test_after_a_restart_only_what_changed_a_short_time_ago_counts() -> None:
+    for changed, fails in (("2027-01-15T07:55:00Z", True), ("2027-01-15T07:30:00Z", False), ("", False)):
+        found, _ = order()  # it is 2027-01-15 08:00
+        found.note(WANTED, seen("eu", "Degraded", changed=changed))
+        assert (found.fallen(WANTED, ORDERS) is not None) == fails, changed
+
+
+def test_nothing_of_an_earlier_revision_counts() -> None:
+    found, _ = order()
+    found.note(WANTED, seen("eu", "Degraded", wrote=True))
+    newer = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
+    assert found.fallen(newer, ORDERS) is None

@@ -1,0 +1,222 @@
+"""What the service makes in git when a rollout fails: on real repositories, and by a real service in the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fleet.evaluate.pool import Pool
+from fleet.git.names import address
+from fleet.git.reporting import report
+from fleet.git.repository import Repository
+from fleet.git.status import Report
+from fleet.serve.origin import Origin
+from fleet.serve.rollbacks import Followed, Made, roll_back
+from fleet.serve.wanted import Wanted
+from fleet.testing import GitRemote
+from fleet.testing.git import git
+from tests.serve.served import Served
+from tests.sync.rolled_out import write_rolled_out
+
+STACK = """
+import fleet
+{imports}
+@fleet.stack(clusters="eu", name={name!r})
+def stack(cluster: fleet.Cluster) -> None:
+    data = {{"a": {value}}}
+    fleet.Manifest({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "settings"}}, "data": data}})
+"""
+
+
+@dataclass
+class Fleet:
+    """A repository with what syncs wrote about its commits, and the copies of services that follow it."""
+
+    root: Path
+    remote: GitRemote
+    cache: Path
+    pool: Pool
+
+    def __post_init__(self) -> None:
+        self.remote.clone(self.root)
+        self.write("fleet.toml", "")
+        self.write("clusters/all.py", "import fleet\nfleet.Cluster('eu')\n")
+
+    def write(self, path: str, text: str) -> None:
+        target = self.root / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def wants(self, name: str, value: str, imports: str = "") -> None:
+        self.write(f"stacks/{name}.py", STACK.format(name=name, value=value, imports=imports))
+
+    def synced(self, health: str, stacks: Sequence[str] = ("orders",)) -> str:
+        """Commit, push, and write what became of it."""
+        git(self.root, "add", "--all")
+        git(self.root, "commit", "--quiet", "--allow-empty", "--message", f"it will be {health}")
+        git(self.root, "push", "--quiet", "origin", "HEAD:main")
+        revision = self.tip
+        told = [Report(stack, "eu", revision, "Synced", health) for stack in stacks]
+        report(Repository.find(self.root), told, remote=address(self.remote.url, by_person=True), by="ada")
+        return revision
+
+    @property
+    def tip(self) -> str:
+        return self.remote.git("rev-parse", "main").strip()
+
+    def service(self, name: str = "one") -> tuple[Followed, Wanted]:
+        origin = Origin(self.remote.url)
+        mirror = origin.mirror(self.cache / name)
+        mirror.fetch((origin.refspec,))
+        followed = Followed(origin, mirror, self.pool)
+        return followed, followed.at(self.tip)
+
+    def rolled_back(self, *, direct: bool = True) -> Made | None:
+        return roll_back(*self.service(), "orders", "eu has it and is Degraded", direct=direct)
+
+    def why_not(self) -> str:
+        made, before = self.rolled_back(), self.tip
+        assert made is not None
+        assert (made.outcome, self.tip) == ("stopped", before)
+        return made.words.removeprefix("it is not rolled back: ")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Pool]:
+    with Pool() as made:
+        yield made
+
+
+@pytest.fixture
+def fleet(git_remote: GitRemote, tmp_path: Path, pool: Pool) -> Fleet:
+    return Fleet(tmp_path / "repository", git_remote, tmp_path / "mirrors", pool)
+
+
+def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet: Fleet) -> None:
+    fleet.wants("orders", "'1'")
+    fleet.wants("other", "'1'")
+    good = fleet.synced("Healthy", ["orders", "other"])
+    fleet.wants("other", "'2'")
+    fleet.synced("Healthy", ["orders", "other"])
+    fleet.wants("orders", "'2'")
+    bad = fleet.synced("Degraded")
+    one, other = fleet.service("one"), fleet.service("other")
+    made = roll_back(*one, "orders", "eu has it and is Degraded:\x1b[31m no quorum", direct=True)
+    assert made is not None
+    before = fleet.remote.git("rev-parse", f"{bad}~1").strip()
+    words = f"rolled back: orders goes back to {before[:8]} with {fleet.tip[:8]}"
+    assert (made.outcome, made.words) == ("pushed", words)
+    said = fleet.remote.git("log", "-1", "--format=%P%n%B", "main")
+    assert said.startswith(bad)
+    assert "stacks/orders.py is as it was" in said
+    assert "eu has it and is Degraded: [31m no quorum" in said.replace("  ", " ")
+    assert f"Fleet-Rollback: orders {bad}" in said
+    assert fleet.remote.git("diff", "--name-only", "main", f"{bad}~1") == "", "the neighbour's newer file stays"
+    assert fleet.remote.git("diff", "--name-only", "main", good).split() == ["stacks/other.py"]
+    tip = fleet.tip
+    assert roll_back(*other, "orders", "eu is Degraded", direct=True) is None, "another replica is too late"
+    assert fleet.tip == tip
+    report(Repository.find(fleet.root), [Report("orders", "eu", bad, "Synced", "Healthy")], remote="origin", by="ada")
+    assert (fleet.rolled_back(), fleet.tip) == (Made("", ""), tip), "whoever comes after a kill finds it"
+    git(fleet.root, "pull", "--quiet", "--no-rebase", "origin", "main")
+    git(fleet.root, "commit", "--quiet", "--amend", "--message", "squashed by hand, without the last line")
+    git(fleet.root, "push", "--quiet", "--force", "origin", "HEAD:main")
+    assert "where it was well" in fleet.why_not(), "also by its files alone"
+
+
+def test_it_stops_where_there_is_nothing_to_go_back_to(fleet: Fleet) -> None:
+    fleet.wants("orders", "'1'")
+    fleet.synced("Degraded")
+    assert fleet.why_not().startswith("there is nothing to go back to: no earlier commit")
+    fleet.wants("orders", "'2'")
+    fleet.synced("Degraded")
+    assert "it was not well at" in fleet.why_not()
+    fleet.wants("orders", "'3'")
+    fleet.synced("Unknown")
+    fleet.wants("orders", "'4'")
+    fleet.synced("Degraded")
+    assert "it was not well at" in fleet.why_not(), "what nobody reported on was not well"
+
+
+def test_only_what_is_the_stacks_alone_goes_back_and_only_to_what_was_well(fleet: Fleet) -> None:
+    fleet.write("stacks/shared.py", "A = '1'\n")
+    fleet.wants("orders", "A", "from shared import A")
+    fleet.wants("other", "A", "from shared import A")
+    fleet.synced("Healthy")
+    fleet.write("stacks/shared.py", "A = '2'\n")
+    fleet.synced("Degraded")
+    assert fleet.why_not() == "what changed is in files that other stacks read too"
+    fleet.write("stacks/shared.py", "A = '1'\n")
+    fleet.synced("Healthy")
+    fleet.write("stacks/shared.py", "A = '3'\n")
+    fleet.wants("orders", "A + 'x'", "from shared import A")
+    fleet.synced("Degraded")
+    assert fleet.why_not() == "its files alone do not make it what it was", "a mix of old and new was never well"
+    fleet.write(
+        "stacks/both.py",
+        STACK.format(name="orders", value="'1'", imports="") + STACK.format(name="more", value="1", imports=""),
+    )
+    (fleet.root / "stacks/orders.py").unlink()
+    fleet.synced("Degraded")
+    assert "has the stack more too" in fleet.why_not()
+
+
+def test_where_it_may_not_push_a_person_merges_a_branch(fleet: Fleet) -> None:
+    fleet.wants("orders", "'1'")
+    good = fleet.synced("Healthy")
+    fleet.wants("orders", "'2'")
+    bad = fleet.synced("Degraded")
+    hook = Path(fleet.remote.url.removeprefix("file://")) / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\n[ "$1" != refs/heads/main ] || { echo "protected branch" >&2; exit 1; }\n')
+    hook.chmod(0o755)
+    made = fleet.rolled_back()
+    branch = f"fleet/rollback-orders-{good[:8]}"
+    assert made is not None
+    assert (made.outcome, branch in made.words, fleet.tip) == ("proposed", True, bad)
+    proposed = fleet.remote.git("rev-parse", branch)
+    assert fleet.remote.git("rev-parse", f"{branch}~1").strip() == bad
+    again = fleet.rolled_back(direct=False)
+    assert again is not None
+    assert (again.outcome, fleet.remote.git("rev-parse", branch)) == ("proposed", proposed), "it is there already"
+
+
+def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(served: Served) -> None:
+    repository = served.repository
+    eu, us = repository.clusters
+
+    def wants(version: str, *, ill: bool = False) -> str:
+        write_rolled_out(repository, version, ill=ill, rollout="on_failure='rollback'")
+        return served.push(version)
+
+    def commits() -> list[str]:
+        return repository.remote.git("rev-list", "main").split()
+
+    first = wants("1")
+    served.start()
+    served.until("both have it", lambda: all(served.record(one.name).get("revision") == first for one in (eu, us)))
+    served.until("both are well", lambda: all(served.record(one.name)["health"] == "Healthy" for one in (eu, us)))
+    mark = us.audit.mark()
+    second = wants("2", ill=True)
+    served.until("it is rolled back", lambda: len(commits()) == 3)
+    back = commits()[0]
+    assert commits() == [back, second, first]
+    words = f"rolled back: {repository.stack} goes back to {first[:8]} with {back[:8]}"
+    served.until("it is logged", lambda: any(words in line["message"] for line in served.log()))
+    assert served.metric("fleet_rollbacks_total{") == 1
+    served.until("it is noted", lambda: words in repository.remote.git("notes", "--ref=fleet", "show", second))
+    served.kill()  # while it goes back: whoever comes finds what was done
+    served.start()
+    served.until("it is as before", lambda: all(served.record(one.name).get("revision") == back for one in (eu, us)))
+    served.until("it is well", lambda: all(served.record(one.name)["health"] == "Healthy" for one in (eu, us)))
+    assert commits() == [back, second, first], "the way back is not taken back"
+    assert served.data(eu, "after") == served.data(us, "after") == {"version": "1"}
+    deployments = [one for one in us.audit.writes(mark, agent="fleet/") if one.resource == "deployments"]
+    assert deployments == [], "the second wave never had it"
+    events = json.loads(eu.kubectl("-n", "fleet-system", "get", "events", "-o", "json"))["items"]
+    about = {one["reason"] for one in events if one["involvedObject"]["name"].startswith(f"{repository.stack}.")}
+    assert "RolledBack" in about
