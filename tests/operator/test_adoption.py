@@ -41,6 +41,7 @@ class Found:
     strangers: tuple[Member, ...] = ()
     written: list[Object] = field(default_factory=list)
     roll: str = ""
+    rolled: frozenset[str] = frozenset()  # pods that were made anew, with the template that the set has now
 
     def __post_init__(self) -> None:
         self.set = self.set_up.stateful()
@@ -109,12 +110,12 @@ class Found:
             self.set["spec"] = copy.deepcopy(step.manifest["spec"])
 
     def _pod(self, name: str) -> Object:
-        template = self.set_up.stateful()["spec"]["template"]
+        template = (self.set if name in self.rolled else self.set_up.stateful())["spec"]["template"]
         status = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
         containers = [{"name": one["name"], "state": {"running": {}}} for one in template["spec"]["containers"]]
         return {
             "kind": "Pod",
-            "metadata": {"name": name, "uid": name, "labels": template["metadata"]["labels"]},
+            "metadata": {"name": name, "uid": name, **template["metadata"]},
             "spec": template["spec"],
             "status": {**status, "containerStatuses": containers},
         }
@@ -253,6 +254,25 @@ def test_more_members_wait_for_the_first_roll_and_say_so() -> None:
     decision = found.decision()
     assert (decision.reason, decision.steps) == ("NeedsRoll", ())
     assert "fleet roll kept" in decision.message
+
+
+def test_more_members_that_are_wanted_with_the_first_roll_wait_until_it_is_through() -> None:
+    """A pod that is made meanwhile is held at the template of others, with which nobody can join."""
+    found = Found().taken()
+    found.spec, found.roll = {"members": 5}, "2026-01-01T00:00:00Z"
+    for step in (*found.decision().steps, *found.decision().steps):
+        found.carry_out(step)
+    template = found.set["spec"]["template"]
+    assert mark_of(template)
+    found.set["status"]["updateRevision"] = "r2"
+    for pods in (0, 1, 2):
+        found.rolled = frozenset(found.pods[3 - pods :])
+        assert found.decision().reason == "Rolling", found.decision()
+    found.rolled = frozenset(found.pods)
+    found.set["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = 0
+    assert found.decision().reason == "Rolling", "its controller has not said yet that all are through"
+    found.set["status"]["currentRevision"] = "r2"
+    assert found.decision().reason == "ScalingOut"
 
 
 def test_fewer_members_do_not() -> None:

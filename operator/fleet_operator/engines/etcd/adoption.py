@@ -137,6 +137,20 @@ def as_found(seen: Seen) -> bool:
     return kept is not None and found is not None and template_of(found) == kept.baseline.get("mark", "")
 
 
+def late(seen: Seen) -> list[str]:
+    """Pods that are still as they were found, while the first roll goes through the others."""
+    kept = names.layout(seen.app)
+    pods = {pod: seen.world.pod(pod) for pod in seen.pods} if kept is not None else {}
+    mark = kept.baseline.get("mark", "") if kept is not None else ""
+    return [pod for pod, found in pods.items() if found is not None and template_of(found) == mark]
+
+
+def changes_over(seen: Seen) -> bool:
+    """Whether a pod that is made now may be made as others had it: then nobody can join."""
+    found = seen.stateful_set
+    return names.layout(seen.app) is not None and found is not None and (bool(late(seen)) or under_way(found))
+
+
 def _converged(seen: Seen, found: Object) -> tuple[str, str, str, str]:
     current = template_of(found)
     late = [pod for pod in seen.pods if as_found(seen) or template_of(seen.world.pod(pod)) != current]

@@ -7,7 +7,7 @@ anywhere and the next one goes on from what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fleet.apps.driver import Hop, Refusal
@@ -29,7 +29,7 @@ from fleet_operator.core.roll import Rolling
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Decision, Delete, State, blocked, step, wait
 from fleet_operator.core.world import Object, cannot_start, container, is_leaving, template_of
-from fleet_operator.engines.etcd.adoption import as_found, let_go, owned_by_others
+from fleet_operator.engines.etcd.adoption import as_found, changes_over, late, let_go, owned_by_others
 from fleet_operator.engines.etcd.faults import describe, spoiled
 from fleet_operator.engines.etcd.founding import founded
 from fleet_operator.engines.etcd.notes import files_as_wanted, noted
@@ -62,13 +62,14 @@ def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
         lambda: without_majority(seen),
         lambda: no_strangers(seen),
         lambda: space(seen),
+        lambda: _irreparable(seen, late(seen)),
         lambda: repaired(seen),
         lambda: removed(seen),
         lambda: joined(seen),
         lambda: settled(seen),
         lambda: tidied(seen),
         lambda: grown(seen),
-        lambda: scaled_out(seen),
+        lambda: None if changes_over(seen) else scaled_out(seen),
         lambda: rolled(seen, images, trust),
         lambda: all_well(seen),
     )
@@ -87,7 +88,7 @@ def _as_found(seen: Seen, images: Images) -> Concerns:
         lambda: without_majority(unforced),
         lambda: no_strangers(seen),
         lambda: space(seen),
-        lambda: _irreparable(seen),
+        lambda: _irreparable(seen, seen.pods),
         lambda: removed(seen),
         lambda: settled(seen),
         lambda: tidied(seen),
@@ -100,8 +101,8 @@ def _as_found(seen: Seen, images: Images) -> Concerns:
     )
 
 
-def _irreparable(seen: Seen) -> Decision | None:
-    lost = {pod: reason for pod in seen.pods if (reason := spoiled(seen, pod)) is not None}
+def _irreparable(seen: Seen, as_others_had_them: Sequence[str]) -> Decision | None:
+    lost = {pod: reason for pod in as_others_had_them if (reason := spoiled(seen, pod)) is not None}
     if not lost:
         return None
     told = "; ".join(f"{pod}: {reason}" for pod, reason in lost.items())
