@@ -15,7 +15,8 @@ Handle = Callable[[web.BaseRequest], Awaitable[web.Response]]
 @contextlib.asynccontextmanager
 async def serving(address: tuple[str, int], handle: Handle) -> AsyncIterator[tuple[str, int]]:
     """For as long as the block lasts; gives the address that it really has (port 0 is any)."""
-    runner = web.ServerRunner(web.Server(handle), shutdown_timeout=1.0)
+    server = web.Server(handle, access_log=None)  # probes and scrapes ask for ever, and nothing is to be learnt from it
+    runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
     try:
         try:
