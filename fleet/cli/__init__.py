@@ -21,6 +21,7 @@ COMMANDS = {
     "approve": ("fleet.cli.approve:approve", "Record that a commit, or a wave of a rollout, is approved."),
     "sync": ("fleet.cli.sync:sync", "Apply a commit to every cluster, wait for health, write it into git."),
     "serve": ("fleet.cli.serve:serve", "Keep every cluster what git says, for ever: apply, watch, repair, report."),
+    "agent": ("fleet.cli.agent:agent", "In a cluster that pulls: apply what was rendered for it, watch, report."),
     "status": ("fleet.cli.status:status", "Health, version and revision of every stack in every cluster."),
     "diff": ("fleet.cli.diff:diff", "Where the clusters are not what git says, field by field."),
     "history": ("fleet.cli.history:history", "Commits that were synced: who, when, and the outcome in every cluster."),

@@ -68,7 +68,9 @@ def add(
     except FileExistsError:
         raise ConfigurationError(f"{path.relative_to(repository.root)} exists already and holds other things") from None
     click.echo(path.relative_to(repository.root))
-    remark(f"next: fleet cluster check {name}, then commit it")
+    remark(
+        "next: commit it, and run `fleet agent` in it" if pull else f"next: fleet cluster check {name}, then commit it"
+    )
 
 
 @cluster.command("list")

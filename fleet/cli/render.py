@@ -10,6 +10,7 @@ import click
 
 from fleet.cli.check import opened
 from fleet.cli.output import remark, table
+from fleet.cli.render_push import push_options, render_and_push
 
 if TYPE_CHECKING:
     from fleet.evaluate import Evaluation
@@ -36,7 +37,11 @@ if TYPE_CHECKING:
     help="YAML documents, JSON with sources and exports, or a table for people.",
 )
 @click.option("--show-secrets", is_flag=True, help="Print values of Secrets too, which are hidden otherwise.")
+@push_options
+@click.pass_context
 def render(
+    context: click.Context,
+    /,
     *,
     stacks: Sequence[str],
     clusters: Sequence[str],
@@ -44,7 +49,9 @@ def render(
     directory: Path | None,
     form: str,
     show_secrets: bool,
-) -> None:
+    push: bool,
+    **said: Any,
+) -> int:
     """Print the manifests of every stack for every cluster. Nothing is sent anywhere.
 
     \b
@@ -52,7 +59,25 @@ def render(
     fleet render --to rendered && git diff --no-index rendered.before rendered
 
     Values of Secrets, and of fields that a definition marks as secret, are printed as "(redacted)".
+
+    With --push, a commit is rendered for the clusters that pull (`fleet.Cluster(…, pull=True)`), and what each is to
+    have is pushed to a branch of its own, from which `fleet agent` applies it there. The rules are those of `fleet
+    sync`: budgets, approvals, history. What has to wait for other clusters is held back; run it again, or have `fleet
+    serve` do it.
+
+    \b
+    fleet render --push
+    fleet render --push --cluster edge-1 --allow-deletes 12
     """
+    if push:
+        if stacks or directory is not None or show_secrets:
+            raise click.UsageError("--push is about all stacks of clusters: --stack, --to and --show-secrets are not")
+        usual = context.get_parameter_source("form") is click.core.ParameterSource.DEFAULT
+        return render_and_push(clusters, revision, "text" if usual else form, **said)
+    typed = click.core.ParameterSource.COMMANDLINE
+    given = [one for one in said if context.get_parameter_source(one) is typed]
+    if given:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is for --push")
     from fleet.evaluate import Pool
 
     with opened(revision) as repository, Pool() as pool:
@@ -74,6 +99,7 @@ def render(
     else:
         for part in _documents(wanted):
             click.echo(part, nl=False)
+    return 0
 
 
 def _chosen(evaluation: Evaluation, clusters: Sequence[str]) -> list[Desired]:

@@ -30,7 +30,7 @@ class Listen(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
-def _url(_: click.Context, __: click.Parameter, value: str) -> str:
+def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
     if value and not value.startswith(("https://", "http://")):
         raise click.BadParameter(f"{value!r} is no address such as https://example.com/health")
     return value
@@ -54,7 +54,9 @@ def _url(_: click.Context, __: click.Parameter, value: str) -> str:
 @signers_option
 @click.option("--statuses/--no-statuses", default=True, help="With a forge's token, set commit statuses.")
 @click.option("--previews/--no-previews", default=True, help="With a forge's token, preview pull requests.")
-@click.option("--notify", metavar="URL", default="", callback=_url, help="POST changes of health there, as JSON.")
+@click.option(
+    "--notify", metavar="URL", default="", callback=url_option_value, help="POST changes of health there, as JSON."
+)
 @click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where copies of repositories are.")
 @click.option(
@@ -63,6 +65,7 @@ def _url(_: click.Context, __: click.Parameter, value: str) -> str:
     help="The cluster with the replicas' Lease and with kubeconfigs in Secrets. [default: in a pod, its own]",
 )
 @click.option("--lease/--no-lease", default=True, help="Stand by while another replica leads. [default: lease]")
+@click.option("--reports", multiple=True, metavar="URL", help="Where agents report, if not here too; may be repeated.")
 @click.option(
     "--log",
     "form",
@@ -91,6 +94,7 @@ def serve(
     cache: Path | None,
     management: str | None,
     lease: bool,
+    reports: Sequence[str],
     form: str,
     manifests: bool,
     image: str | None,
@@ -100,10 +104,11 @@ def serve(
     """Keep every cluster what git says, until told to stop (SIGTERM, Ctrl-C).
 
     Follows the repositories that are named, or the remote of the one that it is started in. New commits are applied as
-    by `fleet sync`; what others change is put back, or reported where the stack says so; health goes into git. It keeps
-    no state: stop or kill it at any time, start it anywhere. FLEET_WEBHOOK_SECRET is the secret of webhooks to
-    /hooks/github, /hooks/gitlab and /hooks/gitea, FLEET_FORGE_TOKEN (or the forge's own name for it) a token that may
-    set commit statuses, FLEET_NOTIFY_SECRET the key that notifications are signed with.
+    by `fleet sync`; what others change is put back, or reported where the stack says so; health goes into git. For
+    clusters that pull it renders what their agents apply, as by `fleet render --push`. It keeps no state: stop or kill
+    it at any time, start it anywhere. FLEET_WEBHOOK_SECRET is the secret of webhooks to /hooks/github, /hooks/gitlab
+    and /hooks/gitea, FLEET_FORGE_TOKEN (or the forge's own name for it) a token that may set commit statuses,
+    FLEET_NOTIFY_SECRET the key that notifications are signed with.
 
     \b
     fleet serve
@@ -113,6 +118,7 @@ def serve(
     if manifests:
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
         flags += [] if previews else ["--no-previews"]
+        flags += [f"--reports={one}" for one in reports]
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
         flags = [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags]
         return _print(image, repositories, replicas, flags, signers)
@@ -130,7 +136,7 @@ def serve(
     may_tell = any(os.environ.get(name) for name in TOKENS)
     manner = Manner(
         kubeconfig,
-        cache or _cache(),
+        cache or cache_of(),
         poll=poll,
         resync=resync,
         status=status,
@@ -140,6 +146,7 @@ def serve(
         previews=previews and may_tell,
         notify=notify,
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
+        reports=tuple(reports),
     )
     log_to_stderr(form, verbose=verbose)
     shared = Lease("fleet-system", NAME) if client is not None and lease else None
@@ -191,7 +198,7 @@ def _management(context: str | None, kubeconfig: Path | None) -> GuardedClient |
     return None
 
 
-def _cache() -> Path:
+def cache_of() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("fleet") / "mirrors"

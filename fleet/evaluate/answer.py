@@ -93,13 +93,16 @@ def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
     return answer, tuple(_shown(problem, outcome) for problem in answer.problems[:MOST_PROBLEMS])
 
 
-def document(text: bytes) -> Any:
-    """The data, if it is the one text that a worker writes for it: no key twice, no NaN, no number cut short."""
+def document(text: bytes, option: int = orjson.OPT_APPEND_NEWLINE) -> Any:
+    """The data, if it is the one text that is written for it: no key twice, no NaN, no number cut short.
+
+    `option` is how that is written: by a worker in one line.
+    """
     if len(text) > MOST_VALUES and sum(map(text.count, (b"[", b"{", b","))) > MOST_VALUES:
         raise MalformedError(f"data of more than {MOST_VALUES} values")
     data = orjson.loads(text)
     try:
-        only = orjson.dumps(data) + b"\n"
+        only = orjson.dumps(data, option=option)
     except TypeError as error:
         raise MalformedError(str(error)) from None
     if only != text:
@@ -183,8 +186,7 @@ def _check(job: Job, answer: Answer) -> None:
     known = {cluster["name"] for cluster in job.clusters}
     named: list[ClusterData | Declared | StackResult] = [*answer.clusters, *answer.declared, *answer.stacks]
     for name in [one.name for one in named]:
-        if not _NAME.fullmatch(name):
-            raise MalformedError(f"{name[:80]!r} as a name")
+        check_name(name)
     asked = {one.name for one in answer.declared if job.only is None or one.name in job.only}
     for declared in answer.declared:
         if declared.source.file not in job.files:
@@ -201,10 +203,17 @@ def _check(job: Job, answer: Answer) -> None:
             if desired.stack != stack.name:
                 raise MalformedError(f"stack {stack.name} answers for {desired.stack}")
             for one in desired.objects:
-                _check_object(one)
+                check_object(one)
 
 
-def _check_object(one: Object) -> None:
+def check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise MalformedError(f"{name[:80]!r} as a name")
+    return name
+
+
+def check_object(one: Object) -> None:
+    """That an object has what the stages after this one look at without asking."""
     if one.hash:
         raise MalformedError("a hash, which is not the stack's to say")
     manifest = one.manifest

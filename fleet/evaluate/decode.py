@@ -105,6 +105,16 @@ def _dataclass(cls: type) -> Reader:
         try:
             return cls(**{name: readers[name](value) for name, value in data.items()})
         except MalformedError as error:
-            raise MalformedError(f"{cls.__name__}: {error}") from None
+            raise MalformedError(f"{cls.__name__}.{_wrong(readers, data)}: {error}") from None
 
     return read
+
+
+def _wrong(readers: dict[str, Reader], data: dict[str, Any]) -> str:
+    """Which field it is; asked only on the way to an error."""
+    for name, value in data.items():
+        try:
+            readers[name](value)
+        except MalformedError:
+            return name
+    return "?"

@@ -10,7 +10,7 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
                Drifted: it was, somebody changed it since, and the stack asks for that to be left alone.
                Suspended: a person said that nothing of it is to be changed
     health     Healthy, Progressing, Degraded, Suspended, Missing, Unknown: the worst of its apps and objects
-    since      when sync or health last became what they are, UTC, RFC 3339, whole seconds
+    since      when sync or health (or `content`) last became what they are, UTC, RFC 3339, whole seconds
     revision   commit id of what is applied in the cluster, "" when nothing ever was
     wanted     commit id of what should be; equals `revision` when Synced
     message    one line, at most 300 letters, why it is not healthy or not synced, else ""
@@ -20,6 +20,7 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
         members    those that serve, of those that there should be, as in "3/3"; "" when it is not known
         available  "yes" when clients are served (an etcd has its quorum), "no" when not, "" when it is not known
         health, since, message    as above, of this app
+    content    from an agent only: a digest of the objects that it was told to have, which moves `since` too
 
 There is no field that a manifest, a Secret or an environment could end up in, and no time of the last look: a file
 changes when something changed.
@@ -46,6 +47,7 @@ FILE_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+/-]{0,99}")
 _ID = re.compile(r"([0-9a-f]{40}([0-9a-f]{24})?)?")
+_DIGEST = re.compile(r"[0-9a-f]{0,64}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _PATH = re.compile(r"clusters/([^/]+)/([^/]+)\.json")
 
@@ -76,6 +78,7 @@ class Report:
     health: str = "Unknown"
     message: str = ""
     apps: tuple[App, ...] = ()
+    content: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Record:
     wanted: str
     message: str = ""
     apps: tuple[App, ...] = ()
+    content: str = ""
 
     @property
     def path(self) -> str:
@@ -152,8 +156,10 @@ def follow(previous: Record | None, report: Report, now: datetime) -> Record:
         wanted=wanted,
         message=clean(report.message),
         apps=tuple(_follow_app(before.get((app.kind, app.namespace, app.name)), app, at) for app in reported),
+        content=_checked(_DIGEST, report.content, "digest"),
     )
-    if previous and (previous.sync, previous.health) == (record.sync, record.health):
+    same = ("sync", "health", "content")
+    if previous and all(getattr(previous, name) == getattr(record, name) for name in same):
         return replace(record, since=previous.since)
     return record
 
@@ -161,7 +167,10 @@ def follow(previous: Record | None, report: Report, now: datetime) -> Record:
 def encode(record: Record) -> bytes:
     import orjson  # noqa: PLC0415 - with the first file, not with the command line
 
-    return orjson.dumps({"schema": SCHEMA, **asdict(record)}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    data = {"schema": SCHEMA, **asdict(record)}
+    if not record.content:
+        del data["content"]
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def decode(content: bytes, name: str) -> Record:
@@ -182,6 +191,7 @@ def decode(content: bytes, name: str) -> Record:
             wanted=_checked(_ID, data["wanted"], "wanted"),
             message=clean(data["message"]),
             apps=tuple(_decode_app(app) for app in data["apps"]),
+            content=_checked(_DIGEST, data.get("content", ""), "digest"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(f"{name} is not a status file: {clean(str(error), 100)}") from error
@@ -256,6 +266,7 @@ def is_told(content: bytes, report: Report) -> bool:
             "wanted": report.revision,
             "message": clean(report.message),
             "apps": apps,
+            **({"content": report.content} if report.content else {}),
         }
         times = {data["since"], *since.values()}
         return report.sync == "Synced" and told == data and all(map(_TIME.fullmatch, times))

@@ -129,7 +129,7 @@ def size(value: object) -> int:
 SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
     "fleet": (Fleet, {"name": name}),
     "paths": (Paths, {"stacks": directory, "clusters": directory, "lock": file}),
-    "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref}),
+    "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref, "rendered": ref}),
     "forge": (Forge, {"kind": forge_kind, "url": forge_url, "repository": forge_repository}),
     "budget": (Budget, {"deletions": count, "share": share}),
     "trust": (Trust, {"code": code, "account": account}),
@@ -162,6 +162,13 @@ def read_settings(text: str) -> Settings:
             ("git", "status_branch"),
             "health would be written to the branch that is synced",
             'choose a branch of its own, such as "fleet/status"',
+        )
+    if settings.git.rendered in (settings.git.branch, settings.git.status_branch):
+        _refuse(
+            text,
+            ("git", "rendered"),
+            "rendered sets are branches below this one, and it is for something else",
+            'choose a name of its own, such as "fleet/rendered"',
         )
     if settings.approval.branch in (settings.git.branch, settings.git.status_branch):
         _refuse(

@@ -36,6 +36,7 @@ class Git:
     remote: str = "origin"  # where health is pushed to
     branch: str = "main"  # what is synced; `fleet sync` remarks on another
     status_branch: str = "fleet/status"
+    rendered: str = "fleet/rendered"  # what clusters with an agent of their own are to have: a branch below for each
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ PORT = 8080
 USER = 65532
 SELECTOR = {"app.kubernetes.io/name": NAME}
 LABELS = {**SELECTOR, **PART}
-SECRET, GIT, KUBECONFIG = NAME, "fleet-git", "fleet-kubeconfig"  # Secrets that people make, each of them optional
+GIT, KUBECONFIG = "fleet-git", "fleet-kubeconfig"  # Secrets that people make, besides one of our name; all optional
 HOME, CACHE, CONTEXTS = "/home/fleet", "/cache", "/etc/fleet/kubeconfig"
 SIGNERS, TRUST = "fleet-signers", "/etc/fleet/signers"  # a ConfigMap with whose commits are applied, and where it is
 
@@ -68,10 +68,10 @@ def _role() -> Manifest:
 
 
 def _deployment(image: str, arguments: Sequence[str], replicas: int, *, signers: str) -> Manifest:
-    pod = _pod(image, [f"--signers={TRUST}/signers", *arguments]) if signers else _pod(image, arguments)
+    made = pod(image, [f"--signers={TRUST}/signers", *arguments] if signers else arguments)
     if signers:
-        pod["containers"][0]["volumeMounts"].append({"name": "signers", "mountPath": TRUST, "readOnly": True})
-        pod["volumes"].append({"name": "signers", "configMap": {"name": SIGNERS}})
+        made["containers"][0]["volumeMounts"].append({"name": "signers", "mountPath": TRUST, "readOnly": True})
+        made["volumes"].append({"name": "signers", "configMap": {"name": SIGNERS}})
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -82,15 +82,19 @@ def _deployment(image: str, arguments: Sequence[str], replicas: int, *, signers:
             "selector": {"matchLabels": SELECTOR},
             "template": {
                 "metadata": {"labels": {**LABELS, "app.kubernetes.io/version": __version__}},
-                "spec": pod,
+                "spec": made,
             },
         },
     }
 
 
-def _pod(image: str, arguments: Sequence[str]) -> Manifest:
+def pod(image: str, arguments: Sequence[str], *, name: str = NAME, command: str = "serve") -> Manifest:
+    """What runs `fleet serve`, or another command that listens and has a copy of a repository."""
+    is_service = name == NAME
+    there = {"name": "kubeconfig", "mountPath": CONTEXTS, "readOnly": True}
+    kubeconfig = {"secretName": KUBECONFIG, "optional": True, "defaultMode": 0o400}
     return {
-        "serviceAccountName": NAME,
+        "serviceAccountName": name,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 60,
         "securityContext": {
@@ -102,17 +106,17 @@ def _pod(image: str, arguments: Sequence[str]) -> Manifest:
         },
         "containers": [
             {
-                "name": "serve",
+                "name": command,
                 "image": image,
                 "imagePullPolicy": "IfNotPresent",
-                "command": ["python3", "-m", "fleet", "serve"],
+                "command": ["python3", "-m", "fleet", command],
                 "args": [f"--listen=:{PORT}", f"--cache={CACHE}", "--log=json", *arguments],
                 "env": [
                     {"name": "HOME", "value": HOME},  # where git looks for .gitconfig and its credentials
-                    {"name": "KUBECONFIG", "value": f"{CONTEXTS}/kubeconfig"},
-                    _from_secret("FLEET_WEBHOOK_SECRET", "webhook"),
-                    _from_secret("FLEET_FORGE_TOKEN", "forge-token"),
-                    _from_secret("FLEET_NOTIFY_SECRET", "notify"),
+                    _from_secret(name, "FLEET_WEBHOOK_SECRET", "webhook"),
+                    _from_secret(name, "FLEET_NOTIFY_SECRET", "notify"),
+                    *([{"name": "KUBECONFIG", "value": f"{CONTEXTS}/kubeconfig"}] if is_service else ()),
+                    *([_from_secret(name, "FLEET_FORGE_TOKEN", "forge-token")] if is_service else ()),
                 ],
                 "ports": [{"name": "http", "containerPort": PORT}],
                 "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=6),
@@ -128,7 +132,7 @@ def _pod(image: str, arguments: Sequence[str]) -> Manifest:
                     {"name": "cache", "mountPath": CACHE},
                     {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the pod
                     {"name": "git", "mountPath": HOME, "readOnly": True},
-                    {"name": "kubeconfig", "mountPath": CONTEXTS, "readOnly": True},
+                    *([there] if is_service else ()),
                 ],
             }
         ],
@@ -136,13 +140,13 @@ def _pod(image: str, arguments: Sequence[str]) -> Manifest:
             {"name": "cache", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
             {"name": "git", "secret": {"secretName": GIT, "optional": True, "defaultMode": 0o400}},
-            {"name": "kubeconfig", "secret": {"secretName": KUBECONFIG, "optional": True, "defaultMode": 0o400}},
+            *([{"name": "kubeconfig", "secret": kubeconfig}] if is_service else ()),
         ],
     }
 
 
-def _from_secret(variable: str, key: str) -> Manifest:
-    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": SECRET, "key": key, "optional": True}}}
+def _from_secret(secret: str, variable: str, key: str) -> Manifest:
+    return {"name": variable, "valueFrom": {"secretKeyRef": {"name": secret, "key": key, "optional": True}}}
 
 
 def _probe(path: str, **times: int) -> Manifest:

@@ -26,6 +26,7 @@ from fleet.sync.turn import WaitingError
 class Order:
     clock: Callable[[], float] = time.time
     heard: str | None = None  # which approvals are known
+    elsewhere: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # of clusters that only agents reach
     again: dict[Pair, float] = field(default_factory=dict)  # seconds after which to ask again, of what waits
     _approvals: Approvals = field(default_factory=dict)
     _standings: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # with the revision
@@ -34,6 +35,10 @@ class Order:
     _changed: dict[Pair, float] = field(default_factory=dict)  # when a stack was last changed in a cluster
     _whole: dict[str, float] = field(default_factory=dict)  # stacks that are well everywhere, and since when
     _over: set[str] = field(default_factory=set)  # stacks that were so for long enough: their rollout is over
+
+    @property
+    def approvals(self) -> Approvals:
+        return self._approvals
 
     def remember(self, records: Iterable[Record]) -> None:
         self._told = {(one.stack, one.cluster): one for one in records}
@@ -139,9 +144,9 @@ class Order:
 
     def _all(self, current: Wanted, stack: StackResult) -> dict[str, Standing]:
         pairs = {cluster: (stack.name, cluster) for cluster in stack.clusters}
-        return {cluster: self._standing(current, pair) for cluster, pair in pairs.items()}
+        return {cluster: self.standing(current, pair) for cluster, pair in pairs.items()}
 
-    def _standing(self, current: Wanted, pair: Pair) -> Standing:
-        revision, found = self._standings.get(pair, ("", UNSEEN))
+    def standing(self, current: Wanted, pair: Pair) -> Standing:
+        revision, found = self._standings.get(pair) or self.elsewhere.get(pair, ("", UNSEEN))
         seen = found if revision == current.revision else UNSEEN
         return replace(seen, begun=True) if pair in self._begun else seen

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from aiohttp import web
@@ -25,6 +25,7 @@ from fleet.kube.runtime.serving import serving
 from fleet.serve.happenings import Metrics
 from fleet.serve.hooks import Hooks, meant
 from fleet.serve.origin import Origin
+from fleet.serve.reading import Evaluating, Reading
 from fleet.serve.service import Manner, Service
 
 NAME = "fleet-serve"
@@ -43,6 +44,7 @@ class Program:
     management: GuardedClient | None = None  # the cluster with the Lease and with kubeconfigs in Secrets
     lease: Lease | None = None
     webhook_secret: str = field(default="", repr=False)
+    reading: Callable[[], Reading] = Evaluating  # of each repository
     metrics: Metrics = field(default_factory=Metrics)
     services: list[Service] = field(default_factory=list)
     address: tuple[str, int] | None = None  # where it listens, once it does
@@ -72,7 +74,7 @@ class Program:
             await self._lead(manner)
 
     async def _lead(self, manner: Manner) -> None:
-        self.services = [Service(origin, manner, self.metrics) for origin in self.origins]
+        self.services = [Service(origin, manner, self.metrics, self.reading()) for origin in self.origins]
         self._leads = True
         running = [asyncio.create_task(service.run()) for service in self.services]
         stopping = asyncio.create_task(self._stop.wait())

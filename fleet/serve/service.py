@@ -21,35 +21,36 @@ from pathlib import Path
 
 from fleet.approve.gate import Gate
 from fleet.errors import AccessError, FleetError
-from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import ClusterData
 from fleet.forge.model import Event, Pushed
+from fleet.git import names
 from fleet.git.mirror import Mirror
 from fleet.git.status import Report
 from fleet.kube.client import Client
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim
-from fleet.plan.budget import Allowance
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
-from fleet.serve.loss import check_loss, told
+from fleet.serve.loss import told
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
 from fleet.serve.previews import Previews
 from fleet.serve.quiet import Quiet
+from fleet.serve.reading import Evaluating, Reading, budget_of
+from fleet.serve.rendering import ForAgents
 from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
 from fleet.serve.telling import Telling
-from fleet.serve.wanted import Pair, Wanted, moved, wanted
+from fleet.serve.wanted import Pair, Wanted, moved
 from fleet.serve.watching import kinds_of
 from fleet.sync import approvals
-from fleet.sync.choice import Target, targets
+from fleet.sync.choice import Target
 from fleet.sync.drift import drifted, only_drift
 from fleet.sync.gates import WELL
 from fleet.sync.outcome import Result
 from fleet.sync.run import How, sync
-from fleet.sync.status import no_more, report_of, word_of
+from fleet.sync.status import word_of
 from fleet.sync.trust import check_signature
 from fleet.sync.turn import WaitingError
 
@@ -81,6 +82,8 @@ class Manner:
     every: float = 3.0  # seconds between two writes of health
     management: Client | None = None  # for clusters that are reached through a Secret there
     signers: Path | None = None  # only commits signed with one of their keys are applied
+    inside: bool = False  # the one cluster that is meant is the one that it runs in
+    reports: tuple[str, ...] = ()  # where agents report, besides the status branch
 
 
 @dataclass(slots=True)
@@ -90,6 +93,7 @@ class Service:
     origin: Origin
     manner: Manner
     metrics: Metrics
+    reading: Reading = field(default_factory=Evaluating)
     current: Wanted | None = None
     problem: FleetError | None = None  # with the newest commit, or with getting it
     known: dict[Pair, tuple[str, Result]] = field(default_factory=dict)  # by revision, as last seen
@@ -100,7 +104,6 @@ class Service:
     _since: float = 0.0  # when it was seen
     _again: float = math.inf  # when to evaluate it again, if that failed
     _failures: int = 0
-    _pool: Pool | None = None
     _telling: Telling = field(default_factory=Telling)
     _turns: Turns = field(init=False)
     _order: Order = field(default_factory=Order)
@@ -108,6 +111,8 @@ class Service:
     _outside: Outside = field(init=False)
     _previews: Previews | None = None
     _rollbacks: Rollbacks = field(default_factory=Rollbacks)
+    _agents: ForAgents = field(init=False)
+    _reported: str | None = None  # the tip of the status branch, as agents left it
 
     def __post_init__(self) -> None:
         self._turns = Turns(str(self.origin))
@@ -124,7 +129,17 @@ class Service:
             self._previews = Previews(
                 self.origin, how, lambda: self.current, self.metrics.previews, self.manner.management
             )
-        self._sites = Sites(self.manner.kubeconfig, self.manner.management, self._changed, self._turned)
+        self._sites = Sites(
+            self.manner.kubeconfig, self.manner.management, self._changed, self._turned, inside=self.manner.inside
+        )
+        self._agents = ForAgents(
+            lambda: self.current,
+            self._order,
+            lambda: self._wake(self._order.waiting()),
+            lambda report, moved: self._outside.tell([report], moved=moved),
+            self.manner.reports,
+            self.manner.require_approved,
+        )
         self._telling = Telling(
             self.manner.settle,
             self.manner.every,
@@ -151,10 +166,10 @@ class Service:
 
     async def run(self) -> None:
         """Until cancelled."""
-        with Pool() as pool:
-            self._pool = pool
+        with self.reading.opened():
             tasks = [asyncio.create_task(self._follow()), *(asyncio.create_task(self._work()) for _ in range(AT_ONCE))]
             tasks += [asyncio.create_task(self._regularly()), asyncio.create_task(self._outside.run())]
+            tasks.append(asyncio.create_task(self._agents.run()))
             if self.manner.status:
                 tasks.append(asyncio.create_task(self._telling.run()))
             try:
@@ -190,12 +205,17 @@ class Service:
 
     async def _look_at_git(self, mirror: Mirror) -> None:
         try:
-            tips = await asyncio.to_thread(mirror.tips, self.origin.branch, approvals.REF)
+            status = self._status_ref()
+            tips = await asyncio.to_thread(mirror.tips, self.origin.branch, *self.reading.also, *status)
             tip = tips[self.origin.ref]
             if tips.get(approvals.REF) != self._order.heard:
                 words = await asyncio.to_thread(approvals.read, mirror.repository, mirror.address)
                 self._order.hear(words, tips.get(approvals.REF))
                 self._wake(self._order.waiting())
+                self._agents.call()
+            if status and tips.get(*status) != self._reported:
+                self._reported = tips.get(*status)
+                self._agents.call()
             if tip == self._tip and time.monotonic() < self._again:
                 self.metrics.fetches.add(str(self.origin), "same")
                 return
@@ -207,12 +227,13 @@ class Service:
             self.metrics.fetches.add(str(self.origin), "failed")
             raise
         self.metrics.fetches.add(str(self.origin), "new")
-        assert self._pool is not None  # noqa: S101 - it runs
         try:
             if self.manner.signers:
                 await asyncio.to_thread(check_signature, mirror.repository, tip, self.manner.signers)
-            found = await asyncio.to_thread(wanted, self.origin, mirror, tip, self.current, self._pool)
-            await asyncio.to_thread(self._check_loss, found)
+            found = await asyncio.to_thread(self.reading.read, self.origin, mirror, tip, self.current)
+            await asyncio.to_thread(
+                self.reading.check, found, self.current, lambda: told(found.files) if self.manner.status else []
+            )
             if self.current is None and self.manner.status:
                 self._order.remember(await asyncio.to_thread(told, found.files))
         except FleetError:  # the same files mostly mean the same mistake; a machine without memory may get some
@@ -221,14 +242,17 @@ class Service:
             raise
         self._again = math.inf
         self._take(found)
+        trouble = found.rendered.index.trouble if found.rendered else None
+        if trouble is not None:
+            self._fail(FleetError(trouble.message))
 
     async def _roll_back(self, mirror: Mirror) -> None:
         """What is due, where the branch is still at the commit that it is due for; the rest is asked again later."""
         current = self.current
-        if not self._rollbacks.due or current is None or current.revision != self._tip or self._pool is None:
+        if not self._rollbacks.due or current is None or current.revision != self._tip or not self.reading.pool:
             return
         direct = not (self.manner.signers or self._must_be_approved(current))
-        followed = Followed(self.origin, mirror, self._pool)
+        followed = Followed(self.origin, mirror, self.reading.pool)
         for name in sorted(self._rollbacks.due):
             why = self._ill(current, name)
             if not why:  # another commit came, or it is well again
@@ -261,23 +285,17 @@ class Service:
             if site is not None:
                 tell_rollback(site.events, stack, made.outcome, f"{why}; {made.words}")
         self._tell(*known, revision=current.revision)
-        self._outside.announce([self._report(one, current.revision) for one in known])
+        self._outside.announce([self._report(current, one, current.revision) for one in known])
         if self.manner.status:
             await self._telling.flush()  # before the next commit's words take the place of these
         if made.outcome == "pushed":
             self._call.set()
 
-    def _check_loss(self, found: Wanted) -> None:
-        current, git = self.current, found.files.git
-        assert git is not None  # noqa: S101 - the mirror's
-        check_loss(
-            git,
-            found.revision,
-            found.evaluation,
-            _budget(found),
-            before=(current.revision, current.desired.keys()) if current else None,
-            memory=lambda: told(found.files) if self.manner.status else [],
-        )
+    def _status_ref(self) -> tuple[str, ...]:
+        """What agents report on, if there are any."""
+        if self.current is None or not self._agents.clusters:
+            return ()
+        return (names.branch(self.current.files.repository.settings.git.status_branch),)
 
     def _fail(self, problem: FleetError) -> None:
         """Of the newest commit nothing can be said; what the last good one wants goes on being looked after."""
@@ -285,26 +303,37 @@ class Service:
             return
         self.problem = problem
         log.error("%s: %s", self.origin, problem, extra={"repository": str(self.origin), "revision": self._tip[:12]})
-        if self._is_behind:
-            self._tell(*(replace(one, problem=problem) for _, one in self.known.values()), revision=self._tip)
+        if behind := self._behind:
+            self._tell(*(replace(one, problem=problem) for _, one in self.known.values()), revision=behind)
+            self._agents.trouble(behind, problem)
 
     @property
-    def _is_behind(self) -> bool:
-        """There is a newer commit, and something is wrong with it."""
-        return self.problem is not None and self.current is not None and self._tip not in ("", self.current.revision)
+    def _behind(self) -> str:
+        """A newer commit, with which something is wrong; "" if there is none. What is no rendered set tells of none."""
+        current = self.current
+        if self.problem is None or current is None or not self._tip:
+            return ""
+        if self._tip != current.commit:
+            return current.revision if current.rendered else self._tip
+        trouble = current.rendered.index.trouble if current.rendered else None
+        return trouble.revision if trouble else ""
 
     def _take(self, found: Wanted) -> None:
         before, self.current, self.problem = self.current, found, None
         evaluated = {id(one) for one in before.evaluation.stacks} if before else set()
         fresh = sum(id(one) not in evaluated for one in found.evaluation.stacks)
-        self.metrics.evaluated.add(str(self.origin), by=fresh)
+        self.metrics.evaluated.add(str(self.origin), by=0 if found.rendered else fresh)
         if before is None or before.revision != found.revision:
             about = {"repository": str(self.origin), "revision": found.revision[:12], "evaluated": fresh}
-            log.info("%s is %s; %d stacks evaluated", self.origin, found.files.title, fresh, extra=about)
+            how = "read" if found.rendered else "evaluated"
+            log.info("%s is %s; %d stacks %s", self.origin, found.files.title, fresh, how, extra=about)
         pairs = moved(before, found)
         known = before.stacks if before else {}
         self._order.begins(name for name, one in found.stacks.items() if one != known.get(name))
-        self._telling.no_more(no_more(targets(found.evaluation, (), ())))
+        self._agents.take()
+        self._telling.no_more(found.gone)
+        if unplaced := found.unplaced():
+            self._tell(*unplaced, revision=found.revision)
         for pair in [pair for pair in self.known if pair not in found.desired]:
             del self.known[pair]
             self._turns.forget(pair)
@@ -374,12 +403,12 @@ class Service:
         how = How(
             self.manner.kubeconfig,
             wait=False,
-            budget=_budget(current),
+            budget=budget_of(current),
             accounts=current.files.repository.settings.trust.account,
             claim=Claim(current.files.identity),
             lease_seconds=5.0,
             in_order=True,
-            gate=Gate(current.files, current.evaluation, required=self.manner.require_approved),
+            gate=None if current.rendered else self._gate(current),
             reach=lambda cluster: self._reached(current, cluster),
             objection=lambda result: self._objection(current, result, begun),
         )
@@ -406,10 +435,14 @@ class Service:
         same = newest is not None and newest.desired.get(pair) == current.desired.get(pair)
         return newest if newest is not None and same else current
 
+    def _gate(self, current: Wanted) -> Gate:
+        return Gate(current.files, current.evaluation, required=self.manner.require_approved)
+
     def _note(self, current: Wanted, result: Result) -> None:
+        repaired = len(drifted(result.plan)) if result.plan and not result.problem else 0
+        result = current.after(result)
         pair, problem = (result.stack, result.cluster), result.problem
         word = word_of(problem)
-        repaired = len(drifted(result.plan)) if result.plan and not problem else 0
         self.metrics.passes.add(str(self.origin), word)
         self.metrics.writes.add(str(self.origin), by=sum(n for verb, n in result.done.items() if verb.writes))
         self.metrics.repairs.add(str(self.origin), by=repaired)
@@ -421,6 +454,7 @@ class Service:
             self.known[pair] = (current.revision, result)
             if self._order.note(current, result):
                 self._wake(self._order.waiting(current.stacks, result.stack))
+                self._agents.call()
             self._consider(current, result.stack)
             if self._turns.turn(word, result, current.revision) and site is not None:
                 tell_cluster(site.events, result, "Repaired" if repaired and result.done else word)
@@ -447,7 +481,7 @@ class Service:
             return ""
         cluster, words = found
         _, result = self.known.get((name, cluster), ("", None))
-        said = report_of(result, current.revision).message if result else ""
+        said = current.report(result, current.revision).message if result else ""
         return f"{cluster} has {current.revision[:8]} and is {words}" + (f": {said}" if said else "")
 
     def _objection(self, current: Wanted, result: Result, begun: Counter[Pair]) -> FleetError | None:
@@ -466,26 +500,29 @@ class Service:
 
     def _tell_of_pass(self, current: Wanted, result: Result) -> None:
         """Of the commit that is looked after; but as long as a newer one cannot be, that is the word on every stack."""
-        if self._is_behind and not result.problem:
-            self._tell(replace(result, problem=self.problem), revision=self._tip)
+        if self._behind and not result.problem:
+            self._tell(replace(result, problem=self.problem), revision=self._behind)
         else:
             self._tell(result, revision=current.revision)
 
-    def _report(self, result: Result, revision: str) -> Report:
-        found = report_of(result, revision)
+    def _report(self, current: Wanted, result: Result, revision: str) -> Report:
+        found = current.report(result, revision)
         words = self._rollbacks.words(result.stack, revision)
         is_about_it = words and (found.message or found.health not in WELL)
         return replace(found, message="; ".join(filter(None, (found.message, words)))) if is_about_it else found
 
     def _tell(self, *results: Result, revision: str, moved: bool = True) -> None:
-        reports = [self._report(one, revision) for one in results]
-        if self.current is not None and self.manner.status:
-            self._telling.tell(self.current.files, *reports)
+        current = self.current
+        if current is None:
+            return
+        reports = [self._report(current, one, revision) for one in results]
+        if self.manner.status:
+            self._telling.tell(current.files, *reports)
         self._outside.tell(reports, moved=moved)
 
     def _measure(self, current: Wanted) -> None:
         """The commit is in every cluster, or that was tried."""
-        if not self._since or current.revision != self._tip:
+        if not self._since or current.commit != self._tip:
             return
         if all(self.known.get(pair, ("", None))[0] == current.revision for pair in current.desired):
             self.metrics.lag.observe(time.monotonic() - self._since, str(self.origin))
@@ -520,8 +557,3 @@ def _without(target: Target, stacks: Set[str]) -> Target:
         return target
     desired = tuple(one for one in target.desired if one.stack not in stacks)
     return replace(target, desired=desired, stacks=target.stacks - stacks, complete=False)
-
-
-def _budget(found: Wanted) -> Allowance:
-    budget = found.files.repository.settings.budget
-    return Allowance(budget.deletions, budget.share)

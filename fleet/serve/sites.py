@@ -50,7 +50,10 @@ class Sites:
         management: Client | None,
         changed: Callable[[str, str], None],
         turned: Callable[[str], None],
+        *,
+        inside: bool = False,
     ) -> None:
+        self._inside = inside
         self._kubeconfig = kubeconfig
         self._management = management
         self._changed = changed
@@ -109,6 +112,8 @@ class Sites:
         return Site(cluster, client, watching, events, asyncio.create_task(events.run()), kept)
 
     async def _client(self, cluster: ClusterData, held: contextlib.ExitStack) -> Client:
+        if self._inside:
+            return Client(in_cluster=True, cluster=cluster.name)
         if not cluster.secret or self._management is None:
             return connect(cluster, self._kubeconfig)
         return client_of(cluster, await kubeconfig_of(cluster, self._management), held)

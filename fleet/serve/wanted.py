@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,14 +13,20 @@ from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.mirror import Mirror
+from fleet.git.reporting import Gone
+from fleet.git.status import Report
 from fleet.git.tree import Tree
 from fleet.model.desired import Desired
+from fleet.rendered.model import RenderedSet
 from fleet.repository import Repository
 from fleet.repository.identity import identity
 from fleet.repository.read import FILE
 from fleet.serve.origin import Origin
 from fleet.sync.choice import Target, targets
+from fleet.sync.outcome import Result
 from fleet.sync.source import NO_FILES, Files
+from fleet.sync.status import no_more, report_of
+from fleet.sync.turn import WaitingError
 
 Pair = tuple[str, str]  # stack, cluster
 
@@ -28,10 +35,45 @@ Pair = tuple[str, str]  # stack, cluster
 class Wanted:
     files: Files
     evaluation: Evaluation = field(repr=False)
+    rendered: RenderedSet | None = field(default=None, repr=False)  # where an agent has it from
 
     @property
     def revision(self) -> str:
+        """The commit of the fleet's repository."""
         return self.files.revision
+
+    @property
+    def commit(self) -> str:
+        """The commit of the branch that is followed."""
+        return self.rendered.commit if self.rendered else self.revision
+
+    @property
+    def held(self) -> Mapping[str, str]:
+        """Stacks that the centre holds back, and why: such a stack is here as it was before, or not at all."""
+        return self.rendered.index.waiting if self.rendered else {}
+
+    @property
+    def gone(self) -> Gone:
+        """Which pairs of the status branch are no more. An agent speaks of its own cluster only."""
+        if self.rendered is None:
+            return no_more(targets(self.evaluation, (), ()))
+        mine, here = self.rendered.index.cluster, self.rendered.known
+        return lambda known: [pair for pair in known if pair[1] == mine and pair[0] not in here]
+
+    def report(self, result: Result, revision: str) -> Report:
+        part = self.rendered.parts.get(result.stack) if self.rendered else None
+        return replace(report_of(result, revision), content=part.content if part else "")
+
+    def after(self, result: Result) -> Result:
+        """What a pass came to, with what the centre has to say: the stack is in order, and not what git says yet."""
+        reason = self.held.get(result.stack)
+        return replace(result, problem=held_back(result, reason)) if reason and not result.problem else result
+
+    def unplaced(self) -> list[Result]:
+        """Of stacks that are held back before they ever were here."""
+        cluster = self.rendered.index.cluster if self.rendered else ""
+        names = [name for name in self.held if name not in self.stacks]
+        return [self.after(Result(name, cluster, health="Missing")) for name in names]
 
     @cached_property
     def targets(self) -> dict[str, Target]:
@@ -46,6 +88,10 @@ class Wanted:
     def desired(self) -> dict[Pair, Desired]:
         """All that is to be had in clusters that are reached from here."""
         return {(one.stack, one.cluster): one for target in self.targets.values() for one in target.desired}
+
+
+def held_back(result: Result, reason: str) -> WaitingError:
+    return WaitingError(result.cluster, result.stack, reason)
 
 
 def wanted(origin: Origin, mirror: Mirror, commit: str, before: Wanted | None, pool: Pool) -> Wanted:
@@ -92,9 +138,11 @@ def moved(before: Wanted | None, after: Wanted) -> frozenset[Pair] | None:
     if before is None or before.evaluation.clusters != after.evaluation.clusters:
         return None
     one, other = before.desired, after.desired
-    if before.stacks.keys() != after.stacks.keys():
+    settings = before.files.repository.settings, after.files.repository.settings
+    if before.stacks.keys() != after.stacks.keys() or settings[0] != settings[1]:
         return None
     ways = {name for name, stack in after.stacks.items() if _way(stack) != _way(before.stacks[name])}
+    ways |= {name for name in after.stacks if before.held.get(name) != after.held.get(name)}
     pairs = one.keys() | other.keys()
     return frozenset(pair for pair in pairs if pair[0] in ways or one.get(pair) != other.get(pair))
 

@@ -7,7 +7,7 @@ nothing of the stack does not void it, and one that does needs a new word.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fleet.evaluate.result import StackResult
@@ -16,6 +16,7 @@ from fleet.git.objects import Snapshot
 from fleet.git.publication import Changes, Edit, fetched, publish
 from fleet.git.repository import Repository
 from fleet.git.status import clean
+from fleet.model.desired import Desired
 from fleet.plan.normal import manifest_hash, normalise
 
 REF = "refs/fleet/waves"
@@ -38,8 +39,13 @@ class Approval:
 
 def digest(stack: StackResult) -> str:
     """Of what the stack wants, cluster by cluster. Pure."""
+    return digest_of(stack.desired)
+
+
+def digest_of(wanted: Iterable[Desired]) -> str:
+    """Of the objects that are wanted, wherever they are."""
     found = hashlib.sha256()
-    for desired in stack.desired:
+    for desired in wanted:
         for one in desired.objects:
             text = one.hash or manifest_hash(normalise(one.manifest))
             found.update(f"{desired.cluster}\t{one.key}\t{text}\n".encode())

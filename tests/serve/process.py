@@ -33,7 +33,7 @@ class Process:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.starts += 1
-        command = [sys.executable, "-m", "fleet", "serve", self.url, "--poll", poll, "--log", "json"]
+        command = [sys.executable, "-m", "fleet", *self.words, "--poll", poll, "--log", "json"]
         command += ["--listen", f"127.0.0.1:{self.port}", "--cache", str(self.directory / "mirrors"), *options]
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
@@ -44,6 +44,15 @@ class Process:
                 env={**os.environ, **self.environment},
                 start_new_session=True,
             )
+
+    @property
+    def words(self) -> list[str]:
+        """Which command, and what it is about."""
+        return ["serve", self.url]
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
 
     @property
     def runs(self) -> bool:
@@ -87,7 +96,7 @@ class Process:
         """Wait for it, and say how long it took."""
         began = time.monotonic()
         while not condition():
-            if self.process is not None and self.process.poll() is not None:
+            if self.has_ended:
                 raise AssertionError(f"the service ended while waiting until {what}:\n{self.tail()}")
             if time.monotonic() - began > seconds:
                 raise AssertionError(f"it did not come to pass that {what}:\n{self.tail()}")

@@ -14,6 +14,8 @@ from tests.sync.fleet_repository import FleetRepository
 
 
 class Served(Process):
+    tellers = 1  # processes that write health into git
+
     def __init__(self, repository: FleetRepository, directory: Path, url: str = "") -> None:
         super().__init__(directory, url or repository.remote.url)
         self.repository = repository

@@ -10,17 +10,23 @@ from pathlib import Path
 
 from aiohttp import web
 
+from fleet.errors import Source
+from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.forge.model import State
 from fleet.git.mirror import Mirror
 from fleet.git.reporting import read_status
-from fleet.git.status import Report
+from fleet.git.status import Record, Report
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.serving import serving
 from fleet.repository import Repository
+from fleet.repository.settings import Settings
+from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import SIGNATURE, Outside
+from fleet.serve.rendering import ForAgents
 from fleet.serve.telling import Telling
 from fleet.serve.verdicts import Said, statuses
+from fleet.serve.wanted import Wanted
 from fleet.sync.source import NO_FILES, Files
 from fleet.testing import GitRemote
 
@@ -113,3 +119,21 @@ def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none
     commits = int(git_remote.git("rev-list", "--count", "fleet/status"))
     print(f"100 changes by two writers: {commits} commits")
     assert commits <= 30
+
+
+def test_what_agents_report_about_this_commit_is_told_on_and_only_what_they_got_has_moved() -> None:
+    here = Source("clusters/all.py", 1)
+    clusters = (ClusterData("edge", {}, None, None, True, here), ClusterData("eu", {}, None, None, False, here))
+    files = Files(Repository(NO_FILES, Settings()), "b" * 40)
+    current = Wanted(files, Evaluation(clusters, ()))
+    heard: list[tuple[str, bool]] = []
+    agents = ForAgents(lambda: current, Order(), lambda: None, lambda one, moved: heard.append((one.health, moved)))
+
+    def record(cluster: str, revision: str, health: str, content: str) -> Record:
+        return Record("s", cluster, "Synced", health, "2026-01-01T00:00:00Z", revision, revision, content=content)
+
+    agents.hear(current, [record("edge", "a" * 40, "Unknown", "1"), record("eu", "b" * 40, "Unknown", "1")])
+    agents.hear(current, [record("edge", "b" * 40, "Healthy", "1")])
+    agents.hear(current, [record("edge", "b" * 40, "Progressing", "2")])
+    agents.hear(current, [record("edge", "b" * 40, "Degraded", "2")])
+    assert heard == [("Healthy", False), ("Progressing", True), ("Degraded", False)]

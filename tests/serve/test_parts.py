@@ -9,6 +9,7 @@ import orjson
 import pytest
 import yaml
 
+from fleet.agent.manifests import manifests as agent_manifests
 from fleet.errors import PolicyError
 from fleet.forge.model import Kind, Repository
 from fleet.install.manifests import Settings
@@ -140,3 +141,17 @@ def test_an_api_server_takes_the_manifests_and_the_account_may_do_little(cluster
     assert "--signers=/etc/fleet/signers/signers" in pod["containers"][0]["args"]
     plain = manifests("localhost/serve:1", [], 2)
     assert "signers" not in yaml.safe_dump_all(plain)
+
+
+def test_an_api_server_takes_the_agent_s_manifests_and_it_may_do_everything_there(cluster: Cluster) -> None:
+    made = agent_manifests("localhost/serve:1", ["--repository=https://git.example.com/f.git", "--cluster=edge-1"], 1)
+    (container,) = made[-1]["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["python3", "-m", "fleet", "agent"]
+    assert {one["name"] for one in container["env"]} == {"HOME", "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
+    assert [one["name"] for one in made[-1]["spec"]["template"]["spec"]["volumes"]] == ["cache", "tmp", "git"]
+    apply = ("-n", "fleet-system", "apply", "--server-side", "--field-manager=test", "-f", "-")
+    cluster.kubectl(*apply, input=yaml.safe_dump_all(made[:3]))
+    cluster.kubectl(*apply, "--dry-run=server", input=yaml.safe_dump_all(made))
+    asked = ("auth", "can-i", "*", "*", "--as=system:serviceaccount:fleet-system:fleet-agent")
+    cluster.wait("all rights", lambda: cluster.kubectl("-n", "fleet-system", *asked).strip() == "yes")
+    cluster.kubectl("delete", "clusterrolebinding", "fleet-agent")

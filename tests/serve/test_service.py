@@ -1,15 +1,18 @@
-"""`fleet serve` on two real API servers and a real git remote."""
+"""`fleet serve` on two real API servers and a real git remote: it reaches the clusters itself, or their agents pull."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import json
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.serve.pulled import Pulled
 from tests.serve.served import Served
-from tests.sync.fleet_repository import config_map
+from tests.sync.fleet_repository import FleetRepository, config_map
 from tests.sync.rolled_out import write_rolled_out
 
 OURS = "fleet/"  # how our user agent begins
@@ -20,6 +23,13 @@ import fleet
 def reported(cluster: fleet.Cluster) -> None:
     {body}
 """
+
+
+@pytest.fixture(params=["push", "pull"])
+def served(repository: FleetRepository, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+    made = Served(repository, tmp_path) if request.param == "push" else Pulled(repository, tmp_path)
+    yield made
+    made.kill()
 
 
 def test_commits_are_applied_drift_is_put_back_or_reported_and_nothing_else_is_written(served: Served) -> None:
@@ -81,7 +91,8 @@ def test_commits_are_applied_drift_is_put_back_or_reported_and_nothing_else_is_w
     assert served.ask("/hooks/gitea", body, signed)[0] == 202
     served.until("the commit is seen", lambda: served.record(us.name).get("revision") == third)
     assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []]
-    assert int(repository.remote.git("rev-list", "--count", "fleet/status")) == int(commits) + 1
+    told = int(repository.remote.git("rev-list", "--count", "fleet/status")) - int(commits)
+    assert 1 <= told <= served.tellers
 
     repository.write("stacks/reported.py", text.replace("'1'", "'2'"))
     served.push()
@@ -114,11 +125,13 @@ def test_a_killed_service_goes_on_elsewhere_and_a_stopped_one_hands_over(
     revision = served.push()
     served.directory = served.directory / "elsewhere"
     served.directory.mkdir()
-    served.start("--management", eu.name)
+    served.start(*(() if isinstance(served, Pulled) else ("--management", eu.name)))
     served.until("it is done", lambda: all(served.record(one.name).get("revision") == revision for one in (eu, us)))
     for one in (eu, us):
         found = {f"c{number}": served.data(one, f"c{number}") for number in range(20)}
         assert found == {"c0": None, **second}
+    if isinstance(served, Pulled):
+        return  # agents have a Lease in pods only
 
     replica = Served(repository, tmp_path_factory.mktemp("replica"))
     try:
@@ -164,7 +177,7 @@ def test_what_cannot_be_read_deletes_nothing_and_what_does_not_answer_is_never_h
     served.until("it is told", lambda: served.record(eu.name).get("wanted") == empty)
     assert "git has no stack any more" in served.record(eu.name)["message"]
     repository.remote.git("update-ref", "-d", "refs/heads/main")
-    served.until("the branch is missed", lambda: served.metric("fleet_repository_broken") == 1)
+    served.until("the branch is missed", lambda: served.metric("fleet_repository_broken") >= 1)
     assert served.data(eu, "settings") == served.data(eu, "more") == {"a": "1"}
 
 
@@ -179,8 +192,8 @@ def test_waves_wait_for_health_and_for_a_person_and_the_first_unhealthy_cluster_
     first = wants("1")
     served.start()
     served.until("wave 1 is done", lambda: served.record(eu.name).get("revision") == first)
-    served.until("wave 2 is told of", lambda: served.record(us.name).get("sync") == "Waiting")
-    assert "fleet approve" in served.record(us.name)["message"]
+    served.until("a person is asked", lambda: "fleet approve" in served.record(us.name).get("message", ""))
+    assert served.record(us.name)["sync"] == "Waiting"
     assert served.data(us, "after") is None
     assert served.data(eu, "after") == {"version": "1"}
     assert repository.fleet("approve", repository.stack, "1").code == 2, "nobody asked for that word"

@@ -1,0 +1,46 @@
+"""The agent in its cluster, as objects in the order in which they are applied. Pure.
+
+It applies whatever stacks say, so it has all rights there; nobody outside has any. Where each stack is applied in the
+name of a service account of its own, these can be narrowed to impersonating those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleet.render.rights import PART, RBAC, SYSTEM, home
+from fleet.serve.manifests import Manifest, pod
+from fleet.version import __version__
+
+NAME = "fleet-agent"
+SELECTOR = {"app.kubernetes.io/name": NAME}
+LABELS = {**SELECTOR, **PART}
+
+
+def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manifest]:
+    named = {"name": NAME, "namespace": SYSTEM}
+    found: list[Manifest] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
+        {
+            "apiVersion": f"{RBAC}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": NAME},
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM}],
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": named,
+            "spec": {
+                "replicas": replicas,
+                "revisionHistoryLimit": 3,
+                "selector": {"matchLabels": SELECTOR},
+                "template": {
+                    "metadata": {"labels": {**LABELS, "app.kubernetes.io/version": __version__}},
+                    "spec": pod(image, arguments, name=NAME, command="agent"),
+                },
+            },
+        },
+    ]
+    return [home(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]

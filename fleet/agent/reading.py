@@ -1,0 +1,118 @@
+"""What the branch of a cluster wants, in the place of an evaluation: no code of anybody is run here.
+
+The branch goes on from commit to commit, and its messages have the commits of the fleet's repository. So a branch that
+was replaced is known by them after a restart too: what this cluster reported to have is not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from fleet.errors import NotFoundError, PolicyError
+from fleet.evaluate.result import Evaluation
+from fleet.git.mirror import Mirror
+from fleet.git.objects import Snapshot
+from fleet.git.repository import Repository as Git
+from fleet.git.status import Record
+from fleet.rendered.branch import read_set, sources
+from fleet.rendered.model import RenderedSet
+from fleet.repository import Repository
+from fleet.repository.settings import Budget, Fleet, Settings, Trust
+from fleet.repository.settings import Git as GitSettings
+from fleet.serve.origin import Origin
+from fleet.serve.reading import budget_of
+from fleet.serve.wanted import Pair, Wanted
+from fleet.sync.departures import Placed, check_departures
+from fleet.sync.source import NO_FILES, Files
+
+HINT = "if it is meant, say so once: fleet agent --once --allow-rewritten"
+
+
+@dataclass(frozen=True, slots=True)
+class FromBranch:
+    """For one cluster. `report` is where health goes, "" to the repository that it reads."""
+
+    cluster: str
+    context: str | None = None
+    report: str = ""
+    also: tuple[str, ...] = ()
+    pool: None = None  # nobody's code is run here
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        yield
+
+    def read(self, origin: Origin, mirror: Mirror, commit: str, before: Wanted | None) -> Wanted:
+        git = mirror.repository
+        with git.objects("read the rendered set") as objects:
+            tip = Snapshot.of(objects, commit, git.limits, title=origin.branch)
+            if tip is None:
+                raise NotFoundError(f"{origin} has no commit {commit[:8]}")
+            found = read_set(tip, self.cluster, before.rendered if before else None)
+        return Wanted(self._files(origin, git, found), self._evaluation(found, before), found)
+
+    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[Record]]) -> None:
+        """As for the centre: what the process itself has seen counts, else what this cluster reported."""
+        git = found.files.git
+        assert git is not None  # noqa: S101 - the mirror's
+        problem: PolicyError | None = None
+        if before is not None and before.rendered is not None:
+            try:
+                if git.outside([before.commit], found.commit):
+                    raise _rewritten(found, before.commit)
+                return _check_departures(found, before.rendered.known)
+            except PolicyError as refusal:
+                problem = refusal  # somebody may have said that it is meant
+        records = [one for one in memory() if one.cluster == self.cluster]
+        if problem and not records:
+            raise problem
+        told = sources(git, found.commit)
+        for one in records:
+            if one.content and one.revision and one.revision not in told:
+                raise _rewritten(found, one.revision)
+        return _check_departures(found, {one.stack for one in records})
+
+    def _evaluation(self, found: RenderedSet, before: Wanted | None) -> Evaluation:
+        """Of stacks whose files are the same, the very same as before."""
+        made = found.evaluation()
+        (cluster,) = made.clusters
+        old = before.rendered.stacks if before and before.rendered else {}
+        stacks = tuple(
+            before.stacks[one.name]
+            if before and one.name in old and old[one.name] is found.stacks.get(one.name)
+            else one
+            for one in made.stacks
+        )
+        return replace(made, clusters=(replace(cluster, context=self.context),), stacks=stacks)
+
+    def _files(self, origin: Origin, git: Git, found: RenderedSet) -> Files:
+        index = found.index
+        settings = Settings(
+            fleet=Fleet(index.fleet),
+            git=GitSettings(status_branch=index.status_branch),
+            budget=Budget(index.budget.deletions, index.budget.share),
+            trust=Trust(account=index.account),
+        )
+        return Files(
+            Repository(NO_FILES, settings),
+            index.revision,
+            index.subject,
+            git,
+            identity=index.fleet,
+            remotes={settings.git.remote: self.report or origin.url},
+        )
+
+
+def _check_departures(found: Wanted, known: Collection[str]) -> None:
+    assert found.rendered is not None  # noqa: S101 - it was read from a branch
+    index, here = found.rendered.index, found.rendered.known
+    pairs: frozenset[Pair] = frozenset((stack, index.cluster) for stack in here)
+    placed = Placed(here.union(index.elsewhere), frozenset({index.cluster}), pairs)
+    check_departures({*((stack, index.cluster) for stack in known), *pairs}, placed, budget_of(found))
+
+
+def _rewritten(found: Wanted, before: str) -> PolicyError:
+    message = f"the rendered set {found.commit[:8]} does not go on from {before[:8]}, which was applied: "
+    return PolicyError(f"{message}the branch was rewritten", hint=HINT)

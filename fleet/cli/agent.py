@@ -1,0 +1,195 @@
+"""`fleet agent`: the applier of one cluster, which reads what was rendered for it; or its manifests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.flags import Seconds
+from fleet.cli.serve import Listen, cache_of, url_option_value
+
+if TYPE_CHECKING:
+    from fleet.agent.reading import FromBranch
+    from fleet.kube.runtime.guard import GuardedClient
+    from fleet.serve.origin import Origin
+
+
+@click.command()
+@click.option("--repository", "url", required=True, metavar="URL", help="Where `fleet render --push` pushes to.")
+@click.option("--cluster", required=True, metavar="NAME", help="This cluster, as the fleet's repository names it.")
+@click.option("--branch", metavar="NAME", help="Its branch there. [default: fleet/rendered/CLUSTER]")
+@click.option("--report", metavar="URL", default="", help="Where to write health. [default: the same repository]")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Where the context is. [default: as kubectl finds it]",
+)
+@click.option("--context", metavar="NAME", help="How to reach it. [default: in a pod, from within; else its name]")
+@click.option("--poll", type=Seconds(), default="30s", show_default=True, help="How often to ask for a new set.")
+@click.option(
+    "--resync", type=Seconds(), default="10m", show_default=True, help="How often to look at all, besides watching."
+)
+@click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
+@click.option("--notify", metavar="URL", default="", callback=url_option_value, help="POST changes of health there.")
+@click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
+@click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where the copy of the branch is.")
+@click.option("--lease/--no-lease", default=True, help="In a pod, stand by while another replica leads.")
+@click.option("--once", is_flag=True, help="Apply what there is, wait until it is healthy, report, and end.")
+@click.option("--timeout", type=Seconds(), default="10m", show_default=True, help="With --once: how long to wait.")
+@click.option(
+    "--allow-rewritten", is_flag=True, help="With --once: apply a set that does not go on from what was applied."
+)
+@click.option(
+    "--log",
+    "form",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    show_default=True,
+    help="Form of lines.",
+)
+@click.option("--manifests", is_flag=True, help="Print the objects that run it in its cluster.")
+@click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
+@click.option("--replicas", type=click.IntRange(1, 5), default=1, show_default=True, help="For --manifests.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def agent(
+    *,
+    url: str,
+    cluster: str,
+    branch: str | None,
+    report: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    poll: float,
+    resync: float,
+    status: bool,
+    notify: str,
+    listen: tuple[str, int] | None,
+    cache: Path | None,
+    lease: bool,
+    once: bool,
+    timeout: float,
+    allow_rewritten: bool,
+    form: str,
+    manifests: bool,
+    image: str | None,
+    replicas: int,
+    verbose: bool,
+) -> int:
+    """Keep this cluster what was rendered for it, until told to stop (SIGTERM, Ctrl-C).
+
+    For clusters with pull=True. Whoever renders needs no credentials of the cluster, and this needs none but for git.
+    It applies, repairs, watches and reports as `fleet serve` does, and runs nobody's code. FLEET_WEBHOOK_SECRET and
+    FLEET_NOTIFY_SECRET are as there.
+
+    \b
+    fleet agent --repository https://git.example.com/team/fleet.git --cluster edge-1
+    fleet agent --repository https://… --cluster edge-1 --context edge --once
+    fleet agent --repository https://… --cluster edge-1 --manifests --image registry.example.com/fleet-serve:1.0
+    """
+    from fleet.agent.manifests import NAME
+    from fleet.agent.reading import FromBranch
+    from fleet.git import names
+    from fleet.rendered.branch import branch_of
+    from fleet.repository.settings import Git
+    from fleet.serve.origin import Origin
+
+    if allow_rewritten and not once:
+        raise click.UsageError("--allow-rewritten is a word for one time: say --once")
+    origin = Origin.parse(f"{url}#{branch or branch_of(Git().rendered, cluster)}")
+    if report:
+        names.address(report, by_person=True)
+    if manifests:
+        flags = [f"--poll={poll:g}s", f"--resync={resync:g}s", *([] if status else ["--no-status"])]
+        flags += [f"--{name}={value}" for name, value in {"report": report, "notify": notify}.items() if value]
+        return _print(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)
+    inside = _is_inside(kubeconfig, context)
+    reading = FromBranch(cluster, context, report)
+    directory = cache or cache_of()
+    if once:
+        return _once(
+            origin, reading, directory, kubeconfig, timeout, inside=inside, status=status, said=allow_rewritten
+        )
+
+    import asyncio
+    import os
+
+    from fleet.kube.runtime.leader import Lease
+    from fleet.serve.logs import log_to_stderr
+    from fleet.serve.program import Program
+    from fleet.serve.service import Manner
+
+    manner = Manner(
+        kubeconfig,
+        directory,
+        poll=poll,
+        resync=resync,
+        status=status,
+        notify=notify,
+        notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
+        inside=inside,
+    )
+    log_to_stderr(form, verbose=verbose)
+    secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
+    client = _client() if inside and lease else None
+    shared = Lease("fleet-system", NAME) if client is not None else None
+    asyncio.run(Program([origin], manner, listen, client, shared, secret, lambda: reading).run())
+    return 0
+
+
+def _print(image: str | None, flags: list[str], origin: Origin, replicas: int) -> int:
+    import yaml
+
+    from fleet.agent.manifests import manifests
+    from fleet.git.names import without_credentials
+
+    if not image:
+        raise click.UsageError("--manifests needs --image, one with fleet and git in it")
+    told = [without_credentials(one) for one in (f"--repository={origin.url}", *flags)]  # those are in a Secret
+    click.echo(yaml.safe_dump_all(manifests(image, told, replicas), sort_keys=False).rstrip())
+    return 0
+
+
+def _is_inside(kubeconfig: Path | None, context: str | None) -> bool:
+    import os
+
+    return kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _client() -> GuardedClient:
+    from fleet.agent.manifests import NAME
+    from fleet.kube.runtime.guard import GuardedClient
+
+    return GuardedClient(in_cluster=True, agent=NAME)
+
+
+def _once(
+    origin: Origin,
+    reading: FromBranch,
+    cache: Path,
+    kubeconfig: Path | None,
+    timeout: float,
+    *,
+    inside: bool,
+    status: bool,
+    said: bool,
+) -> int:
+    from fleet.agent.once import once
+    from fleet.cli.output import remark
+    from fleet.cli.preview import finish, problems
+    from fleet.cli.sync import results_text
+    from fleet.sync.progress import shown
+    from fleet.sync.run import How
+    from fleet.sync.turn import WaitingError
+
+    how = How(kubeconfig, timeout=timeout)
+    with shown(quiet=False) as progress:
+        found, results = once(origin, reading, cache, how, progress, inside=inside, status=status, rewritten=said)
+    remark(f"{origin.branch} is {found.files.title}")
+    waiting = [one for one in results if isinstance(one.problem, WaitingError)]
+    ended = [one for one in results if one not in waiting]
+    click.echo(results_text(ended))
+    for one in waiting:
+        remark(one.problem.message if one.problem else "")
+    return finish(problems(ended) + [one.unhealthy for one in ended if one.unhealthy and not one.problem])

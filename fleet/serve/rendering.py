@@ -1,0 +1,137 @@
+"""What clusters with agents are to have, kept up to date by the service: with every commit, and every report.
+
+It is `fleet render --push` for ever. How the stacks are in those clusters is told to the order of things, so that
+clusters that are reached from here wait for them as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fleet.errors import FleetError
+from fleet.git.names import Address, address
+from fleet.git.reporting import chosen, read_status
+from fleet.git.status import Record, Report
+from fleet.kube.runtime.queue import Backoff
+from fleet.rendered.centre import Rendering, Seen, Wish, chosen_clusters, render, tell_trouble
+from fleet.rendered.model import Trouble
+from fleet.serve.order import Order
+from fleet.serve.wanted import Pair, Wanted
+
+SETTLE = 0.2  # seconds in which more may come
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class ForAgents:
+    """`call` at any time; `run` renders. `done` is called when more may be known than before."""
+
+    current: Callable[[], Wanted | None]
+    order: Order
+    done: Callable[[], None]
+    heard: Callable[[Report, bool], None] = lambda report, moved: None  # an agent's word, and whether it got something
+    reports: tuple[str, ...] = ()  # where else agents report
+    require_approved: bool = False
+    _call: asyncio.Event = field(default_factory=asyncio.Event)
+    _trouble: Trouble | None = None
+    _said: str = ""  # the last problem, which is logged once
+    _failures: int = 0
+    _contents: dict[Pair, str] = field(default_factory=dict)
+
+    def call(self) -> None:
+        self._call.set()
+
+    def take(self) -> None:
+        """There is a new commit, and a good one."""
+        self._trouble = None
+        self._call.set()
+
+    def trouble(self, revision: str, problem: FleetError) -> None:
+        """A commit that is of no use: agents are to know."""
+        self._trouble = Trouble(revision, problem.message)
+        self._call.set()
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        current = self.current()
+        return chosen_clusters(current.evaluation, ()) if current else ()
+
+    async def run(self) -> None:
+        after: float | None = None
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(after):
+                    await self._call.wait()
+            await asyncio.sleep(SETTLE)
+            self._call.clear()
+            current = self.current()
+            if current is None or not self.clusters:
+                after = None
+                continue
+            after = await self._once(current)
+
+    async def _once(self, current: Wanted) -> float | None:
+        """Seconds until the next time, if nothing calls before."""
+        try:
+            records = await asyncio.to_thread(self._records, current)
+            found = await asyncio.to_thread(self._render, current, records)
+            refused = {one.cluster: one.problem for one in found.results if one.problem}
+            for cluster, problem in refused.items():
+                await asyncio.to_thread(self._tell, current, [cluster], problem)
+        except FleetError as problem:
+            self._failures += 1
+            self._warn([problem])
+            with contextlib.suppress(FleetError):
+                await asyncio.to_thread(self._tell, current, self.clusters, problem)
+            return Backoff(first=1.0, most=300.0).delay(self._failures)
+        self._failures = 0
+        self._warn(list(refused.values()))
+        self.order.elsewhere = {pair: (current.revision, one) for pair, one in found.standings.items()}
+        self.done()
+        self.hear(current, records)
+        for cluster, commit in found.written.items():
+            log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
+        return found.again
+
+    def hear(self, current: Wanted, records: Iterable[Record]) -> None:
+        """What agents say about this commit, for those whom the service tells of turns."""
+        clusters = set(self.clusters)
+        for one in records:
+            if one.cluster in clusters and one.wanted == current.revision:
+                pair = (one.stack, one.cluster)
+                moved = self._contents.get(pair, one.content) != one.content
+                self._contents[pair] = one.content
+                self.heard(Report(*pair, one.wanted, one.sync, one.health, one.message), moved)
+
+    def _render(self, current: Wanted, records: Sequence[Record]) -> Rendering:
+        seen = Seen(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
+        wish = Wish(require_approved=self.require_approved, trouble=self._trouble)
+        return render(current.files, current.evaluation, wish, _remote(current), seen, now=time.time())
+
+    def _records(self, current: Wanted) -> list[Record]:
+        git, branch = current.files.git, current.files.repository.settings.git.status_branch
+        assert git is not None  # noqa: S101 - it is of a mirror
+        places = (_remote(current), *(address(one, by_person=True) for one in self.reports))
+        return [one for place in places for one in read_status(git, remote=place, branch=branch).records]
+
+    def _tell(self, current: Wanted, clusters: Iterable[str], problem: FleetError) -> None:
+        git, settings = current.files.git, current.files.repository.settings.git
+        assert git is not None  # noqa: S101
+        said = self._trouble or Trouble(current.revision, problem.message)
+        tell_trouble(git, _remote(current), settings.rendered, clusters, said)
+
+    def _warn(self, problems: list[FleetError]) -> None:
+        said = "; ".join(one.message for one in problems)
+        if said and said != self._said:
+            log.error("not rendered for agents: %s", said)
+        self._said = said
+
+
+def _remote(current: Wanted) -> Address | None:
+    return chosen(current.files.remotes, current.files.repository.settings.git.remote)
