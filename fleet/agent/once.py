@@ -17,6 +17,7 @@ from fleet.plan import Claim
 from fleet.serve.origin import Origin
 from fleet.serve.reading import budget_of
 from fleet.serve.wanted import Wanted
+from fleet.sync.ordered import Order
 from fleet.sync.outcome import Result
 from fleet.sync.progress import Progress
 from fleet.sync.run import How, connect, sync
@@ -45,7 +46,14 @@ def once(
         return Client(in_cluster=True, cluster=cluster.name) if inside else connect(cluster, how.kubeconfig)
 
     accounts = found.files.repository.settings.trust.account
-    how = replace(how, budget=budget_of(found), claim=Claim(found.files.identity), accounts=accounts, reach=reach)
+    how = replace(
+        how,
+        budget=budget_of(found),
+        claim=Claim(found.files.identity),
+        accounts=accounts,
+        reach=reach,
+        order=Order(found.stacks),
+    )
     run = asyncio.run(sync(list(found.targets.values()), how, progress, revision=found.revision))
     results = [*(found.after(one) for one in run.results if not one.leaving), *found.unplaced()]
     if status:
