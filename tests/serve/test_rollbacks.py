@@ -208,7 +208,9 @@ def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(served: Served)
     words = f"rolled back: {repository.stack} goes back to {first[:8]} with {back[:8]}"
     served.until("it is logged", lambda: any(words in line["message"] for line in served.log()))
     assert served.metric("fleet_rollbacks_total{") == 1
-    served.until("it is noted", lambda: words in repository.remote.git("notes", "--ref=fleet", "show", second))
+    served.until(
+        "it is noted", lambda: words in repository.remote.git("log", "-1", "--notes=fleet", "--format=%N", second)
+    )
     served.kill()  # while it goes back: whoever comes finds what was done
     served.start()
     served.until("it is as before", lambda: all(served.record(one.name).get("revision") == back for one in (eu, us)))
