@@ -14,6 +14,7 @@ from fleet.repository import Repository
 from fleet.repository.settings import Settings
 from fleet.serve.order import Order
 from fleet.serve.wanted import Wanted
+from fleet.sync.gates import Standing
 from fleet.sync.outcome import Result
 from fleet.sync.source import Files
 
@@ -92,3 +93,22 @@ def test_nothing_of_an_earlier_revision_counts() -> None:
     found.note(WANTED, seen("eu", "Degraded", wrote=True))
     newer = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
     assert found.fallen(newer, ORDERS) is None
+
+
+def test_a_cluster_that_is_reached_from_here_waits_for_one_that_pulls_and_for_this_commit() -> None:
+    found, clock = order()
+    found.note(WANTED, seen("us", "Healthy"))
+    pair, well = ("orders", "eu"), Standing(seen=True, applied=True, health="Healthy", since=clock.now - 301)
+
+    def waits() -> str:
+        refused = found.objection(WANTED, ORDERS, "us", Counter())
+        return refused.message if refused else ""
+
+    assert "wave 1 is not done: eu was not looked at yet" in waits()
+    found.elsewhere[pair] = ("b" * 40, well)
+    assert "wave 1 is not done: eu was not looked at yet" in waits(), "that was another commit"
+    found.elsewhere[pair] = ("a" * 40, replace(well, health="Degraded", since=clock.now))
+    assert "eu has this revision and is Degraded" in waits()
+    assert found.fallen(WANTED, ORDERS) is None, "what an agent tells is stopped at, and not taken back"
+    found.elsewhere[pair] = ("a" * 40, well)
+    assert waits() == ""
