@@ -22,6 +22,7 @@ from fleet.cli.preview import allowance, changes_of, finish, problems
 if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.evaluate.result import Evaluation
+    from fleet.git.status import Record
     from fleet.sync.choice import Target
     from fleet.sync.ordered import Order
     from fleet.sync.outcome import Result
@@ -189,10 +190,10 @@ def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: 
     from fleet.errors import FleetError
     from fleet.git.reporting import chosen as at
     from fleet.git.reporting import read_status
-    from fleet.git.status import Record
     from fleet.model.types.duration import seconds
+    from fleet.rendered.centre import heard_of_agents
     from fleet.sync.approvals import Approvals, read
-    from fleet.sync.ordered import Order, bystanders
+    from fleet.sync.ordered import Order, bystanders, watched
 
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - commits come from git
@@ -200,16 +201,23 @@ def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: 
     def approvals() -> Approvals:
         return read(git, at(files.remotes, settings.remote))
 
-    records: Sequence[Record] = ()
-    if told and any(seconds(one.rollout.soak) for one in chosen.stacks):
-        with suppress(FleetError):  # then whatever is well is so since now
-            records = read_status(git, remote=at(files.remotes, settings.remote), branch=settings.status_branch).records
+    records: dict[tuple[str, str], Record] = {}
+    matters = watched(chosen.stacks)
+    pulled = {one.name for one in chosen.clusters if one.pull}
+    away = [
+        (one.name, where) for one in chosen.stacks if one.name in matters for where in one.clusters if where in pulled
+    ]
+    if told and (away or any(seconds(one.rollout.soak) for one in chosen.stacks)):
+        with suppress(FleetError):  # then whatever is well is so since now, and of what agents did nothing is known
+            found = read_status(git, remote=at(files.remotes, settings.remote), branch=settings.status_branch)
+            records = {(one.stack, one.cluster): one for one in found.records}
     return Order(
         {one.name: one for one in chosen.stacks},
         wait=wait,
         approvals=approvals,
         bystanders=bystanders(chosen, wanted),
-        told={(one.stack, one.cluster): one for one in records},
+        told=records,
+        elsewhere=heard_of_agents(files, away, records) if away else {},
     )
 
 

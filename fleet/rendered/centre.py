@@ -13,6 +13,7 @@ from fleet.approve.gate import Gate
 from fleet.errors import ConfigurationError, FleetError, PolicyError
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.names import Address
+from fleet.git.reporting import chosen
 from fleet.git.repository import Repository as Git
 from fleet.git.status import Record, clean
 from fleet.plan.budget import Allowance
@@ -113,6 +114,18 @@ def render(
     after = _Standings(files.revision, {**before, **sets}, clusters, seen)
     everywhere = {(stack.name, cluster): after.of((stack.name, cluster)) for stack, cluster in _pulled(evaluation)}
     return Rendering(results, found.waiting, written, sets, everywhere, found.again, remarks)
+
+
+def heard_of_agents(files: Files, pairs: Collection[Pair], records: Mapping[Pair, Record]) -> dict[Pair, Standing]:
+    """How stacks are in clusters that pull, for a run that reaches others: by what was rendered, and agents' words."""
+    settings = files.repository.settings.git
+    remote = chosen(files.remotes, settings.remote)
+    sets = read_sets(_git(files), remote, settings.rendered, sorted({cluster for _, cluster in pairs}))
+    return {
+        pair: standing(records.get(pair), files.revision, Told.of(sets[pair[1]], pair[0]))
+        for pair in pairs
+        if pair[1] in sets
+    }
 
 
 def tell_trouble(git: Git, remote: Address | None, prefix: str, clusters: Iterable[str], trouble: Trouble) -> None:

@@ -40,6 +40,7 @@ class Order:
     approvals: Callable[[], Approvals] = lambda: {}  # read anew each time that somebody asks for one
     bystanders: Sequence[Target] = ()  # clusters that are looked at and not changed: others have to wait for them
     told: Mapping[Pair, Record] = field(default_factory=dict)  # by the status branch: since when what is well is so
+    elsewhere: Mapping[Pair, Standing] = field(default_factory=dict)  # of clusters that only agents reach
     clock: Callable[[], float] = time.time
 
 
@@ -206,7 +207,7 @@ class Turns:
         pairs = [
             pair
             for pair, one in self.standings.items()
-            if pair[0] in stacks and one.applied and pair not in self._running
+            if pair[0] in stacks and one.applied and pair not in self._running and pair not in self.order.elsewhere
         ]
         for pair, seen in zip(pairs, await asyncio.gather(*map(self._seen, pairs)), strict=True):
             self._note(pair, seen, anew=False)

@@ -179,7 +179,10 @@ def _turns(
 
     return Turns(
         order,
-        {(one.stack, one.cluster): standing(one) for one in (*planned, *beside) if one.stack in matters},
+        {
+            **order.elsewhere,
+            **{(one.stack, one.cluster): standing(one) for one in (*planned, *beside) if one.stack in matters},
+        },
         {(one.stack, one.cluster) for one in planned if not one.problem and not one.suspended and one.plan},
         health,
         lambda stack, cluster, reason: progress.update(stack, cluster, "waiting", reason),

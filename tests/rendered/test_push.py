@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 from fleet.agent.reading import FromBranch
 from fleet.cli import run
 from fleet.errors import FleetError
+from fleet.git.status import Record
+from fleet.rendered.centre import heard_of_agents
 from fleet.serve.origin import Origin
+from fleet.sync.source import commit
 from fleet.testing import GitRemote
 from fleet.testing.git import git
 
@@ -287,3 +291,28 @@ def test_an_agent_reads_its_branch_whatever_was_pushed_there_and_says_which_file
     assert "fleet/rendered/edge-1 has no fleet.json" in forged(lambda root: (root / "fleet.json").unlink())
     with pytest.raises(FleetError, match="the set is for 'edge-1', and this is 'edge-2'"):
         FromBranch("edge-2").read(origin, mirror, good, None)
+
+
+def test_a_sync_of_the_others_goes_by_the_agents_words_about_what_they_were_told(centre: Centre) -> None:
+    centre.stack(
+        "orders", config_map("x"), clusters=("edge-1", "centre"), more=", rollout=fleet.Rollout(waves=['edge-1'])"
+    )
+    revision = centre.commit()
+    pair = ("orders", "edge-1")
+    with commit("HEAD") as files:
+        assert heard_of_agents(files, [pair], {}) == {}, "nothing was rendered yet"
+        assert centre.push()[0] == 0
+        content = next(one["content"] for one in centre.index("edge-1")["stacks"])
+        said = Record(*pair, "Synced", "Healthy", "2026-11-16T12:00:00Z", revision, revision, content=content)
+        assert heard_of_agents(files, [pair], {pair: said})[pair].is_well
+        for other in (
+            replace(said, content="of before"),
+            replace(said, wanted="a" * 40),
+            replace(said, health="Degraded"),
+            replace(said, sync="Waiting"),
+        ):
+            assert not heard_of_agents(files, [pair], {pair: other})[pair].is_well
+    code, out, err = centre.fleet("sync")
+    assert (code, "✗ orders on centre: failed" in out) == (3, True), (
+        err
+    )  # there is no kubeconfig, and it asked no other
