@@ -240,6 +240,8 @@ def _resize(kept: Kept, writer: Writer, members: int) -> None:
     after = kept.starts()
     assert len(after) == members == len(kept.status["members"])
     assert all(after[pod] == before[pod] for pod in after if pod in before), "a resize restarts nobody"
+    claims = {one["metadata"]["name"] for one in kept.cluster.get("pvc")["items"]} - {"backups"}
+    assert claims == {f"{kept.set_up.claim}-{pod}" for pod in after}, "whoever left needs no volume"
     writer.goes_on()
     print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from fleet_operator.core.foreign import is_claim_of
 from fleet_operator.core.release import is_asked
 from fleet_operator.core.step import Decision, Take
 from fleet_operator.core.world import World
@@ -273,6 +274,29 @@ def test_more_members_that_are_wanted_with_the_first_roll_wait_until_it_is_throu
     assert found.decision().reason == "Rolling", "its controller has not said yet that all are through"
     found.set["status"]["currentRevision"] = "r2"
     assert found.decision().reason == "ScalingOut"
+
+
+def test_a_volume_that_others_left_behind_is_neither_used_nor_deleted() -> None:
+    found = Found().taken()
+    found.roll = "2026-01-01T00:00:00Z"
+    for step in (*found.decision().steps, *found.decision().steps):
+        found.carry_out(step)
+    found.rolled, found.spec = frozenset(found.pods), {"members": 5}
+    assert found.decision().reason == "ScalingOut"
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-etcd-3", "uid": "c3"}}
+    found.written.append(claim)
+    decision = found.decision()
+    assert (decision.reason, decision.steps) == ("OldVolume", ())
+    assert "data-etcd-3" in decision.message
+
+
+def test_claims_are_those_of_a_set_whatever_pods_it_has_now() -> None:
+    found = Found().set
+    assert is_claim_of(found, "data-etcd-0")
+    assert is_claim_of(found, "data-etcd-7")
+    assert not [
+        name for name in ("data-etcd-x", "data-etcd", "data-etcd-b-0", "other-etcd-0") if is_claim_of(found, name)
+    ]
 
 
 def test_fewer_members_do_not() -> None:

@@ -26,21 +26,26 @@ async def foreign(client: Client, app: App) -> list[Object]:
     if found is None:
         return []
     named = [
-        *((kinds.CLAIMS, claim) for claim in claims(found)),
         *((kinds.CONFIG_MAPS, one) for one in sorted(set(_references(found, "configMap", "configMapRef")))),
         *((kinds.SECRETS, one) for one in sorted(set(_references(found, "secret", "secretRef")))),
     ]
-    pods = await _pods(client, found)
+    pods, claims = await asyncio.gather(_pods(client, found), _claims(client, found))
     others = await asyncio.gather(*(_get(client, resource, app.namespace, one) for resource, one in named))
-    return [found, *pods, *(one for one in others if one is not None)]
+    return [found, *pods, *claims, *(one for one in others if one is not None)]
 
 
-def claims(found: Object) -> list[str]:
-    """Of every claim template and pod of a StatefulSet."""
-    start = int((found["spec"].get("ordinals") or {}).get("start", 0))
-    numbers = range(start, start + int(found["spec"].get("replicas", 1)))
+def is_claim_of(found: Object, name: str) -> bool:
+    """Whether a StatefulSet made it, or would use it. Also of pods that it has no more, or not yet."""
     templates = [one["metadata"]["name"] for one in found["spec"].get("volumeClaimTemplates") or ()]
-    return [f"{template}-{found['metadata']['name']}-{number}" for template in templates for number in numbers]
+    begin, _, number = name.rpartition("-")
+    return number.isdecimal() and begin in [f"{template}-{found['metadata']['name']}" for template in templates]
+
+
+async def _claims(client: Client, found: Object) -> list[Object]:
+    scope = Scope(kinds.CLAIMS, found["metadata"]["namespace"])
+    every = [claim async for page in pages(client, scope) for claim in page["items"]]
+    mine = [claim for claim in every if is_claim_of(found, claim["metadata"]["name"])]
+    return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", **claim} for claim in mine]
 
 
 async def _pods(client: Client, found: Object) -> list[Object]:

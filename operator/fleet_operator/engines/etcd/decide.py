@@ -377,7 +377,7 @@ def scaled_out(seen: Seen) -> Decision | None:
     if _unwell(seen):
         return wait(State.DEGRADED, "Waiting", f"{message} when all members are well: {_unwell(seen)}")
     claim = seen.claim_of(pod)
-    if claim is not None and app.volume.on_scale_in == "keep":
+    if claim is not None and (app.volume.on_scale_in == "keep" or names.layout(app) is not None):
         name = claim["metadata"]["name"]
         return blocked(
             "OldVolume",
