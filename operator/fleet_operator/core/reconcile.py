@@ -125,7 +125,14 @@ class Reconciler:
         self, request: Request, manifest: dict[str, Any], decision: Decision, report: Report, endpoint: str
     ) -> None:
         found = request.object or manifest
-        await request.write.status(self.engine.resource, found, status(found, decision, report, endpoint, _now()))
+        said = status(as_decided(found, manifest), decision, report, endpoint, _now())
+        await request.write.status(self.engine.resource, found, said)
+
+
+def as_decided(found: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
+    """The status as it is now, of what the decision was about: what came since was not looked at yet."""
+    generation = manifest["metadata"].get("generation", 0)
+    return {**found, "metadata": {**found["metadata"], "generation": generation}, "spec": manifest.get("spec", {})}
 
 
 def _unseen(request: Request, problem: FleetError) -> Decision:
