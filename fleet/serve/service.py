@@ -97,7 +97,7 @@ class Service:
     current: Wanted | None = None
     problem: FleetError | None = None  # with the newest commit, or with getting it
     known: dict[Pair, tuple[str, Result]] = field(default_factory=dict)  # by revision, as last seen
-    _queue: Queue[Pair] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=300.0)))
+    _queue: Queue[Pair] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
     _sites: Sites = field(init=False)
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _tip: str = ""  # the newest commit that was looked at, good or not
@@ -451,7 +451,10 @@ class Service:
             self.known.pop(pair, None)
             log.info("%s is no longer placed on %s, and left running there", *pair)
         else:
+            _, before = self.known.get(pair, ("", None))
             self.known[pair] = (current.revision, result)
+            if before is not None and before.problem and not problem:  # so may what else failed there
+                self._wake(one for one, (_, its) in self.known.items() if one[1] == pair[1] and its.problem)
             if self._order.note(current, result):
                 self._wake(self._order.waiting(current.stacks, result.stack))
                 self._agents.call()
