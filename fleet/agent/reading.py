@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from fleet.errors import NotFoundError, PolicyError
+from fleet.errors import ConfigurationError, NotFoundError, PolicyError
 from fleet.evaluate.result import Evaluation
 from fleet.git.mirror import Mirror
 from fleet.git.objects import Snapshot
@@ -37,6 +37,7 @@ class FromBranch:
     cluster: str
     context: str | None = None
     report: str = ""
+    status_branch: str = GitSettings().status_branch
     also: tuple[str, ...] = ()
     pool: None = None  # nobody's code is run here
 
@@ -51,6 +52,7 @@ class FromBranch:
             if tip is None:
                 raise NotFoundError(f"{origin} has no commit {commit[:8]}")
             found = read_set(tip, self.cluster, before.rendered if before else None)
+        self._check_status_branch(found)
         return Wanted(self._files(origin, git, found), self._evaluation(found, before), found)
 
     def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[Record]]) -> None:
@@ -73,6 +75,15 @@ class FromBranch:
             if one.content and one.revision and one.revision not in told:
                 raise _rewritten(found, one.revision)
         return _check_departures(found, {one.stack for one in records})
+
+    def _check_status_branch(self, found: RenderedSet) -> None:
+        """Where this pushes to is said by whoever started it: a set could name the branch that everybody works on."""
+        said = found.index.status_branch
+        if said != self.status_branch:
+            raise ConfigurationError(
+                f"fleet.json: status_branch: the set says {said!r}, and this agent reports to {self.status_branch!r}",
+                hint=f"if it is meant, start the agent with --status-branch {said}",
+            )
 
     def _evaluation(self, found: RenderedSet, before: Wanted | None) -> Evaluation:
         """Of stacks whose files are the same, the very same as before."""

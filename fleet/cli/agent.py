@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 @click.option("--branch", metavar="NAME", help="Its branch there. [default: fleet/rendered/CLUSTER]")
 @click.option("--report", metavar="URL", default="", help="Where to write health. [default: the same repository]")
 @click.option(
+    "--status-branch",
+    metavar="NAME",
+    default="fleet/status",
+    show_default=True,
+    help="The branch for it, as fleet.toml says.",
+)
+@click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Where the context is. [default: as kubectl finds it]",
@@ -59,6 +66,7 @@ def agent(
     cluster: str,
     branch: str | None,
     report: str,
+    status_branch: str,
     kubeconfig: Path | None,
     context: str | None,
     poll: float,
@@ -102,10 +110,11 @@ def agent(
         names.address(report, by_person=True)
     if manifests:
         flags = [f"--poll={poll:g}s", f"--resync={resync:g}s", *([] if status else ["--no-status"])]
-        flags += [f"--{name}={value}" for name, value in {"report": report, "notify": notify}.items() if value]
+        told = {"report": report, "notify": notify, "status-branch": status_branch}
+        flags += [f"--{name}={value}" for name, value in told.items() if value]
         return _print(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)
     inside = _is_inside(kubeconfig, context)
-    reading = FromBranch(cluster, context, report)
+    reading = FromBranch(cluster, context, report, status_branch)
     directory = cache or cache_of()
     if once:
         return _once(

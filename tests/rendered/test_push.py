@@ -289,6 +289,12 @@ def test_an_agent_reads_its_branch_whatever_was_pushed_there_and_says_which_file
     assert "fleet/rendered/edge-1 has no stacks/orders.json" in forged(link), "links are not followed"
     assert "stacks/other.json is in no list" in forged(lambda root: (root / "stacks" / "other.json").write_text("{}"))
     assert "fleet/rendered/edge-1 has no fleet.json" in forged(lambda root: (root / "fleet.json").unlink())
+
+    def elsewhere(root: Path) -> None:
+        text = (root / "fleet.json").read_text()
+        (root / "fleet.json").write_text(text.replace('"fleet/status"', '"main"'))
+
+    assert "the set says 'main', and this agent reports to 'fleet/status'" in forged(elsewhere)
     with pytest.raises(FleetError, match="the set is for 'edge-1', and this is 'edge-2'"):
         FromBranch("edge-2").read(origin, mirror, good, None)
 
