@@ -7,7 +7,7 @@ from fleet.apps import Etcd
 
 @fleet.stack(
     clusters=fleet.where(env="prod"),
-    rollout=fleet.Rollout(waves=["eu-1", fleet.where(region="us")], soak="1m"),
+    rollout=fleet.Rollout(waves=["eu-1", fleet.where(region="us")], soak="5s"),
 )
 def coordination(cluster: fleet.Cluster) -> None:
     gold = cluster.labels["tier"] == "gold"
