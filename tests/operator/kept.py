@@ -252,5 +252,5 @@ class Desk:
             cwd=self.root,
             env=environment,
         )
-        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr

@@ -104,7 +104,7 @@ def _started(etcd: EtcdCluster, harm: Callable[[Path], object]) -> str:
         "--initial-cluster-state=existing",
         *(f"--{side}{kind}-file={etcd.directory / file}" for side, kind, file in _files()),
     ]
-    done = subprocess.run(command, check=False, capture_output=True, timeout=20)
+    done = subprocess.run(command, check=False, capture_output=True, timeout=120)
     assert done.returncode, "it started"
     return "\n".join(done.stderr[-MESSAGE:].decode(errors="replace").splitlines()[-80:])
 
