@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
 from fleet.agent.reading import FromBranch
 from fleet.evaluate.result import ClusterData
-from fleet.git.reporting import chosen, read_status, report
-from fleet.git.status import Record
+from fleet.git.reporting import chosen, report
 from fleet.kube.client import Client
 from fleet.plan import Claim
+from fleet.serve.loss import told
 from fleet.serve.origin import Origin
 from fleet.serve.reading import budget_of
 from fleet.serve.wanted import Wanted
@@ -40,7 +39,7 @@ def once(
     mirror.fetch((origin.refspec,))
     found = reading.read(origin, mirror, tip, None)
     if not rewritten:
-        reading.check(found, None, lambda: _records(found) if status else ())
+        reading.check(found, None, lambda: told(found.files) if status else ())
 
     def reach(cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
         return Client(in_cluster=True, cluster=cluster.name) if inside else connect(cluster, how.kubeconfig)
@@ -61,16 +60,9 @@ def once(
     return found, results
 
 
-def _records(found: Wanted) -> Iterable[Record]:
-    files = found.files
-    assert files.git is not None  # noqa: S101 - it is of a mirror
-    remote = chosen(files.remotes, files.repository.settings.git.remote)
-    return read_status(files.git, remote=remote, branch=files.repository.settings.git.status_branch).records
-
-
 def _report(found: Wanted, results: list[Result]) -> None:
     files = found.files
-    assert files.git is not None  # noqa: S101
+    assert files.git is not None  # noqa: S101 - it is of a mirror
     settings = files.repository.settings.git
     reports = [found.report(one, found.revision) for one in results]
     remote = chosen(files.remotes, settings.remote)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import Seconds
+from fleet.cli.flags import Seconds, log_option
 from fleet.cli.serve import Listen, cache_of, url_option_value
 
 if TYPE_CHECKING:
@@ -48,14 +48,7 @@ if TYPE_CHECKING:
 @click.option(
     "--allow-rewritten", is_flag=True, help="With --once: apply a set that does not go on from what was applied."
 )
-@click.option(
-    "--log",
-    "form",
-    type=click.Choice(["auto", "text", "json"]),
-    default="auto",
-    show_default=True,
-    help="Form of lines.",
-)
+@log_option
 @click.option("--manifests", is_flag=True, help="Print the objects that run it in its cluster.")
 @click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
 @click.option("--replicas", type=click.IntRange(1, 5), default=1, show_default=True, help="For --manifests.")

@@ -98,6 +98,16 @@ signers_option = click.option(
 )
 
 
+log_option = click.option(
+    "--log",
+    "form",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    show_default=True,
+    help="Form of lines.",
+)
+
+
 def width_of_terminal() -> int | None:
     """How long a line may be; None where standard output is no terminal, and lines are as long as they are."""
     import shutil

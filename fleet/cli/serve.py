@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import Seconds, signers_option
+from fleet.cli.flags import Seconds, log_option, signers_option
 
 if TYPE_CHECKING:
     from fleet.kube.runtime.guard import GuardedClient
@@ -66,14 +66,7 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
 )
 @click.option("--lease/--no-lease", default=True, help="Stand by while another replica leads. [default: lease]")
 @click.option("--reports", multiple=True, metavar="URL", help="Where agents report, if not here too; may be repeated.")
-@click.option(
-    "--log",
-    "form",
-    type=click.Choice(["auto", "text", "json"]),
-    default="auto",
-    show_default=True,
-    help="Form of lines.",
-)
+@log_option
 @click.option("--manifests", is_flag=True, help="Print the objects that run it in a management cluster.")
 @click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
 @click.option("--replicas", type=click.IntRange(1, 5), default=2, show_default=True, help="For --manifests.")
