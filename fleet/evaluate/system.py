@@ -3,6 +3,7 @@
 subreaper      processes that a worker leaves behind become children of the zygote, which ends them
 die_with       a process is killed by the kernel when the one that started it dies
 children       the processes whose parent is this one, each with its session
+output_of      which of several children of one parent a process comes from that left its session
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ def die_first() -> None:
     if LINUX:
         with contextlib.suppress(OSError):  # a wish: whoever is taken instead, no evaluation succeeds by it
             Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def output_of(pid: int) -> int:
+    """What a process writes to as its output, as a number that others who write there have too; 0 if not known."""
+    with contextlib.suppress(OSError):  # it has ended, or closed it, or is not ours to look at
+        return Path(f"/proc/{pid}/fd/1").stat().st_ino
+    return 0
 
 
 @dataclass(frozen=True, slots=True)

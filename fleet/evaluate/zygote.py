@@ -41,6 +41,7 @@ class Running:
     run: int
     pid: int  # also its session and process group
     deadline: float
+    output: int  # its number
     left: int = 0
     overtime: bool = False
 
@@ -104,7 +105,8 @@ class Zygote:
             if pid == 0:
                 self._become_worker(me, request, cell)
             seconds = request.seconds if Layer.KEEPER in cell.layers else float("inf")
-            self._running[pid] = Running(request.run, pid, time.monotonic() + seconds)
+            output = os.fstat(request.descriptors[1]).st_ino
+            self._running[pid] = Running(request.run, pid, time.monotonic() + seconds, output)
         for descriptor in request.descriptors:
             os.close(descriptor)
 
@@ -171,13 +173,18 @@ class Zygote:
             if not orphans:
                 return
             for orphan in orphans:
-                owner = self._running.get(orphan.session, ended)
+                owner = self._running.get(orphan.session) or self._writing_to(orphan.pid) or ended
                 if orphan.pid not in counted and owner:
                     counted.add(orphan.pid)
                     owner.left += 1
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(orphan.pid, signal.SIGKILL)
             time.sleep(0.001)  # what those left behind comes to us in turn
+
+    def _writing_to(self, orphan: int) -> Running | None:
+        """Whose output it has: several can end at once, and what made a session of its own may be of any of them."""
+        output = system.output_of(orphan)
+        return next((running for running in self._running.values() if running.output == output), None)
 
     def _end_all(self) -> None:
         for pid in self._running:

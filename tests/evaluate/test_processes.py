@@ -73,7 +73,7 @@ def test_an_evaluation_leaves_no_process_and_no_descriptor(tmp_path: Path, sandb
     others = set(me.children(recursive=True))  # of other tests: clusters that the run shares
     before = me.num_fds()
 
-    with Pool(twice=True, width=1, sandbox=sandbox) as pool:  # so that it is clear who left what behind
+    with Pool(twice=True, width=1, sandbox=sandbox) as pool:
         result = evaluate(found, twice=True, limits=Limits(time=1.0), pool=pool)
 
     assert len(result.problems) == (3 if sandbox is UNCONFINED else 2)  # confined, nothing can be left
@@ -81,6 +81,23 @@ def test_an_evaluation_leaves_no_process_and_no_descriptor(tmp_path: Path, sandb
     assert set(me.children(recursive=True)) <= others
     assert inside(tmp_path) == []
     assert me.num_fds() == before
+
+
+def test_whoever_left_a_process_is_told_and_nobody_else(tmp_path: Path) -> None:
+    """They end at the same time, and what was left has made a session of its own."""
+    instant = time.time() + 1.5  # all are evaluated by then, and wait for it
+    wait = f"import time; time.sleep(max(0, {instant} - time.time()))"
+    names = [f"{kind}{number}" for number in range(6) for kind in ("leaves", "good")]
+    found = repository(tmp_path, **{name: f"{wait}; {LEAVE_BEHIND if name[0] == 'l' else 'pass'}" for name in names})
+    with Pool(width=len(names), sandbox=UNCONFINED) as pool:
+        result = evaluate(found, pool=pool)
+    left = {
+        problem.source.file
+        for problem in result.problems
+        if problem.source and "running (they were ended)" in problem.message
+    }
+    assert left == {f"stacks/{name}.py" for name in names if name[0] == "l"}
+    assert len(result.problems) == len(left)
 
 
 def test_a_pool_is_used_again_after_a_worker_killed_its_zygote(tmp_path: Path) -> None:
