@@ -87,7 +87,10 @@ def _described(one: psutil.Process) -> str:
     """A process that a lab could have started, with the lab that it is of; "" for any other."""
     try:
         ours = one.name() in NAMES and one.status() != psutil.STATUS_ZOMBIE
-        return f"{one.pid} {one.name()} {_lab(one)}".strip() if ours else ""
+        lab = _lab(one) if ours else ""
+        if not lab and not one.cmdline():
+            return ""  # its memory is gone, and its mark with it: another lab's that ends at this moment
+        return f"{one.pid} {one.name()} {lab}".strip() if ours else ""
     except psutil.Error:
         return ""
 
