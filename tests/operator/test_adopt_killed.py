@@ -8,8 +8,10 @@ command line at each write of the sync that takes over and of the command that g
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,7 +122,10 @@ def _killed(stage: Stage, k: int, when: str, done: Callable[[], bool]) -> bool:
     """Whether it came that far; whatever is left is done by the operator as it is."""
     with stage.story.running(*stage.story.mortal(f"--at={k}", f"--when={when}")) as process:
         if stage.story.wait(done, process):
-            return False
+            with suppress(subprocess.TimeoutExpired):  # its last move is what we waited for, and may be its k-th
+                process.wait(3)
+            if process.returncode is None:
+                return False
     assert process.returncode == -signal.SIGKILL
     stage.story.to_its_end(done, *stage.story.product())
     return True
