@@ -22,8 +22,8 @@ def build() -> Path:
     """This project as a wheel, built from its source tree."""
     if not (SOURCE / "pyproject.toml").is_file():
         raise ResourceError(
-            "the image of fleet-operator is made from the project's source tree, and this is an installed package",
-            hint="clone the repository and run `fleet lab image build fleet-operator` there",
+            "the images of fleet itself are made from the project's source tree, and this is an installed package",
+            hint="clone the repository and run `fleet lab image build` there",
         )
     target = paths.cache() / "wheels"
     target.mkdir(parents=True, exist_ok=True)

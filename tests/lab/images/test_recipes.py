@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import ConfigurationError
 from fleet.lab.images.recipes import Recipe, all_recipes, find
 
-OURS = ("fleet-operator",)
+OURS = ("fleet-operator", "fleet-serve")
 ENGINES = [recipe for recipe in all_recipes() if recipe.name not in (*OURS, "etcd")]
 TWO_VERSIONS = ("etcd", "postgresql", "redis", "mariadb", "rabbitmq", "prometheus")
 
