@@ -51,6 +51,13 @@ class Order:
         self._changed.pop(pair, None)
         self.again.pop(pair, None)
 
+    def hear_of(self, revision: str, standings: Mapping[Pair, Standing], changed: Mapping[Pair, float]) -> None:
+        """How stacks are where only agents reach, and when each was last changed there."""
+        for pair in self.elsewhere.keys() - standings.keys():
+            self.forget(pair)
+        self.elsewhere = {pair: (revision, one) for pair, one in standings.items()}
+        self._changed |= changed
+
     def begins(self, stacks: Iterable[str]) -> None:
         """A commit wants something else of these."""
         for name in stacks:

@@ -24,6 +24,7 @@ from fleet.serve.order import Order
 from fleet.serve.wanted import Pair, Wanted
 
 SETTLE = 0.2  # seconds in which more may come
+LATE = 60.0  # seconds until it is asked whether one who is to be taken back has had its time
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class ForAgents:
     _said: str = ""  # the last problem, which is logged once
     _failures: int = 0
     _contents: dict[Pair, str] = field(default_factory=dict)
+    _changed: dict[Pair, float] = field(default_factory=dict)  # when stacks that may be taken back got what they have
+    _words: dict[Pair, Report] = field(default_factory=dict)  # the last that agents said
 
     def call(self) -> None:
         self._call.set()
@@ -81,6 +84,7 @@ class ForAgents:
         try:
             records = await asyncio.to_thread(self._records, current)
             found = await asyncio.to_thread(self._render, current, records)
+            await asyncio.to_thread(self._date, current, found)
             refused = {one.cluster: one.problem for one in found.results if one.problem}
             for cluster, problem in refused.items():
                 await asyncio.to_thread(self._tell, current, [cluster], problem)
@@ -92,12 +96,13 @@ class ForAgents:
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
         self._warn(list(refused.values()))
-        self.order.elsewhere = {pair: (current.revision, one) for pair, one in found.standings.items()}
-        self.done()
+        self.order.hear_of(current.revision, found.standings, self._changed)
         self.hear(current, records)
+        self.done()
         for cluster, commit in found.written.items():
             log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
-        return found.again
+        late = LATE if any(not found.standings[pair].is_well for pair in self._changed) else None
+        return min((one for one in (found.again, late) if one is not None), default=None)
 
     def hear(self, current: Wanted, records: Iterable[Record]) -> None:
         """What agents say about this commit, for those whom the service tells of turns."""
@@ -107,7 +112,31 @@ class ForAgents:
                 pair = (one.stack, one.cluster)
                 moved = self._contents.get(pair, one.content) != one.content
                 self._contents[pair] = one.content
-                self.heard(Report(*pair, one.wanted, one.sync, one.health, one.message), moved)
+                self._words[pair] = Report(*pair, one.wanted, one.sync, one.health, one.message)
+                self.heard(self._words[pair], moved)
+
+    def said(self, stack: str, revision: str) -> list[Report]:
+        """What agents last said about a stack, as far as it is about this commit."""
+        return [one for pair, one in self._words.items() if pair[0] == stack and one.revision == revision]
+
+    def _date(self, current: Wanted, found: Rendering) -> None:
+        """Now, for what got something new just now. What was given before we looked has the date of its commit."""
+        git = current.files.git
+        assert git is not None  # noqa: S101 - it is of a mirror
+        given = [one for one in found.results if one.plan and not one.plan.empty and one.cluster in found.written]
+        news = {(one.stack, one.cluster) for one in given}
+        before, self._changed = self._changed, {}
+        for name, stack in current.stacks.items():
+            for cluster in stack.clusters if stack.rollout.on_failure == "rollback" else ():
+                pair, told = (name, cluster), found.sets.get(cluster)
+                part = told.parts.get(name) if told else None
+                if pair in news:
+                    self._changed[pair] = time.time()
+                elif pair in before:
+                    self._changed[pair] = before[pair]
+                elif part:
+                    with contextlib.suppress(FleetError):  # a commit that is gone was long ago
+                        self._changed[pair] = git.resolve(part.revision).time
 
     def _render(self, current: Wanted, records: Sequence[Record]) -> Rendering:
         seen = Seen(records, self.order.approvals, lambda pair: self.order.standing(current, pair))

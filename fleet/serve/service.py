@@ -135,7 +135,7 @@ class Service:
         self._agents = ForAgents(
             lambda: self.current,
             self._order,
-            lambda: self._wake(self._order.waiting()),
+            self._rendered,
             lambda report, moved: self._outside.tell([report], moved=moved),
             self.manner.reports,
             self.manner.require_approved,
@@ -285,7 +285,7 @@ class Service:
             if site is not None:
                 tell_rollback(site.events, stack, made.outcome, f"{why}; {made.words}")
         self._tell(*known, revision=current.revision)
-        self._outside.announce([self._report(current, one, current.revision) for one in known])
+        self._outside.announce([self._with_words(one) for one in self._reports(current, stack)])
         if self.manner.status:
             await self._telling.flush()  # before the next commit's words take the place of these
         if made.outcome == "pushed":
@@ -469,6 +469,13 @@ class Service:
         elif result.health in MOVING and not result.leaving:
             self._queue.add_after(pair, LOOK_AGAIN)
 
+    def _rendered(self) -> None:
+        """What agents have and say is known anew."""
+        self._wake(self._order.waiting())
+        if self.current is not None:
+            for stack in self.current.stacks:
+                self._consider(self.current, stack)
+
     def _consider(self, current: Wanted, stack: str) -> None:
         """Whether the stack is to be taken back, now that it is seen how it is somewhere."""
         if self._ill(current, stack) and self._rollbacks.ask(stack, current.revision):
@@ -483,8 +490,8 @@ class Service:
         if found is None:
             return ""
         cluster, words = found
-        _, result = self.known.get((name, cluster), ("", None))
-        said = current.report(result, current.revision).message if result else ""
+        reports = {one.cluster: one.message for one in self._reports(current, name)}
+        said = reports.get(cluster, "")
         return f"{cluster} has {current.revision[:8]} and is {words}" + (f": {said}" if said else "")
 
     def _objection(self, current: Wanted, result: Result, begun: Counter[Pair]) -> FleetError | None:
@@ -509,10 +516,19 @@ class Service:
             self._tell(result, revision=current.revision)
 
     def _report(self, current: Wanted, result: Result, revision: str) -> Report:
-        found = current.report(result, revision)
-        words = self._rollbacks.words(result.stack, revision)
-        is_about_it = words and (found.message or found.health not in WELL)
-        return replace(found, message="; ".join(filter(None, (found.message, words)))) if is_about_it else found
+        return self._with_words(current.report(result, revision))
+
+    def _reports(self, current: Wanted, stack: str) -> list[Report]:
+        """How a stack is at this commit in every cluster, by what was seen and by what agents say."""
+        seen = [one for (name, _), (_, one) in self.known.items() if name == stack]
+        reports = [current.report(one, current.revision) for one in seen]
+        return [*reports, *self._agents.said(stack, current.revision)]
+
+    def _with_words(self, report: Report) -> Report:
+        """About its being taken back, if it is to be."""
+        words = self._rollbacks.words(report.stack, report.revision)
+        is_about_it = words and (report.message or report.health not in WELL)
+        return replace(report, message="; ".join(filter(None, (report.message, words)))) if is_about_it else report
 
     def _tell(self, *results: Result, revision: str, moved: bool = True) -> None:
         current = self.current

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fleet.testing import Cluster, GitRemote
+from tests.serve.pulled import Pulled
 from tests.serve.served import Served
 from tests.sync.fleet_repository import FleetRepository
 
@@ -32,5 +33,13 @@ def repository(
 @pytest.fixture
 def served(repository: FleetRepository, tmp_path: Path) -> Iterator[Served]:
     made = Served(repository, tmp_path)
+    yield made
+    made.kill()
+
+
+@pytest.fixture(params=["push", "pull"])
+def either(repository: FleetRepository, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
+    """The service that reaches the clusters, and one whose clusters' agents pull."""
+    made = Served(repository, tmp_path) if request.param == "push" else Pulled(repository, tmp_path)
     yield made
     made.kill()

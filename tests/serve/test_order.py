@@ -105,10 +105,24 @@ def test_a_cluster_that_is_reached_from_here_waits_for_one_that_pulls_and_for_th
         return refused.message if refused else ""
 
     assert "wave 1 is not done: eu was not looked at yet" in waits()
-    found.elsewhere[pair] = ("b" * 40, well)
+    found.hear_of("b" * 40, {pair: well}, {})
     assert "wave 1 is not done: eu was not looked at yet" in waits(), "that was another commit"
-    found.elsewhere[pair] = ("a" * 40, replace(well, health="Degraded", since=clock.now))
+    found.hear_of("a" * 40, {pair: replace(well, health="Degraded", since=clock.now)}, {})
     assert "eu has this revision and is Degraded" in waits()
-    assert found.fallen(WANTED, ORDERS) is None, "what an agent tells is stopped at, and not taken back"
-    found.elsewhere[pair] = ("a" * 40, well)
+    found.hear_of("a" * 40, {pair: well}, {})
     assert waits() == ""
+
+
+def test_what_an_agent_tells_is_a_failure_if_it_was_changed_a_short_time_ago() -> None:
+    found, clock = order()
+    pair, ill = ("orders", "eu"), Standing(seen=True, applied=True, health="Degraded", since=clock.now)
+    for revision, changed, fails in (
+        ("a", clock.now - 60, True),
+        ("a", clock.now - 21 * 60, False),
+        ("b", clock.now - 60, False),
+    ):
+        found.hear_of(revision * 40, {pair: ill}, {pair: changed})
+        assert (found.fallen(WANTED, ORDERS) is not None) == fails, (revision, changed)
+    found.hear_of("a" * 40, {}, {})
+    found.hear_of("a" * 40, {pair: ill}, {})
+    assert found.fallen(WANTED, ORDERS) is None, "nobody knows when"

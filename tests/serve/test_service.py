@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.serve.pulled import Pulled
 from tests.serve.served import Served
-from tests.sync.fleet_repository import FleetRepository, config_map
+from tests.sync.fleet_repository import config_map
 from tests.sync.rolled_out import write_rolled_out
 
 OURS = "fleet/"  # how our user agent begins
@@ -25,11 +23,9 @@ def reported(cluster: fleet.Cluster) -> None:
 """
 
 
-@pytest.fixture(params=["push", "pull"])
-def served(repository: FleetRepository, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Served]:
-    made = Served(repository, tmp_path) if request.param == "push" else Pulled(repository, tmp_path)
-    yield made
-    made.kill()
+@pytest.fixture
+def served(either: Served) -> Served:
+    return either
 
 
 def test_commits_are_applied_drift_is_put_back_or_reported_and_nothing_else_is_written(served: Served) -> None:
