@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from fleet.lab import Lab
 
@@ -57,6 +58,7 @@ def main() -> None:
     lose_member(lab, "eu-1", "registry-1")
     for cluster in CLUSTERS:
         etcdctl(lab, clone, cluster, "member", "list", "--write-out=table")
+        etcdctl(lab, clone, cluster, "endpoint", "health", "--cluster")
     run(lab, clone, "fleet", "status")
     run(lab, clone, "fleet", "sync")
     page(lab, clone)
@@ -90,19 +92,28 @@ def resize(clone: Path, members: int) -> None:
 
 
 def lose_member(lab: Lab, cluster: str, pod: str) -> None:
-    """Its claim and its pod are deleted, and with them its data; then it is there again, with another volume."""
+    """Its claim and its pod are deleted, and with them its data; then another member has its name and a new volume."""
     there = ("--context", cluster, "--namespace", "coordination")
-    before = kubectl(lab, *there, "get", "pod", pod, "--output=jsonpath={.metadata.uid}")
+
+    def status() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(kubectl(lab, *there, "get", "etcd", "registry", "--output=json"))["status"]
+        return found
+
+    before = member(status(), pod)
     show(lab, *there, "delete", "pvc", f"data-{pod}", "--wait=false")
     show(lab, *there, "delete", "pod", pod, "--wait=false")
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        found = json.loads(kubectl(lab, *there, "get", "etcd", "registry", "--output=json"))
-        uid = kubectl(lab, *there, "get", "pod", pod, "--ignore-not-found", "--output=jsonpath={.metadata.uid}")
-        if uid not in ("", before) and found["status"]["health"] == "Healthy":
+        found = status()
+        if found["health"] == "Healthy" and member(found, pod) not in ("", before):
             return show(lab, *there, "get", "etcd,pod")
         time.sleep(1)
-    sys.exit(f"{pod} was not replaced within {PATIENCE:.0f} s: {found['status'].get('message')}")
+    sys.exit(f"{pod} was not replaced within {PATIENCE:.0f} s: {found.get('message')}")
+
+
+def member(status: dict[str, Any], pod: str) -> str:
+    """What etcd itself calls it; "" while it is not there."""
+    return next((one["id"] for one in status["members"] if one["name"] == pod and one.get("id")), "")
 
 
 def repository(lab: Lab) -> Path:

@@ -38,7 +38,8 @@ def clone(git_remote: GitRemote, tmp_path: Path, kubeconfig: Path, monkeypatch: 
     target = git_remote.clone(tmp_path / "clone")
     example(target)
     yield target
-    fleet(target, "destroy", "--yes", "coordination", "web")
+    done = fleet(target, "destroy", "--yes", "coordination", "web")
+    assert done.returncode == 0, done.stderr
 
 
 def fleet(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
