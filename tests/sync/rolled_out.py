@@ -14,7 +14,7 @@ from fleet import Options
 def stack(cluster: fleet.Cluster) -> None:
     labels = {{"app": "web"}}
     web = fleet.Manifest({{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {{"name": "web"}}, "spec": {{
-        "replicas": 1, "selector": {{"matchLabels": labels}}, "progressDeadlineSeconds": 2,
+        "replicas": 1, "selector": {{"matchLabels": labels}}, "progressDeadlineSeconds": {deadline},
         "template": {{"metadata": {{"labels": labels}}, "spec": {{
             "nodeSelector": {node!r}, "containers": [{{"name": "web", "image": "localhost/web:{version}"}}]}}}}}}}})
     fleet.Manifest({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "after"}},
@@ -34,5 +34,8 @@ def write_rolled_out(
     names = list(clusters) or [one.name for one in repository.clusters]
     node = {"no": "such-node"} if ill else {}
     more = f", {rollout}" if rollout else ""
-    text = STACK.format(clusters=names, name=repository.stack, rollout=more, node=node, version=version)
+    deadline = 2 if ill else 600  # seconds, in which a good one on a busy machine has to be up
+    text = STACK.format(
+        clusters=names, name=repository.stack, rollout=more, node=node, version=version, deadline=deadline
+    )
     repository.write("stacks/stack.py", text)
