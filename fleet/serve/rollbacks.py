@@ -8,12 +8,14 @@ a branch that a person merges.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
 from fleet.evaluate.pool import Pool
 from fleet.git.mirror import Mirror
+from fleet.git.notes import Outcome
 from fleet.git.past import Entry, chosen, read_history
 from fleet.git.proposal import give_branch, propose
 from fleet.git.repository import Repository
@@ -116,12 +118,12 @@ def _commit(followed: Followed, current: Wanted, stack: str, why: str) -> tuple[
     said = git.git.run(
         "read the history", "log", "--max-count=1", "--format=%B", "--no-notes", tip, "--", *sorted(here.own)
     )
-    target = way_back(
-        _past(git, chosen(read_history(git, followed.mirror.address, tip), [stack], []), here, tip),
-        is_rollback=is_rollback(said.text, stack),
-    )
+    entries = chosen(read_history(git, followed.mirror.address, tip), [stack], [])
+    target = way_back(_past(git, entries, here, tip), is_rollback=is_rollback(said.text, stack))
     before = followed.at(target)
-    found = _between(git, here, _ground(before, stack), tip, target)
+    there = _ground(before, stack)
+    _check_agents(git, entries, before, there, stack)
+    found = _between(git, here, there, tip, target)
     if not found.changes:
         raise NoWayBackError("what changed is in files that other stacks read too")
     text = message(stack, target, git.resolve(target).subject, found.changes)
@@ -136,11 +138,35 @@ def _past(git: Repository, entries: Sequence[Entry], here: Ground, tip: str) -> 
     return [
         Past(
             one.revision,
-            all(each.sync == "Synced" and each.health in WELL for each in one.outcomes),
+            all(map(_was_well, one.outcomes)),
             not any(change.path in paths for change in git.changes(one.revision, tip)),
         )
         for one in [one for one in entries if one.in_history][:MOST]
     ]
+
+
+def _was_well(one: Outcome) -> bool:
+    return one.sync == "Synced" and one.health in WELL
+
+
+def _check_agents(git: Repository, entries: Sequence[Entry], before: Wanted, there: Ground, stack: str) -> None:
+    """Every agent has told, in these very notes, that the stack was well with the files that it would go back to.
+
+    One that reports to a repository of its own has not: how it was there is not known. One that passed over the commit
+    itself, as agents do when commits come fast, has told of an earlier one with the same files.
+    """
+    pull = {one.name for one in before.evaluation.clusters if one.pull}
+    left, paths = pull.intersection(before.stacks[stack].clusters), there.own | there.shared
+    past = itertools.dropwhile(lambda one: one.revision != before.revision, entries)
+    for one in itertools.islice(filter(lambda one: one.in_history, past), MOST):
+        if not left or any(change.path in paths for change in git.changes(one.revision, before.revision)):
+            break
+        said = {each.cluster: _was_well(each) for each in one.outcomes if each.cluster in left}
+        if not all(said.values()):
+            raise NoWayBackError(f"there is nothing to go back to: it was not well at {one.revision[:8]} either")
+        left -= said.keys()
+    if left:
+        raise NoWayBackError(f"nobody told on this remote how {min(left)} was with what it would go back to")
 
 
 def _ground(found: Wanted, stack: str) -> Ground:
