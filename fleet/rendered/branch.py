@@ -16,7 +16,7 @@ from fleet.git.publication import Changes, Edit, Published, fetched, publish
 from fleet.git.repository import Repository
 from fleet.git.status import clean
 from fleet.rendered.form import INDEX, check_set, encode, path, read_index, read_stack
-from fleet.rendered.model import RenderedSet
+from fleet.rendered.model import Part, RenderedSet
 
 TRAILER = "Source: "
 
@@ -90,3 +90,13 @@ def sources(repository: Repository, commit: str) -> frozenset[str]:
     )
     lines = (line.strip() for line in listed.text.splitlines())
     return frozenset(line.removeprefix(TRAILER) for line in lines if line.startswith(TRAILER))
+
+
+def given_at(repository: Repository, commit: str, part: Part) -> float | None:
+    """When a stack of the set at this commit got the objects that it has there, by the branch's own history."""
+    found = repository.git.run(
+        "read what was rendered",
+        "log", "--first-parent", "--no-notes", "--max-count=1", "--format=%ct", f"-S{part.content}",
+        "--end-of-options", commit, "--", INDEX,
+    )  # fmt: skip
+    return float(found.text) if found.text.strip() else None

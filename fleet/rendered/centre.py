@@ -59,7 +59,7 @@ class Rendering:
     results: tuple[Result, ...]  # what is new to each cluster
     waiting: dict[Pair, str]
     written: dict[str, str]  # cluster → commit of its branch
-    sets: dict[str, RenderedSet]
+    sets: dict[str, RenderedSet]  # with the commit that has each
     standings: dict[Pair, Standing]
     again: float | None = None
     remarks: tuple[str, ...] = ()
@@ -111,6 +111,8 @@ def render(
     sets = {cluster: one for cluster, one in found.sets.items() if cluster not in refused}
     done = write_sets(git, remote, settings.git.rendered, sets.values(), before).commits
     written = {ref.rpartition("/")[2]: commit for ref, commit in done.items()}
+    had = {cluster: one.commit for cluster, one in before.items()} | written
+    sets = {cluster: replace(one, commit=had.get(cluster, "")) for cluster, one in sets.items()}
     after = _Standings(files.revision, {**before, **sets}, clusters, seen)
     everywhere = {(stack.name, cluster): after.of((stack.name, cluster)) for stack, cluster in _pulled(evaluation)}
     return Rendering(results, found.waiting, written, sets, everywhere, found.again, remarks)

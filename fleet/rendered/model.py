@@ -88,7 +88,7 @@ class StackFile:
 class RenderedSet:
     index: Index
     stacks: Mapping[str, StackFile]
-    commit: str = field(default="", compare=False)  # of its branch, where it was read from one
+    commit: str = field(default="", compare=False)  # of its branch, where it has one
     blobs: Mapping[str, str] = field(default_factory=dict, compare=False)  # stack → git's id of its file
 
     @property

@@ -16,7 +16,7 @@ from fleet.git.status import Record
 from fleet.model.types.duration import seconds
 from fleet.serve.wanted import Pair, Wanted
 from fleet.sync.approvals import Approvals, digest
-from fleet.sync.gates import UNSEEN, Standing, fallen, gate
+from fleet.sync.gates import UNSEEN, WELL, Standing, fallen, gate
 from fleet.sync.outcome import Result
 from fleet.sync.standing import after_it, changed_at, well_since
 from fleet.sync.turn import WaitingError
@@ -32,7 +32,8 @@ class Order:
     _standings: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # with the revision
     _begun: Counter[Pair] = field(default_factory=Counter)
     _told: dict[Pair, Record] = field(default_factory=dict)  # by whoever served before
-    _changed: dict[Pair, float] = field(default_factory=dict)  # when a stack was last changed in a cluster
+    _changed: dict[Pair, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
+    _given: dict[Pair, float] = field(default_factory=dict)  # when clusters that only agents reach were given it
     _whole: dict[str, float] = field(default_factory=dict)  # stacks that are well everywhere, and since when
     _over: set[str] = field(default_factory=set)  # stacks that were so for long enough: their rollout is over
 
@@ -51,12 +52,13 @@ class Order:
         self._changed.pop(pair, None)
         self.again.pop(pair, None)
 
-    def hear_of(self, revision: str, standings: Mapping[Pair, Standing], changed: Mapping[Pair, float]) -> None:
-        """How stacks are where only agents reach, and when each was last changed there."""
-        for pair in self.elsewhere.keys() - standings.keys():
-            self.forget(pair)
+    def hear_of(self, revision: str, standings: Mapping[Pair, Standing], given: Mapping[Pair, float]) -> None:
+        """How stacks are where only agents reach, and when they were given what they have, as far as that matters.
+
+        It is kept apart from what passes see: a cluster may turn from one kind to the other, and both are under way.
+        """
         self.elsewhere = {pair: (revision, one) for pair, one in standings.items()}
-        self._changed |= changed
+        self._given = dict(given)
 
     def begins(self, stacks: Iterable[str]) -> None:
         """A commit wants something else of these."""
@@ -134,10 +136,29 @@ class Order:
         if stack.name in self._over:
             return None
         for cluster, words in fallen(rollout, standings, now, ill=("Degraded",)).items():
-            changed = self._changed.get((stack.name, cluster), 0.0)
-            if (standings[cluster].since or now) - changed <= soak + seconds(rollout.timeout):
+            if self._is_of_its_change(current, stack, cluster, standings[cluster].since or now):
                 return cluster, words
         return None
+
+    def late(self, current: Wanted) -> float | None:
+        """Seconds until something that agents told becomes a failure by the clock alone; None: nothing will."""
+        now, times = self.clock(), []
+        for (name, cluster), (_, one) in self.elsewhere.items():
+            stack = current.stacks.get(name)
+            if stack is None or stack.rollout.on_failure != "rollback" or one.since is None:
+                continue
+            at = one.since + seconds(stack.rollout.timeout)
+            may = one.has_it and one.health not in WELL and self._is_of_its_change(current, stack, cluster, one.since)
+            if may and at >= now:
+                times.append(at - now)
+        return min(times, default=None)
+
+    def _is_of_its_change(self, current: Wanted, stack: StackResult, cluster: str, since: float) -> bool:
+        """Whether what is so since then is still of the time in which a change is answerable for it."""
+        pair = (stack.name, cluster)
+        by_pass = self._standings.get(pair, ("", UNSEEN))[0] == current.revision
+        changed = (self._changed if by_pass else self._given).get(pair, 0.0)
+        return since - changed <= seconds(stack.rollout.soak) + seconds(stack.rollout.timeout)
 
     def waiting(self, stacks: Mapping[str, StackResult] | None = None, changed: str = "") -> list[Pair]:
         """What waits; with `changed`, only what may wait for that stack."""
@@ -154,6 +175,6 @@ class Order:
         return {cluster: self.standing(current, pair) for cluster, pair in pairs.items()}
 
     def standing(self, current: Wanted, pair: Pair) -> Standing:
-        revision, found = self._standings.get(pair) or self.elsewhere.get(pair, ("", UNSEEN))
-        seen = found if revision == current.revision else UNSEEN
+        told = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
+        seen = next((one for revision, one in told if revision == current.revision), UNSEEN)
         return replace(seen, begun=True) if pair in self._begun else seen

@@ -18,13 +18,14 @@ from fleet.git.names import Address, address
 from fleet.git.reporting import chosen, read_status
 from fleet.git.status import Record, Report
 from fleet.kube.runtime.queue import Backoff
+from fleet.rendered.branch import given_at
 from fleet.rendered.centre import Rendering, Seen, Wish, chosen_clusters, render, tell_trouble
 from fleet.rendered.model import Trouble
 from fleet.serve.order import Order
 from fleet.serve.wanted import Pair, Wanted
 
 SETTLE = 0.2  # seconds in which more may come
-LATE = 60.0  # seconds until it is asked whether one who is to be taken back has had its time
+LOOK = 60.0  # seconds between two looks at repositories that are only reported to: nothing tells of news there
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class ForAgents:
     _said: str = ""  # the last problem, which is logged once
     _failures: int = 0
     _contents: dict[Pair, str] = field(default_factory=dict)
-    _changed: dict[Pair, float] = field(default_factory=dict)  # when stacks that may be taken back got what they have
+    _given: dict[Pair, tuple[str, float]] = field(default_factory=dict)  # since when what is not well has its content
     _words: dict[Pair, Report] = field(default_factory=dict)  # the last that agents said
 
     def call(self) -> None:
@@ -74,17 +75,19 @@ class ForAgents:
             await asyncio.sleep(SETTLE)
             self._call.clear()
             current = self.current()
-            if current is None or not self.clusters:
-                after = None
-                continue
-            after = await self._once(current)
+            after = None
+            if current is not None and self.clusters:
+                after = await self._once(current)
+            elif current is not None:
+                self.order.hear_of(current.revision, {}, {})
+                self.hear(current, ())
 
     async def _once(self, current: Wanted) -> float | None:
         """Seconds until the next time, if nothing calls before."""
         try:
             records = await asyncio.to_thread(self._records, current)
             found = await asyncio.to_thread(self._render, current, records)
-            await asyncio.to_thread(self._date, current, found)
+            self._given = await asyncio.to_thread(self._dated, current, found)
             refused = {one.cluster: one.problem for one in found.results if one.problem}
             for cluster, problem in refused.items():
                 await asyncio.to_thread(self._tell, current, [cluster], problem)
@@ -96,20 +99,23 @@ class ForAgents:
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
         self._warn(list(refused.values()))
-        self.order.hear_of(current.revision, found.standings, self._changed)
+        self.order.hear_of(current.revision, found.standings, {pair: at for pair, (_, at) in self._given.items()})
         self.hear(current, records)
         self.done()
         for cluster, commit in found.written.items():
             log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
-        late = LATE if any(not found.standings[pair].is_well for pair in self._changed) else None
-        return min((one for one in (found.again, late) if one is not None), default=None)
+        times = (found.again, self.order.late(current), LOOK if self.reports else None)
+        return min((one for one in times if one is not None), default=None)
 
     def hear(self, current: Wanted, records: Iterable[Record]) -> None:
         """What agents say about this commit, for those whom the service tells of turns."""
-        clusters = set(self.clusters)
+        clusters = chosen_clusters(current.evaluation, ())
+        here = {(name, one) for name, stack in current.stacks.items() for one in stack.clusters if one in clusters}
+        self._contents = {pair: one for pair, one in self._contents.items() if pair in here}
+        self._words = {pair: one for pair, one in self._words.items() if pair in here}
         for one in records:
-            if one.cluster in clusters and one.wanted == current.revision:
-                pair = (one.stack, one.cluster)
+            pair = (one.stack, one.cluster)
+            if pair in here and one.wanted == current.revision:
                 moved = self._contents.get(pair, one.content) != one.content
                 self._contents[pair] = one.content
                 self._words[pair] = Report(*pair, one.wanted, one.sync, one.health, one.message)
@@ -119,24 +125,21 @@ class ForAgents:
         """What agents last said about a stack, as far as it is about this commit."""
         return [one for pair, one in self._words.items() if pair[0] == stack and one.revision == revision]
 
-    def _date(self, current: Wanted, found: Rendering) -> None:
-        """Now, for what got something new just now. What was given before we looked has the date of its commit."""
+    def _dated(self, current: Wanted, found: Rendering) -> dict[Pair, tuple[str, float]]:
+        """When what may be taken back was given what it has and is not well with. Others are not asked about."""
+        dates: dict[Pair, tuple[str, float]] = {}
         git = current.files.git
         assert git is not None  # noqa: S101 - it is of a mirror
-        given = [one for one in found.results if one.plan and not one.plan.empty and one.cluster in found.written]
-        news = {(one.stack, one.cluster) for one in given}
-        before, self._changed = self._changed, {}
-        for name, stack in current.stacks.items():
-            for cluster in stack.clusters if stack.rollout.on_failure == "rollback" else ():
-                pair, told = (name, cluster), found.sets.get(cluster)
-                part = told.parts.get(name) if told else None
-                if pair in news:
-                    self._changed[pair] = time.time()
-                elif pair in before:
-                    self._changed[pair] = before[pair]
-                elif part:
-                    with contextlib.suppress(FleetError):  # a commit that is gone was long ago
-                        self._changed[pair] = git.resolve(part.revision).time
+        for (name, cluster), one in found.standings.items():
+            told = found.sets.get(cluster)
+            part = told.parts.get(name) if told else None
+            if told is None or part is None or one.is_well or not one.has_it:
+                continue
+            if current.stacks[name].rollout.on_failure == "rollback":
+                content, at = self._given.get((name, cluster), ("", 0.0))
+                same = content == part.content
+                dates[name, cluster] = (part.content, at if same else given_at(git, told.commit, part) or 0.0)
+        return dates
 
     def _render(self, current: Wanted, records: Sequence[Record]) -> Rendering:
         seen = Seen(records, self.order.approvals, lambda pair: self.order.standing(current, pair))

@@ -116,13 +116,53 @@ def test_a_cluster_that_is_reached_from_here_waits_for_one_that_pulls_and_for_th
 def test_what_an_agent_tells_is_a_failure_if_it_was_changed_a_short_time_ago() -> None:
     found, clock = order()
     pair, ill = ("orders", "eu"), Standing(seen=True, applied=True, health="Degraded", since=clock.now)
-    for revision, changed, fails in (
+    for revision, given, fails in (
         ("a", clock.now - 60, True),
         ("a", clock.now - 21 * 60, False),
         ("b", clock.now - 60, False),
     ):
-        found.hear_of(revision * 40, {pair: ill}, {pair: changed})
-        assert (found.fallen(WANTED, ORDERS) is not None) == fails, (revision, changed)
-    found.hear_of("a" * 40, {}, {})
+        found.hear_of(revision * 40, {pair: ill}, {pair: given})
+        assert (found.fallen(WANTED, ORDERS) is not None) == fails, (revision, given)
     found.hear_of("a" * 40, {pair: ill}, {})
     assert found.fallen(WANTED, ORDERS) is None, "nobody knows when"
+
+
+def test_what_a_pass_saw_and_what_an_agent_told_do_not_hide_each_other() -> None:
+    """A cluster turns from one kind to the other, and both are under way: only what is of this commit counts."""
+    found, clock = order()
+    pair, ill = ("orders", "eu"), Standing(seen=True, applied=True, health="Degraded", since=clock.now)
+    before = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
+    found.hear_of("b" * 40, {pair: ill}, {pair: clock.now - 60})
+    found.note(WANTED, seen("eu", "Degraded", changed="2027-01-15T07:30:00Z"))  # it is 2027-01-15 08:00
+    assert found.standing(WANTED, pair).health == "Degraded"
+    assert found.fallen(WANTED, ORDERS) is None, "the agent's date is not the pass's"
+    found.hear_of("a" * 40, {}, {})
+    assert found.standing(WANTED, pair).seen, "what a pass saw stays"
+    found, clock = order()
+    found.note(before, seen("eu", "Healthy", wrote=True))  # a pass that ended late
+    found.hear_of("a" * 40, {pair: ill}, {pair: clock.now - 21 * 60})
+    assert found.standing(WANTED, pair) == ill
+    assert found.fallen(WANTED, ORDERS) is None, "the pass's date is not the agent's"
+    found.hear_of("a" * 40, {pair: ill}, {pair: clock.now - 60})
+    assert found.fallen(WANTED, ORDERS) == ("eu", "Degraded")
+
+
+def test_the_clock_makes_a_failure_of_what_an_agent_tells_once_and_never_of_what_is_well() -> None:
+    found, clock = order()
+    pair, moving = ("orders", "eu"), Standing(seen=True, applied=True, health="Unknown", since=clock.now)
+    for one, given, after in (
+        (moving, clock.now - 60, 15 * 60),
+        (replace(moving, health="Healthy"), clock.now - 60, None),
+        (replace(moving, begun=True), clock.now - 60, None),
+        (moving, clock.now - 21 * 60, None),
+        (replace(moving, since=clock.now - 16 * 60), clock.now - 17 * 60, None),
+    ):
+        found.hear_of("a" * 40, {pair: one}, {pair: given})
+        assert found.late(WANTED) == after, (one, given)
+    found.hear_of("a" * 40, {pair: moving}, {pair: clock.now - 60})
+    clock.now += 15 * 60 + 1
+    assert found.fallen(WANTED, ORDERS) == ("eu", "Unknown after 15m")
+    assert found.late(WANTED) is None, "and nothing more comes of it"
+    stops = replace(ORDERS, rollout=replace(ROLLOUT, on_failure="stop"))
+    found.hear_of("a" * 40, {pair: replace(moving, since=clock.now)}, {pair: clock.now})
+    assert found.late(replace(WANTED, evaluation=Evaluation(CLUSTERS, (stops,)))) is None
