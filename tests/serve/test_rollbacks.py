@@ -166,6 +166,32 @@ def test_only_what_is_the_stacks_alone_goes_back_and_only_to_what_was_well(fleet
     assert "has the stack more too" in fleet.why_not()
 
 
+def test_where_agents_report_somewhere_else_nobody_knows_what_was_well(fleet: Fleet) -> None:
+    fleet.write("clusters/all.py", "import fleet\nfleet.Cluster('eu')\nfleet.Cluster('us', pull=True)\n")
+
+    def wants(value: str) -> None:
+        fleet.wants("orders", value)
+        text = (fleet.root / "stacks/orders.py").read_text()
+        fleet.write("stacks/orders.py", text.replace('clusters="eu"', 'clusters=["eu", "us"]'))
+
+    def told(revision: str, health: str) -> None:
+        about = Report("orders", "us", revision, "Synced", health)
+        report(Repository.find(fleet.root), [about], remote=address(fleet.remote.url, by_person=True), by="agent")
+
+    wants("'1'")
+    good = fleet.synced("Healthy")
+    later = fleet.synced("Healthy")  # of a neighbour, and the agent passed it over
+    wants("'2'")
+    fleet.synced("Degraded")
+    assert fleet.why_not() == "nobody told on this remote how us was with what it would go back to"
+    told(good, "Degraded")
+    assert f"it was not well at {good[:8]}" in fleet.why_not()
+    told(good, "Healthy")
+    made = fleet.rolled_back()
+    assert made is not None
+    assert (made.outcome, f"back to {later[:8]}" in made.words) == ("pushed", True), "with those files it was well"
+
+
 def test_where_it_may_not_push_a_person_merges_a_branch(fleet: Fleet) -> None:
     fleet.wants("orders", "'1'")
     good = fleet.synced("Healthy")
@@ -197,6 +223,13 @@ def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(either: Served)
     def commits() -> list[str]:
         return repository.remote.git("rev-list", "main").split()
 
+    def pushed() -> float:
+        return served.metric(f'fleet_rollbacks_total{{repository="{Origin(served.url)}",result="pushed"}}')
+
+    def events() -> set[str]:
+        found = json.loads(eu.kubectl("-n", "fleet-system", "get", "events", "-o", "json"))["items"]
+        return {one["reason"] for one in found if one["involvedObject"]["name"].startswith(f"{repository.stack}.")}
+
     first = wants("1")
     served.start()
     served.until("both have it", lambda: all(served.record(one.name).get("revision") == first for one in (eu, us)))
@@ -208,7 +241,7 @@ def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(either: Served)
     assert commits() == [back, second, first]
     words = f"rolled back: {repository.stack} goes back to {first[:8]} with {back[:8]}"
     served.until("it is logged", lambda: any(words in line["message"] for line in served.log()))
-    assert served.metric("fleet_rollbacks_total{") == 1
+    assert pushed() == 1
     why = repository.remote.git("log", "-1", "--format=%B", back)
     assert f"{eu.name} has {second[:8]} and is Degraded: " in why
     if not isinstance(served, Pulled):  # there the records are the agents'
@@ -223,8 +256,5 @@ def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(either: Served)
     assert served.data(eu, "after") == served.data(us, "after") == {"version": "1"}
     deployments = [one for one in us.audit.writes(mark, agent="fleet/") if one.resource == "deployments"]
     assert deployments == [], "the second wave never had it"
-    if isinstance(served, Pulled):
-        return  # the centre sends no event to clusters that it does not reach
-    events = json.loads(eu.kubectl("-n", "fleet-system", "get", "events", "-o", "json"))["items"]
-    about = {one["reason"] for one in events if one["involvedObject"]["name"].startswith(f"{repository.stack}.")}
-    assert "RolledBack" in about
+    if not isinstance(served, Pulled):  # the centre sends no event to clusters that it does not reach
+        served.until("there is an event", lambda: "RolledBack" in events())
