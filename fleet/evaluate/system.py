@@ -3,7 +3,7 @@
 subreaper      processes that a worker leaves behind become children of the zygote, which ends them
 die_with       a process is killed by the kernel when the one that started it dies
 children       the processes whose parent is this one, each with its session
-output_of      which of several children of one parent a process comes from that left its session
+mark           a number that a process and all that come from it keep, whatever they leave, close or become
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
 import select
 import signal
 import sys
@@ -19,6 +20,8 @@ from pathlib import Path
 
 LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_UNMARKED, _MARKS = 1 << 60, 1 << 32
+_MARK = "Max realtime timeout"
 
 
 def become_subreaper() -> None:
@@ -42,10 +45,23 @@ def die_first() -> None:
             Path("/proc/self/oom_score_adj").write_text("1000")
 
 
-def output_of(pid: int) -> int:
-    """What a process writes to as its output, as a number that others who write there have too; 0 if not known."""
-    with contextlib.suppress(OSError):  # it has ended, or closed it, or is not ours to look at
-        return Path(f"/proc/{pid}/fd/1").stat().st_ino
+def mark(number: int) -> None:
+    """This process, and whatever will come from it; from 1 on.
+
+    It is the limit of a resource that only processes in real time use, and for them it is thousands of years. Limits
+    are kept through fork, setsid and exec, need no right to be lowered, and everybody may read them.
+    """
+    if LINUX:
+        with contextlib.suppress(ValueError, OSError):  # a lower one is in force already
+            resource.setrlimit(resource.RLIMIT_RTTIME, (_UNMARKED - number, _UNMARKED - number))
+
+
+def mark_of(pid: int) -> int:
+    """0 if it has none that is known."""
+    with contextlib.suppress(OSError, IndexError, ValueError):  # it has ended
+        limits = Path(f"/proc/{pid}/limits").read_text()
+        number = _UNMARKED - int(limits.partition(_MARK)[2].split()[1])
+        return number if 0 < number < _MARKS else 0
     return 0
 
 
@@ -53,6 +69,7 @@ def output_of(pid: int) -> int:
 class Child:
     pid: int
     session: int
+    started: int  # by the kernel's clock: with its number it is one process and no other
     alive: bool
 
 
@@ -65,8 +82,8 @@ def children() -> list[Child]:
     for pid in pids:
         try:
             # "pid (name) state parent group session …", and a name may hold anything, also ")"
-            state, _, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[:4]
+            about = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
         except OSError:
             continue
-        found.append(Child(int(pid), int(session), state not in {"Z", "X"}))
+        found.append(Child(int(pid), int(about[3]), int(about[19]), about[0] not in {"Z", "X"}))
     return found

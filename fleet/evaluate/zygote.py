@@ -41,7 +41,6 @@ class Running:
     run: int
     pid: int  # also its session and process group
     deadline: float
-    output: int  # its number
     left: int = 0
     overtime: bool = False
 
@@ -54,6 +53,7 @@ class Zygote:
         self._allowed = (0, 0)  # to the group: memory and tasks
         self._loose = loose
         self._running: dict[int, Running] = {}  # by pid
+        self._told: set[tuple[int, int]] = set()  # orphans that somebody was told of, and that still die
         self._wake, wakeup = os.pipe()
         os.set_blocking(self._wake, False)
         os.set_blocking(wakeup, False)
@@ -105,8 +105,7 @@ class Zygote:
             if pid == 0:
                 self._become_worker(me, request, cell)
             seconds = request.seconds if Layer.KEEPER in cell.layers else float("inf")
-            output = os.fstat(request.descriptors[1]).st_ino
-            self._running[pid] = Running(request.run, pid, time.monotonic() + seconds, output)
+            self._running[pid] = Running(request.run, pid, time.monotonic() + seconds)
         for descriptor in request.descriptors:
             os.close(descriptor)
 
@@ -122,6 +121,7 @@ class Zygote:
         try:
             with contextlib.suppress(OSError):
                 os.setsid()
+            system.mark(request.run)
             os.close(self._held)
             system.die_with(zygote, self._life)
             signal.set_wakeup_fd(-1)
@@ -155,7 +155,7 @@ class Zygote:
             pid, status = ended
             running = self._running.get(pid)
             if running is not None:  # else somebody's orphan
-                self._end_orphans(running)
+                self._end_orphans()
                 _kill_group(pid)
             if status is None:
                 _, status = os.waitpid(pid, 0)
@@ -164,34 +164,37 @@ class Zygote:
                 code = os.waitstatus_to_exitcode(status)
                 wire.send_ended(self._control, wire.Ended(running.run, code, running.left, running.overtime))
 
-    def _end_orphans(self, ended: Running | None) -> None:
-        """End what a worker left behind. Orphans become our children; whoever is no worker is one."""
-        counted: set[int] = set()
+    def _end_orphans(self) -> None:
+        """End what workers left behind. Orphans become our children; whoever is no worker is one."""
         give_up = time.monotonic() + 5.0
         while time.monotonic() < give_up:
-            orphans = [child for child in system.children() if child.pid not in self._running and child.alive]
+            others = [child for child in system.children() if child.pid not in self._running]
+            self._told &= {(child.pid, child.started) for child in others}
+            orphans = [child for child in others if child.alive]
             if not orphans:
                 return
             for orphan in orphans:
-                owner = self._running.get(orphan.session) or self._writing_to(orphan.pid) or ended
-                if orphan.pid not in counted and owner:
-                    counted.add(orphan.pid)
-                    owner.left += 1
+                if (orphan.pid, orphan.started) not in self._told:
+                    self._told.add((orphan.pid, orphan.started))
+                    if owner := self._owner(orphan):
+                        owner.left += 1
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(orphan.pid, signal.SIGKILL)
             time.sleep(0.001)  # what those left behind comes to us in turn
 
-    def _writing_to(self, orphan: int) -> Running | None:
-        """Whose output it has: several can end at once, and what made a session of its own may be of any of them."""
-        output = system.output_of(orphan)
-        return next((running for running in self._running.values() if running.output == output), None)
+    def _owner(self, orphan: system.Child) -> Running | None:
+        """Whose it is, which may be any of those that run or end now; None if it cannot be known: nobody is blamed."""
+        if mark := system.mark_of(orphan.pid):
+            return next((running for running in self._running.values() if running.run == mark), None)
+        alone = next(iter(self._running.values())) if len(self._running) == 1 else None
+        return self._running.get(orphan.session) or alone
 
     def _end_all(self) -> None:
         for pid in self._running:
             _kill_group(pid)
             os.waitpid(pid, 0)
         self._running.clear()
-        self._end_orphans(None)
+        self._end_orphans()
 
 
 def _next_ended() -> tuple[int, int | None] | None:
