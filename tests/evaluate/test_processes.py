@@ -16,13 +16,49 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fleet.evaluate import Limits, Pool, evaluate
+from fleet.evaluate import Pool, evaluate
 from fleet.evaluate.sandbox.level import Level, Sandbox
 from fleet.repository import Repository
 
 CLUSTER = 'import fleet\nfleet.Cluster("eu-1")\n'
 STACK = 'import fleet\n@fleet.stack(clusters="eu-1")\ndef {name}(cluster: fleet.Cluster) -> None:\n    {body}\n'
 LEAVE_BEHIND = "import ctypes, time; ctypes.CDLL(None).fork() or (ctypes.CDLL(None).setsid(), time.sleep(1000))"
+# As daemons do: twice another process, a session of its own, nothing that it prints to, another program.
+DAEMON = """\
+import ctypes, os
+libc = ctypes.CDLL(None)
+def leave():
+    reading, writing = os.pipe()
+    between = libc.fork()
+    if between == 0:
+        libc.setsid()
+        if libc.fork():
+            libc._exit(0)
+        nowhere = os.open("/dev/null", os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        os.closerange(3, 100)  # whoever waits at the pipe goes on
+        libc.execlp(b"sleep", b"sleep", b"1000", None)
+        libc._exit(1)
+    libc.waitpid(between, None, 0)
+    os.close(writing)
+    os.read(reading, 1)
+"""
+# What an evaluation leaves to the process that asked for it, seen where nothing else goes on.
+ALONE = """\
+import sys
+from pathlib import Path
+import psutil
+from fleet.evaluate import Limits, Pool, evaluate
+from fleet.evaluate.sandbox.level import Level, Sandbox
+from fleet.repository import Repository
+
+me = psutil.Process()
+before = me.num_fds()
+with Pool(twice=True, width=1, sandbox=Sandbox(Level(sys.argv[1]))) as pool:
+    result = evaluate(Repository.at(Path.cwd()), twice=True, limits=Limits(time=30, cpu=1), pool=pool)
+print(len(result.problems), len(result.stacks), me.num_fds() - before, len(me.children(recursive=True)))
+"""
 
 
 UNCONFINED = Sandbox(Level.NONE)
@@ -66,38 +102,33 @@ def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     return False
 
 
-@pytest.mark.parametrize("sandbox", [Sandbox(), Sandbox(Level.B), UNCONFINED], ids=["best", "B", "none"])
-def test_an_evaluation_leaves_no_process_and_no_descriptor(tmp_path: Path, sandbox: Sandbox) -> None:
-    found = repository(tmp_path, good="pass", loop="while True: pass", leave=LEAVE_BEHIND, gone="1 / 0")
-    me = psutil.Process()
-    others = set(me.children(recursive=True))  # of other tests: clusters that the run shares
-    before = me.num_fds()
-
-    with Pool(twice=True, width=1, sandbox=sandbox) as pool:
-        result = evaluate(found, twice=True, limits=Limits(time=1.0), pool=pool)
-
-    assert len(result.problems) == (3 if sandbox is UNCONFINED else 2)  # confined, nothing can be left
-    assert result.stacks == ()
-    assert set(me.children(recursive=True)) <= others
+@pytest.mark.parametrize("highest", [Level.A, Level.B, Level.NONE])
+def test_an_evaluation_leaves_no_process_and_no_descriptor(tmp_path: Path, highest: Level) -> None:
+    repository(tmp_path, good="pass", loop="while True: pass", leave=LEAVE_BEHIND, gone="1 / 0")
+    run = subprocess.run(
+        [sys.executable, "-c", ALONE, highest], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    problems = 3 if highest is Level.NONE else 2  # confined, nothing can be left
+    assert (run.stdout.split(), run.stderr) == ([str(problems), "0", "0", "0"], "")
     assert inside(tmp_path) == []
-    assert me.num_fds() == before
 
 
 def test_whoever_left_a_process_is_told_and_nobody_else(tmp_path: Path) -> None:
-    """They end at the same time, and what was left has made a session of its own."""
-    instant = time.time() + 1.5  # all are evaluated by then, and wait for it
-    wait = f"import time; time.sleep(max(0, {instant} - time.time()))"
-    names = [f"{kind}{number}" for number in range(6) for kind in ("leaves", "good")]
-    found = repository(tmp_path, **{name: f"{wait}; {LEAVE_BEHIND if name[0] == 'l' else 'pass'}" for name in names})
+    """They end at the same time, and what was left has made a session of its own, or is a daemon."""
+    names = [f"{kind}{number}" for number in range(4) for kind in ("leaves", "good", "daemon")]
     with Pool(width=len(names), sandbox=UNCONFINED) as pool:
+        pool.given()
+        instant = time.time() + 3  # all are evaluated by then, and wait for it
+        wait = f"import time; time.sleep(max(0, {instant} - time.time()))"
+        bodies = {"leaves": LEAVE_BEHIND, "good": "pass", "daemon": "import daemon; daemon.leave()"}
+        found = repository(tmp_path, **{name: f"{wait}; {bodies[name[:-1]]}" for name in names})
+        (tmp_path / "daemon.py").write_text(DAEMON)
         result = evaluate(found, pool=pool)
-    left = {
-        problem.source.file
-        for problem in result.problems
-        if problem.source and "running (they were ended)" in problem.message
-    }
-    assert left == {f"stacks/{name}.py" for name in names if name[0] == "l"}
-    assert len(result.problems) == len(left)
+    told = {str(problem.source.file if problem.source else None): problem.message for problem in result.problems}
+    left = "left 1 process running (they were ended)"
+    assert told == {f"stacks/{name}.py": left for name in names if not name.startswith("good")}
+    assert len(result.problems) == len(told)
+    assert inside(tmp_path) == []
 
 
 def test_a_pool_is_used_again_after_a_worker_killed_its_zygote(tmp_path: Path) -> None:
@@ -121,9 +152,15 @@ def test_everything_ends_when_the_command_line_is_killed(tmp_path: Path, how: si
     )
     try:
         above = psutil.Process(command.pid)
-        assert eventually(lambda: len(staying(tmp_path)) == 3)  # itself and two workers
-        below = above.children(recursive=True)
-        assert len(below) == 4  # and two zygotes
+        below: list[psutil.Process] = []
+
+        def all_there() -> bool:
+            at_work = staying(tmp_path)
+            below[:] = above.children(recursive=True)
+            # itself and two workers; below it those, and two zygotes
+            return len(at_work) == 3 and len(below) == 4 and at_work <= {above, *below}
+
+        assert eventually(all_there, 60)
     finally:
         os.kill(command.pid, how)
         command.wait(20)
@@ -133,11 +170,13 @@ def test_everything_ends_when_the_command_line_is_killed(tmp_path: Path, how: si
 
 
 def test_stacks_are_evaluated_side_by_side(tmp_path: Path) -> None:
-    naps = {f"nap{number}": "import time; time.sleep(1.0)" for number in range(4)}
+    body = "import time; start = time.monotonic(); time.sleep(3.0); fleet.export('nap', [start, time.monotonic()])"
+    naps = {f"nap{number}": body for number in range(4)}
     found = repository(tmp_path, **naps)
     with Pool(width=4) as pool:
         evaluate(found, stacks=[], pool=pool)  # warm
-        start = time.monotonic()
         result = evaluate(found, pool=pool)
     assert not result.problems
-    assert time.monotonic() - start < 4.0  # what one after the other takes at least
+    starts, ends = zip(*(stack.desired[0].exports["nap"] for stack in result.stacks), strict=True)
+    assert len(starts) == 4
+    assert max(starts) < min(ends), "each begins while all others sleep"
