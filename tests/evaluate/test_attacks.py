@@ -44,6 +44,8 @@ CLUSTER = {
 }
 STACK = "import fleet\nNAME = {name!r}\n{prelude}\n@fleet.stack(clusters='eu-1')\ndef {name}(cluster):\n"
 STACK += "    won = False\n{body}\n    fleet.export('won', bool(won))\n"
+LEFT = "running (they were ended)"
+Result = tuple[Answer, tuple[Problem, ...]]
 SAME_MACHINE = [one for one in ATTACKS if one.machine in ("", platform.machine())]
 
 
@@ -138,16 +140,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         made.close()
 
 
-def run(pool: Pool, jobs: list[Job]) -> list[tuple[Answer, tuple[Problem, ...]]]:
+def run(pool: Pool, jobs: list[Job]) -> list[Result]:
     return [answer.read(job, outcome) for job, outcome in zip(jobs, pool.run(jobs), strict=True)]
 
 
-def said(result: tuple[Answer, tuple[Problem, ...]]) -> str:
+def said(result: Result) -> str:
     """'won', 'lost', or what the parent was told."""
     got, problems = result
     if problems:
-        left = any("running (they were ended)" in problem.message for problem in problems)
-        return "won" if left else problems[0].message
+        return problems[0].message
     return "won" if got.stacks[0].desired[0].exports["won"] else "lost"
 
 
@@ -161,11 +162,14 @@ class Trial:
 
     @property
     def room(self) -> Room:
-        return Room(self.level, self.without & OF_ZYGOTE, crowd=self.attack.crowd)
+        return Room(self.level, self.without & OF_ZYGOTE, crowd=self.attack.crowd and Layer.SECCOMP in self.without)
 
     def job(self, place: Place) -> Job:
-        limits = CROWD if self.attack.crowd else replace(LIMITS, time=self.attack.seconds)
+        limits = CROWD if self.room.crowd else replace(LIMITS, time=self.attack.seconds)
         return place.job(named(self.attack), limits, self.without - OF_ZYGOTE)
+
+    def succeeded(self, heard: str) -> bool:
+        return LEFT in heard if self.attack.leaves else heard == "won"
 
     def __str__(self) -> str:
         return f"{self.level}-{self.attack.name}"
@@ -177,7 +181,10 @@ class Room:
 
     level: Level
     without: frozenset[Layer]
-    crowd: bool
+    crowd: bool  # one after the other: what one takes is not there for others
+
+    def __str__(self) -> str:
+        return "-".join([self.level, *(f"without {layer}" for layer in sorted(self.without)), *self.crowd * ["crowd"]])
 
     def pool(self, place: Place) -> Pool:
         with pytest.MonkeyPatch.context() as patch:
@@ -201,23 +208,38 @@ def _trials() -> Iterator[tuple[str, Trial, Layer | None]]:
 
 
 TRIALS = list(_trials())
+ROOMS = sorted({trial.room for _, trial, _ in TRIALS}, key=str)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a room was, how each attack in it went, and what became of the others' evaluations."""
+
+    given: Given
+    trials: dict[Trial, str]
+    others: list[Result]
+
+
+def heard_in(place: Place, room: Room) -> Heard:
+    heard = _heard(place, room)
+    if heard.given.level is not room.level:
+        pytest.skip(f"this machine does not give level {room.level}: {heard.given.why_not[room.level]}")
+    return heard
 
 
 @cache
-def _heard(place: Place, room: Room) -> tuple[Given, dict[Trial, str]]:
-    """What the room was, and how each attack in it went."""
+def _heard(place: Place, room: Room) -> Heard:
     trials = [trial for _, trial, _ in TRIALS if trial.room == room]
     trials.sort(key=lambda trial: trial.attack.seconds)  # those that sleep begin first
     with room.pool(place) as pool:
         given = pool.given()
         if given.level is not room.level:
-            pytest.skip(f"this machine does not give level {room.level}: {given.why_not[room.level]}")
+            return Heard(given, {}, [])
         bystander = place.job("bystander", CROWD if room.crowd else LIMITS)
         results = run(pool, _between(bystander, [trial.job(place) for trial in trials]))
-    heard = [said(result) for result in results]
-    assert {*heard[::EVERY]} == {"won"}, "the evaluations of others go on meanwhile"
-    del heard[::EVERY]
-    return given, dict(zip(trials, heard, strict=True))
+    others = results[::EVERY]
+    del results[::EVERY]
+    return Heard(given, dict(zip(trials, map(said, results), strict=True)), others)
 
 
 def _between(bystander: Job, jobs: list[Job]) -> list[Job]:
@@ -237,25 +259,40 @@ def _cases(kind: str) -> list[Any]:
 
 @pytest.mark.parametrize("trial", _cases("whole"))
 def test_it_fails_in_the_sandbox(place: Place, trial: Trial) -> None:
-    _, heard = _heard(place, trial.room)
-    assert heard[trial] != "won"
+    heard = heard_in(place, trial.room).trials[trial]
+    assert not trial.succeeded(heard)
     assert place.victim.poll() is None
 
 
 @pytest.mark.parametrize("trial", _cases("without"))
 def test_it_succeeds_without_its_defence(place: Place, trial: Trial) -> None:
-    _, heard = _heard(place, trial.room)
-    assert heard[trial] == "won"
+    heard = heard_in(place, trial.room).trials[trial]
+    assert trial.succeeded(heard), heard
 
 
 @pytest.mark.parametrize(("trial", "layer"), _cases("alone"))
 def test_each_of_several_defences_stops_it_alone(place: Place, trial: Trial, layer: Layer) -> None:
     if layer is Layer.LANDLOCK and landlock.version() < trial.attack.landlock:
         pytest.skip(f"Landlock {landlock.version()} does not know it yet")
-    given, heard = _heard(place, trial.room)
-    if layer is Layer.GROUP and not given.group:
-        pytest.skip(f"this machine gives no control group: {given.why_no_group}")
-    assert heard[trial] != "won"
+    heard = heard_in(place, trial.room)
+    if layer is Layer.GROUP and not heard.given.group:
+        pytest.skip(f"this machine gives no control group: {heard.given.why_no_group}")
+    assert not trial.succeeded(heard.trials[trial])
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=str)
+def test_the_evaluations_of_others_go_on_meanwhile(place: Place, room: Room) -> None:
+    others = heard_in(place, room).others
+    assert others
+    for got, problems in others:
+        assert problems == ()
+        assert got.stacks[0].desired[0].exports == {"won": True}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=str)
+def test_nobody_is_blamed_for_a_process_that_another_left(place: Place, room: Room) -> None:
+    told = [trial for trial, heard in heard_in(place, room).trials.items() if LEFT in heard]
+    assert [str(trial) for trial in told if not trial.attack.leaves] == []
 
 
 def test_every_attack_is_named_once_and_stopped_by_something() -> None:
@@ -277,7 +314,8 @@ def test_the_table_in_the_documentation_is_this_list() -> None:
         assert f"def {function}(" in (here / file).read_text()
 
 
-def test_nothing_of_an_evaluation_is_left_for_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", [Level.A, Level.B])
+def test_nothing_of_an_evaluation_is_left_for_the_next(tmp_path: Path, level: Level) -> None:
     poison = "import builtins, sys\nbuiltins.poisoned = True\n"
     poison += "class Hook:\n    def find_spec(self, name, *_):\n        raise ImportError('hooked')\n"
     poison += "sys.meta_path.insert(0, Hook())\nimport fleet\nfleet.Manifest = None\n"
@@ -293,21 +331,28 @@ def test_nothing_of_an_evaluation_is_left_for_the_next(tmp_path: Path) -> None:
         task = Task.CLUSTERS if files[0].startswith("clusters") else Task.STACKS
         return Job(task, str(tmp_path), files, LIMITS, clusters=(CLUSTER,))
 
-    with Pool(width=1) as pool:
+    with Pool(width=1, sandbox=Sandbox(level)) as pool:
+        _needs(pool, level)
         attack, after = run(pool, [job("stacks/attack.py"), job("stacks/next.py")])
         ((_, problems),) = run(pool, [job("clusters/a.py", "clusters/b.py")])  # in one process, as it is for clusters
     assert (attack[1], after[1]) == ((), ())
     assert "ended the process" in problems[0].message, "what is looked for is there to be found"
 
 
-def test_what_cannot_be_confined_is_not_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", [Level.A, Level.B])
+def test_what_cannot_be_confined_is_not_run(tmp_path: Path, level: Level) -> None:
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone/a.py").write_text("import fleet\n")
     job = Job(Task.STACKS, str(tmp_path / "gone"), ("a.py",), LIMITS)
-    for level in (Level.A, Level.B):
-        with Pool(sandbox=Sandbox(level)) as pool:
-            assert run(pool, [job])[0][1] == ()
-            (tmp_path / "gone").rename(tmp_path / "away")
-            ((_, (problem,)),) = run(pool, [job])
-            (tmp_path / "away").rename(tmp_path / "gone")
-        assert "was not run, for the sandbox could not be made" in problem.message
+    with Pool(sandbox=Sandbox(level)) as pool:
+        _needs(pool, level)
+        assert run(pool, [job])[0][1] == ()
+        (tmp_path / "gone").rename(tmp_path / "away")
+        ((_, (problem,)),) = run(pool, [job])
+    assert "was not run, for the sandbox could not be made" in problem.message
+
+
+def _needs(pool: Pool, level: Level) -> None:
+    given = pool.given()
+    if given.level is not level:
+        pytest.skip(f"this machine does not give level {level}: {given.why_not[level]}")
