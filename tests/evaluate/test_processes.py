@@ -44,6 +44,34 @@ def leave():
     os.close(writing)
     os.read(reading, 1)
 """
+# One that takes its time to die: whoever traces it holds it on its way out.
+SLOW_TO_DIE = """\
+import ctypes, os, time
+libc = ctypes.CDLL(None)
+def leave():
+    pid = libc.fork()
+    if pid == 0:
+        libc.setsid()
+        libc.prctl(0x59616D61, ctypes.c_long(-1), 0, 0, 0)  # anybody may trace it
+        open("ready", "w").close()
+        time.sleep(1000)
+    while not os.path.exists("ready"):
+        time.sleep(0.05)
+    os.rename("ready", f"pid-{pid}")
+    while "TracerPid:\\t0\\n" in open(f"/proc/{pid}/status").read():
+        time.sleep(0.05)
+"""
+TRACER = """\
+import ctypes, signal, sys, time
+from pathlib import Path
+signal.alarm(120)  # not for ever, should it never come
+while not (found := list(Path.cwd().glob("pid-*"))):
+    time.sleep(0.05)
+SEIZE, STOP_AT_EXIT = 0x4206, 0x40
+if ctypes.CDLL(None).ptrace(SEIZE, int(found[0].name[4:]), 0, STOP_AT_EXIT):
+    sys.exit("it cannot be traced")
+sys.stdin.read()  # with the end of this it goes its way
+"""
 # What an evaluation leaves to the process that asked for it, seen where nothing else goes on.
 ALONE = """\
 import sys
@@ -128,6 +156,22 @@ def test_whoever_left_a_process_is_told_and_nobody_else(tmp_path: Path) -> None:
     left = "left 1 process running (they were ended)"
     assert told == {f"stacks/{name}.py": left for name in names if not name.startswith("good")}
     assert len(result.problems) == len(told)
+    assert inside(tmp_path) == []
+
+
+def test_nobody_is_told_of_a_process_that_still_dies_when_its_worker_was_told(tmp_path: Path) -> None:
+    found = repository(tmp_path, first="import slow_to_die; slow_to_die.leave()", second="pass")
+    (tmp_path / "slow_to_die.py").write_text(SLOW_TO_DIE)
+    with (
+        Pool(width=1, sandbox=UNCONFINED) as pool,
+        subprocess.Popen([sys.executable, "-c", TRACER], cwd=tmp_path, stdin=subprocess.PIPE) as tracer,
+    ):
+        result = evaluate(found, pool=pool)
+        assert [process for process in inside(tmp_path) if process.pid != tracer.pid], "it is dying yet"
+    assert tracer.returncode == 0
+    (problem,) = result.problems
+    assert problem.message == "left 1 process running (they were ended)"
+    assert problem.source is not None and problem.source.file == "stacks/first.py"
     assert inside(tmp_path) == []
 
 
