@@ -57,7 +57,16 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.option(
     "--notify", metavar="URL", default="", callback=url_option_value, help="POST changes of health there, as JSON."
 )
-@click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
+@click.option(
+    "--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics, /hooks and /previews."
+)
+@click.option(
+    "--public-url",
+    metavar="URL",
+    default="",
+    callback=url_option_value,
+    help="How people reach --listen: comments then lead to previews as pages.",
+)
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where copies of repositories are.")
 @click.option(
     "--management",
@@ -84,6 +93,7 @@ def serve(
     previews: bool,
     notify: str,
     listen: tuple[str, int] | None,
+    public_url: str,
     cache: Path | None,
     management: str | None,
     lease: bool,
@@ -112,6 +122,7 @@ def serve(
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
         flags += [] if previews else ["--no-previews"]
         flags += [f"--reports={one}" for one in reports]
+        flags += [f"--public-url={public_url}"] if public_url else []
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
         flags = [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags]
         return _print(image, repositories, replicas, flags, signers)
@@ -124,6 +135,8 @@ def serve(
     from fleet.serve.program import NAME, Program
     from fleet.serve.service import Manner
 
+    if public_url and listen is None:
+        raise click.UsageError("--public-url says how people reach what listens: say --listen, too")
     origins = _origins(repositories, signers)
     client = _management(management, kubeconfig)
     may_tell = any(os.environ.get(name) for name in TOKENS)
@@ -137,6 +150,7 @@ def serve(
         signers=signers,
         forge=statuses and may_tell,
         previews=previews and may_tell,
+        public_url=public_url,
         notify=notify,
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
         reports=tuple(reports),

@@ -26,12 +26,14 @@ from fleet.kube.client import Client
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff, Queue
 from fleet.plan.forest import About
+from fleet.plan.page import page
 from fleet.preview.merge import Merged, of_merge
 from fleet.preview.request import Request, consult
 from fleet.preview.tell import begin, give_up, tell
 from fleet.preview.voice import Voice
 from fleet.preview.words import Words, made, refused
 from fleet.serve.origin import Origin
+from fleet.serve.pages import Pages
 from fleet.serve.quiet import Quiet
 from fleet.serve.secret import Reach
 from fleet.serve.wanted import Wanted
@@ -70,6 +72,7 @@ class Previews:
     counted: Counter
     management: Client | None = None  # for clusters that are reached through a Secret there
     every: float = LOOK
+    pages: Pages = field(default_factory=Pages)
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
     _told: str = ""
@@ -78,6 +81,7 @@ class Previews:
         match event:
             case PullRequestChanged(pull_request=found, action=action) if action in GONE:
                 self._done.pop(found.number, None)
+                self.pages.forget(found.number)
             case PullRequestChanged(pull_request=found):
                 self._queue.add(found.number)
             case Commented(number=number, body=body) if asked(body) is not None:
@@ -110,6 +114,7 @@ class Previews:
 
     def _note(self, found: list[PullRequest]) -> None:
         self._done = {number: one for number, one in self._done.items() if number in {each.number for each in found}}
+        self.pages.only({one.number for one in found})
         for one in found:
             if self._done.get(one.number, ("", False)) != (one.head_sha, True):
                 self._queue.add(one.number)
@@ -141,14 +146,14 @@ class Previews:
             found = request.pull_request
             if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
                 return
-            words = await self._words(mirror, forge, base, request)
-            await tell(forge, request, Voice(), words)
+            words, voice = await self._words(mirror, forge, base, request)
+            await tell(forge, request, voice, words)
             self._done[number] = (found.head_sha, request.live)
             self.counted.add(str(self.origin), str(words.state))
             depth = "compared with the clusters" if request.live else "desired only"
             log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
 
-    async def _words(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> Words:
+    async def _words(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> tuple[Words, Voice]:
         found, voice = request.pull_request, Voice()
         await begin(forge, request, voice)
         try:
@@ -157,7 +162,7 @@ class Previews:
             how = await self._how(base) if request.live else None
             run, about = await asyncio.to_thread(self._merged, base, request, how)
         except FleetError as problem:
-            return refused(problem, request=request, voice=voice)
+            return refused(problem, request=request, voice=voice), voice
         except BaseException:
             await give_up(forge, request, voice, "the preview did not come to its end")
             raise
@@ -170,7 +175,8 @@ class Previews:
         )
         wrong = [found_wrong for one in run.results if (found_wrong := _problem(one))]
         branches = [one.branch for one in run.results]
-        return made(branches, named, wrong, request=request, voice=voice, room=room(forge))
+        voice = Voice(page=self.pages.keep(found.number, page(branches, about=named)) if self.pages.at else "")
+        return made(branches, named, wrong, request=request, voice=voice, room=room(forge)), voice
 
     async def _how(self, base: Wanted) -> How:
         """Clusters are reached as the base says, which is what the service goes by."""

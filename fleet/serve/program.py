@@ -25,6 +25,7 @@ from fleet.kube.runtime.serving import serving
 from fleet.serve.happenings import Metrics
 from fleet.serve.hooks import Hooks, meant
 from fleet.serve.origin import Origin
+from fleet.serve.pages import PREFIX, answered
 from fleet.serve.reading import Evaluating, Reading
 from fleet.serve.service import Manner, Service
 
@@ -97,6 +98,9 @@ class Program:
                 return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")
             case "/metrics":
                 return web.Response(text=exposition(self.metrics.all()))
+        if request.path.startswith(PREFIX):
+            found = (one.page(request.path) for one in self.services)
+            return answered(next((text for text in found if text), None), leads=self._leads)
         return await Hooks(self.webhook_secret, self._heard, self.metrics.hooks).answer(request)
 
     def _heard(self, event: Event) -> None:

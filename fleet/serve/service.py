@@ -35,6 +35,7 @@ from fleet.serve.loss import told
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
+from fleet.serve.pages import Pages
 from fleet.serve.previews import Previews
 from fleet.serve.quiet import Quiet
 from fleet.serve.reading import Evaluating, Reading, budget_of
@@ -76,6 +77,7 @@ class Manner:
     require_approved: bool = False  # whatever fleet.toml says
     forge: bool = False  # commit statuses there
     previews: bool = False  # of pull requests
+    public_url: str = ""  # how people reach this process, for pages of previews
     notify: str = ""  # where to POST changes of health to
     notify_secret: str = field(default="", repr=False)
     settle: float = 0.5
@@ -125,9 +127,13 @@ class Service:
             forge=self.manner.forge,
         )
         if self.manner.previews:
-            how = How(self.manner.kubeconfig, dry_run=True)
             self._previews = Previews(
-                self.origin, how, lambda: self.current, self.metrics.previews, self.manner.management
+                self.origin,
+                How(self.manner.kubeconfig, dry_run=True),
+                lambda: self.current,
+                self.metrics.previews,
+                self.manner.management,
+                pages=Pages(self.manner.public_url),
             )
         self._sites = Sites(
             self.manner.kubeconfig, self.manner.management, self._changed, self._turned, inside=self.manner.inside
@@ -160,6 +166,10 @@ class Service:
             self._call.set()
         if self._previews is not None:
             self._previews.hear(event)
+
+    def page(self, path: str) -> str | None:
+        """A preview for people, if it is one of this repository's."""
+        return self._previews.pages.find(path) if self._previews else None
 
     def health(self) -> Iterable[tuple[tuple[str, ...], float]]:
         return self._turns.health()
