@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,25 +16,28 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-SECONDS = 60.0
+SECONDS = 180.0
+LISTENING = re.compile(r'"listening at 127\.0\.0\.1:(\d+)"')
+
+
+class NoAnswerError(AssertionError):
+    """The service did not say how it is: that is no number, and above all not 0."""
 
 
 @dataclass
 class Process:
     directory: Path
     url: str  # of the repository
-    port: int = 0
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
     environment: dict[str, str] = field(default_factory=dict)
+    _port: int = 0
 
     def start(self, *options: str, poll: str = "0.3s") -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
         self.starts += 1
+        self._port = 0
         command = [sys.executable, "-m", "fleet", *self.words, "--poll", poll, "--log", "json"]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--cache", str(self.directory / "mirrors"), *options]
+        command += ["--listen", "127.0.0.1:0", "--cache", str(self.directory / "mirrors"), *options]
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen(
                 command,
@@ -51,6 +54,13 @@ class Process:
         return ["serve", self.url]
 
     @property
+    def port(self) -> int:
+        """The one that it was given when it began to listen, from its log; 0 until then."""
+        if not self._port and (found := LISTENING.search(self.said())):
+            self._port = int(found[1])
+        return self._port
+
+    @property
     def has_ended(self) -> bool:
         return self.process is not None and self.process.poll() is not None
 
@@ -62,7 +72,7 @@ class Process:
         """As a person or a kubelet does."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
+        return self.process.wait(90)
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -76,11 +86,20 @@ class Process:
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.log_file.read_text().splitlines() if line.startswith("{")]
 
+    def said(self, since: int = 0) -> str:
+        """The log of this start from there on: what was said before a mark is no answer to what came after it."""
+        return self.log_file.read_text()[since:]
+
+    def mark(self) -> int:
+        return len(self.said())
+
     def tail(self) -> str:
-        return self.log_file.read_text()[-3000:]
+        return self.said()[-3000:]
 
     def ask(self, path: str, data: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, str]:
         """Status and text; (0, …) while nobody answers."""
+        if not self.port:
+            return 0, "it does not listen yet"
         try:
             with urlopen(Request(f"http://127.0.0.1:{self.port}{path}", data, headers or {}), timeout=10) as answer:
                 return answer.status, answer.read().decode()
@@ -88,17 +107,27 @@ class Process:
             return getattr(error, "code", 0), str(getattr(error, "reason", error))
 
     def metric(self, beginning: str) -> float:
-        """The sum of the samples whose lines begin so."""
-        lines = self.ask("/metrics")[1].splitlines()
+        """The sum of the samples whose lines begin so; raises NoAnswerError, which `until` takes for not yet."""
+        status, text = self.ask("/metrics")
+        if status != 200:
+            raise NoAnswerError(f"/metrics: {status} {text}")
+        lines = text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(beginning))
 
     def until(self, what: str, condition: Callable[[], bool], seconds: float = SECONDS) -> float:
         """Wait for it, and say how long it took."""
         began = time.monotonic()
-        while not condition():
+        while not _holds(condition):
             if self.has_ended:
                 raise AssertionError(f"the service ended while waiting until {what}:\n{self.tail()}")
             if time.monotonic() - began > seconds:
                 raise AssertionError(f"it did not come to pass that {what}:\n{self.tail()}")
             time.sleep(0.02)
         return time.monotonic() - began
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    try:
+        return condition()
+    except NoAnswerError:
+        return False

@@ -175,7 +175,7 @@ def test_the_service_in_its_pods_applies_commits_and_goes_on_when_the_leader_is_
     place.system.kubectl("apply", "--server-side", "-f", "-", input=manifests)
     try:
         place.happens("fleet-serve", "the first commit", lambda: place.soup() == "4.50", lambda: place.told(first))
-        place.system.kubectl("rollout", "status", "deployment/fleet-serve", "--timeout=60s")
+        place.system.kubectl("rollout", "status", "deployment/fleet-serve", "--timeout=180s")
         leader = place.leader("fleet-serve")
         found = place.system.kubectl("exec", leader, "--", "python3", "-m", "fleet", "doctor", "-o", "json")
         assert '"level B"' in found or '"level A"' in found, "stacks are evaluated in a sandbox there, too"
@@ -198,7 +198,7 @@ def test_the_agent_in_its_pods_applies_what_was_rendered_and_goes_on_when_the_le
     place.system.kubectl("apply", "--server-side", "-f", "-", input=manifests)
     try:
         place.happens("fleet-agent", "the first set", lambda: place.soup() == "4.50", lambda: place.told(first))
-        place.system.kubectl("rollout", "status", "deployment/fleet-agent", "--timeout=60s")
+        place.system.kubectl("rollout", "status", "deployment/fleet-agent", "--timeout=180s")
         leader = place.leader("fleet-agent")
         place.system.kubectl("delete", "pod", leader, "--grace-period=0", "--force")
         second = place.push("4.90")

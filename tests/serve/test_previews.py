@@ -92,6 +92,7 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     served.start(
         "--no-status", "--management", eu.name, "--no-lease", poll="1h"
     )  # whatever comes later, comes by webhook
+    served.until("it listens", lambda: served.port != 0)
     remote.webhook(f"http://127.0.0.1:{served.port}/hooks/gitea", SECRET)
     served.until("it is applied", lambda: served.data(eu, "prices") == served.data(us, "prices") == {"a": "1"})
     served.until("it is ready", lambda: served.ask("/readyz")[0] == 200)
@@ -106,12 +107,6 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     assert 'data.a: "1" → "2"' in said["body"]
     assert "2 to update" in remote.statuses(head)["fleet/preview"]["description"], "also where a Secret leads to"
 
-    fleet.wants(config_map("prices", {"a": "3"}))
-    newer = fleet.commit("And another")
-    remote.push(fleet.root, "change")
-    served.until("the same comment changes", lambda: 'data.a: "1" → "3"' in comment_of(request)["body"])
-    assert comment_of(request)["id"] == said["id"]
-
     stranger = forge.new_user()
     fork = remote.fork(stranger)
     git(fleet.root, "switch", "--quiet", "--create", "theirs", "main")
@@ -122,11 +117,20 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     ours = PullRequest(remote, asked.number)
     served.until("it is previewed without clusters", lambda: "comes from a fork" in comment_of(ours)["body"])
     asked.comment(command(foreign))  # who may not write cannot let it
-    ours.comment(command(newer))  # and another commit's word is none for this one
-    served.until("both were heard", lambda: served.metric('fleet_webhooks_total{result="heard"}') >= 7)
-    assert "comes from a fork" in comment_of(ours)["body"]
+    ours.comment(command(head))  # and another commit's word is none for this one
+
+    git(fleet.root, "switch", "--quiet", "change")
+    fleet.wants(config_map("prices", {"a": "3"}))
+    fleet.commit("And another")
+    remote.push(fleet.root, "change")
+    served.until("the same comment changes", lambda: 'data.a: "1" → "3"' in comment_of(request)["body"])
+    assert comment_of(request)["id"] == said["id"]
+    assert "comes from a fork" in comment_of(ours)["body"], (
+        "pull requests have their turn as they come: both were heard"
+    )
     ours.comment(command(foreign))
     served.until("it is compared with the clusters", lambda: "approved it" in comment_of(ours)["body"])
+    assert f"because {forge.user.name} approved it" in comment_of(ours)["body"], "and nobody before"
 
     merged = request.merge()
     served.until("it is applied", lambda: served.data(eu, "prices") == served.data(us, "prices") == {"a": "3"})
