@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from fleet.serve.telling import EVERY
 from fleet.testing import Cluster
 from tests.serve.served import Served
 from tests.soak.stranger import Stranger
@@ -66,23 +68,28 @@ def test_fifty_changes_in_a_second_from_two_clusters_and_two_writers_are_few_com
     def commits() -> int:
         return int(repository.remote.git("rev-list", "--count", "fleet/status"))
 
-    before = commits()
+    def most(began: float) -> float:
+        """By one writer since then."""
+        return 2 + (time.monotonic() - began) / EVERY
+
+    before, began = commits(), time.monotonic()
     wanted = flood(0)
     served.until("every change is told", lambda: told() == wanted)
-    one = commits() - before
+    one, bound = commits() - before, most(began)
+    print(f"50 changes: {one} commits by one writer, of at most {bound:.1f}")
+    assert 1 <= one <= bound
 
     other = Served(repository, tmp_path_factory.mktemp("other"))
     try:
         other.start()  # without a Lease: both write
         other.until("it has seen everything", lambda: other.ask("/readyz")[0] == 200)
-        before = commits()
+        before, began = commits(), time.monotonic()
         for turn in (1, 2):
             wanted = flood(turn)
         served.until("every change is told", lambda: told() == wanted)
-        two = commits() - before
+        two, bound = commits() - before, 2 * most(began)
     finally:
         other.kill()
-    print(f"50 changes: {one} commits by one writer; 100 changes: {two} by two")
-    assert 1 <= one <= 8
-    assert 1 <= two <= 16
+    print(f"100 changes: {two} commits by two writers, of at most {bound:.1f}")
+    assert 1 <= two <= bound
     assert served.metric('fleet_status_writes_total{repository="') >= 1
