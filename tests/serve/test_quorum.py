@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,13 @@ def served(
         )
 
 
-@pytest.mark.full
+def is_stopped(record: dict[str, Any], revision: str) -> bool:
+    """The first word may be that the first wave was not looked at yet."""
+    return bool(
+        (record.get("wanted"), record.get("sync")) == (revision, "Waiting") and "stopped" in record.get("message", "")
+    )
+
+
 @pytest.mark.real_nodes
 def test_a_lost_quorum_stops_the_next_wave_and_a_regained_one_lets_it_go_on(
     served: Served,
@@ -78,9 +85,7 @@ def test_a_lost_quorum_stops_the_next_wave_and_a_regained_one_lets_it_go_on(
     served.until("git says so", lambda: served.record(first.name).get("health") == "Degraded", 120)
     assert served.record(first.name)["apps"][0]["available"] == "no"
     two = wants("2")
-    served.until("the second wave is stopped", lambda: served.record(second.name).get("wanted") == two)
-    assert served.record(second.name)["sync"] == "Waiting"
-    assert "stopped" in served.record(second.name)["message"]
+    served.until("the second wave is stopped", lambda: is_stopped(served.record(second.name), two))
     served.until("the first wave has it", lambda: served.data(first, "words", namespace) == {"version": "2"})
     assert served.data(second, "words", namespace) == {"version": "1"}
 
