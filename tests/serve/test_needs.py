@@ -1,4 +1,4 @@
-"""Stacks that need others, on two real API servers, by the service."""
+"""Stacks that need others, on two real API servers, by the service that reaches them or by their agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def stack(cluster: fleet.Cluster) -> None:
 """
 
 
-def test_a_stack_waits_for_what_it_needs_in_another_cluster_at_the_same_commit(served: Served) -> None:
+def test_a_stack_waits_for_what_it_needs_in_another_cluster_at_the_same_commit(either: Served) -> None:
+    served = either
     repository = served.repository
     eu, us = repository.clusters
     shop = f"{repository.stack}-shop"
@@ -32,6 +33,7 @@ def test_a_stack_waits_for_what_it_needs_in_another_cluster_at_the_same_commit(s
     assert served.data(us, "shop", shop) == {"version": "1"}
     second = wants("2", ill=True)
     served.until("it is ill", lambda: served.record(eu.name).get("health") == "Degraded")
+    served.until("so it is told of the other", lambda: served.record(us.name, shop).get("wanted") == second)
     said = served.record(us.name, shop)
     assert (said["sync"], said["wanted"], said["revision"]) == ("Waiting", second, first)
     assert f"it needs stack {repository.stack}, which in {eu.name}" in said["message"]
