@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.soak.checks import Judge, difference, live, rendered
 from tests.soak.model import first
 from tests.soak.world import World
 
+ALONE = 30.0  # seconds in which processes end once the service that started them is gone
 REST = 180.0  # seconds in which everything comes to rest once nothing is wrong any more
 MB = 1 << 20
 
@@ -120,11 +122,17 @@ class Soak:
         return self._judge.kept
 
     def left_over(self) -> list[str]:
-        """Processes that outlived the service which started them."""
-        ours = {str(self.world.directory)}
+        """Processes that outlive the service which started them: a zygote sees that it is alone, and goes."""
+        end = time.monotonic() + ALONE
+        while (found := self._left_over()) and time.monotonic() < end:
+            time.sleep(0.2)
+        return found
+
+    def _left_over(self) -> list[str]:
         found = []
-        for one in psutil.process_iter(["pid", "cmdline", "cwd"]):
-            own = {each.process.pid for each in self.world.processes if each.process}
-            if one.pid not in own and any(place in (one.info["cwd"] or "") for place in ours):
-                found.append(" ".join(one.info["cmdline"] or ()))
+        for one in psutil.process_iter():
+            with suppress(psutil.Error), one.oneshot():  # it ends just now
+                ours = one in self.world.started or str(self.world.directory) in one.cwd()
+                if ours and one.status() != psutil.STATUS_ZOMBIE:
+                    found.append(f"{one.pid}: {' '.join(one.cmdline())}")
         return found

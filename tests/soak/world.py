@@ -9,7 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,6 +73,7 @@ class World:
     deleted: set[Place] = field(default_factory=set)  # by strangers, since the last settle
     counts: Counter[str] = field(default_factory=Counter)
     memory: list[tuple[float, int]] = field(default_factory=list)  # of one life of the service: when, and bytes
+    started: set[psutil.Process] = field(default_factory=set)  # by the service, in all its lives, as far as seen
     begun: float = field(default_factory=time.monotonic)
     _troubles: dict[str, tuple[Fault, Broken | None]] = field(default_factory=dict)
     _options: tuple[str, ...] = ()
@@ -134,6 +135,7 @@ class World:
         """So many processes from now on."""
         if len(self.processes) == replicas:
             return
+        self._note_started()
         for one in self.processes:
             if one.stop() != 0:
                 raise AssertionError(f"the service did not stop in good order:\n{one.tail()}")
@@ -144,6 +146,7 @@ class World:
             one.start(*self._options)
 
     def _kill_all(self) -> None:
+        self._note_started()
         for one in self.processes:
             one.kill()
 
@@ -163,9 +166,11 @@ class World:
             proxy.plan = Plan([*self._rules(action.cluster), shot])
             end = time.monotonic() + PATIENCE
             while victim.runs and time.monotonic() < end and not self._is_done(victim):
+                self._note_started()
                 time.sleep(0.05)
             self.counts["killed at a write"] += not victim.runs
             proxy.plan = Plan(self._rules(action.cluster))
+        self._note_started()
         victim.kill()
         self.memory.clear()
         victim.start(*self._options)
@@ -257,7 +262,8 @@ class World:
             self.counts["foreign fields"] += 1
 
     def sample(self) -> None:
-        """How much memory the service has."""
+        """How much memory the service has, and which processes."""
+        self._note_started()
         if len(self.processes) != 1 or self.processes[0].process is None:
             return
         try:
@@ -265,6 +271,13 @@ class World:
             self.memory.append((time.monotonic() - self.begun, one.memory_info().rss))
         except psutil.Error:  # it is being killed
             return
+
+    def _note_started(self) -> None:
+        """Once a service is gone nobody can tell its own. Processes and not ids, as those are given again."""
+        for one in self.processes:
+            with suppress(psutil.Error):  # it is being killed
+                if one.process is not None and one.runs:
+                    self.started.update(psutil.Process(one.process.pid).children(recursive=True))
 
 
 def _is_broken(metrics: str) -> bool:
