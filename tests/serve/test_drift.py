@@ -32,7 +32,8 @@ THEIRS = {"name": "metrics", "port": 9090, "protocol": "TCP", "targetPort": 9090
 RULE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}
 
 
-def test_every_part_of_an_object_that_is_ours_is_put_back_and_what_is_theirs_stays(served: Served) -> None:
+def test_every_part_of_an_object_that_is_ours_is_put_back_and_what_is_theirs_stays(either: Served) -> None:
+    served = either
     repository = served.repository
     eu, us = repository.clusters
     space = repository.namespace
