@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -89,9 +90,10 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     place = f"{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}"
     served.url = f"http://{place}/{remote.owner}/shop.git"
     served.environment |= {"FLEET_FORGE_TOKEN": forge.user.token, "FLEET_WEBHOOK_SECRET": SECRET}
-    served.start(
-        "--no-status", "--management", eu.name, "--no-lease", poll="1h"
-    )  # whatever comes later, comes by webhook
+    public = "https://fleet.example.com"
+    served.start(  # whatever comes later, comes by webhook
+        "--no-status", "--management", eu.name, "--no-lease", "--public-url", public, poll="1h"
+    )
     served.until("it listens", lambda: served.port != 0)
     remote.webhook(f"http://127.0.0.1:{served.port}/hooks/gitea", SECRET)
     served.until("it is applied", lambda: served.data(eu, "prices") == served.data(us, "prices") == {"a": "1"})
@@ -106,6 +108,11 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     said = comment_of(request)
     assert 'data.a: "1" → "2"' in said["body"]
     assert "2 to update" in remote.statuses(head)["fleet/preview"]["description"], "also where a Secret leads to"
+    (page,) = re.findall(rf"{public}(/previews/[\w-]{{32}})", said["body"])
+    assert remote.statuses(head)["fleet/preview"]["target_url"] == f"{public}{page}"
+    assert served.ask(page)[0] == 200
+    assert "<title>fleet preview: 2 to update" in served.ask(page)[1]
+    assert served.ask("/previews/guessed")[0] == 404
 
     stranger = forge.new_user()
     fork = remote.fork(stranger)
@@ -134,6 +141,7 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
 
     merged = request.merge()
     served.until("it is applied", lambda: served.data(eu, "prices") == served.data(us, "prices") == {"a": "3"})
+    served.until("its page is gone", lambda: served.ask(page)[0] == 404)
     eu.kubectl("-n", "fleet-system", "delete", "secret", secret)
     context = f"fleet/{fleet.stack}"
     served.until("and told", lambda: remote.statuses(merged).get(context, {}).get("status") == "success")
