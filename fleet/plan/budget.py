@@ -1,4 +1,4 @@
-"""The deletion budget: how much one sync may take away before a person has to say so.
+"""The deletion budget: how much one sync, or one commit that is served, may take away before a person has to say so.
 
 Two limits hold at once. A stack may lose one object in a cluster, or a share of what it has there if that is more; all
 stacks together may lose so many. Objects that are forgotten because their cluster leaves count too: a selector with a
@@ -7,7 +7,7 @@ typing error takes away as much as a deleted file. Objects forgotten by their ow
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from fleet.errors import PolicyError
@@ -16,6 +16,7 @@ from fleet.model.group import OPERATOR
 from fleet.plan.step import Plan, Verb
 
 UNLIMITED = 1_000_000_000
+NOTHING: Mapping[str, Set[Key]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,16 @@ class Allowance:
 
 def taken_away(plan: Plan) -> int:
     """How many objects the stack loses."""
+    return len(lost(plan))
+
+
+def lost(plan: Plan) -> frozenset[Key]:
+    """The objects that the stack loses."""
     retained = {entry.key for entry in plan.inventory.entries if entry.retain} if plan.leaving else frozenset[Key]()
     gone = plan.having(Verb.DELETE, Verb.FORGET) if plan.leaving else plan.having(Verb.DELETE)
-    return sum(step.key not in retained and not _comes_with_apps(step.key, plan.stack) for step in gone)
+    return frozenset(
+        step.key for step in gone if step.key not in retained and not _comes_with_apps(step.key, plan.stack)
+    )
 
 
 def _comes_with_apps(key: Key, stack: str) -> bool:
@@ -47,9 +55,17 @@ def _comes_with_apps(key: Key, stack: str) -> bool:
     return key.kind == "RoleBinding" and key.name == f"{OPERATOR}-{stack}"
 
 
-def check_budget(cluster: str, plans: Iterable[Plan], allowance: Allowance) -> None:
-    """Refuse the plans of one cluster that together take away more than is allowed."""
-    counts = {plan.stack: taken_away(plan) for plan in plans}
+def check_budget(
+    cluster: str, plans: Iterable[Plan], allowance: Allowance, beside: Mapping[str, Set[Key]] = NOTHING
+) -> None:
+    """Refuse the plans of one cluster that together take away more than is allowed.
+
+    `beside` is what its stacks lose besides by the same commit, or have lost: an object counts once.
+    """
+    losses = dict(beside)
+    for plan in plans:
+        losses[plan.stack] = lost(plan) | losses.get(plan.stack, frozenset())
+    counts = {stack: len(objects) for stack, objects in losses.items()}
     total = sum(counts.values())
     if total <= allowance.deletions:
         return

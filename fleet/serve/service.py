@@ -29,7 +29,8 @@ from fleet.git.status import Report
 from fleet.kube.client import Client
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
-from fleet.plan import Claim
+from fleet.plan import Claim, Plan
+from fleet.plan.budget import Allowance
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
 from fleet.serve.loss import told
 from fleet.serve.order import Order
@@ -42,6 +43,7 @@ from fleet.serve.reading import Evaluating, Reading, budget_of
 from fleet.serve.rendering import ForAgents
 from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
+from fleet.serve.spending import PartlySeenError, Spending
 from fleet.serve.telling import Telling
 from fleet.serve.wanted import Pair, Wanted, moved
 from fleet.serve.watching import kinds_of
@@ -109,6 +111,7 @@ class Service:
     _telling: Telling = field(default_factory=Telling)
     _turns: Turns = field(init=False)
     _order: Order = field(default_factory=Order)
+    _spending: Spending = field(default_factory=Spending)
     _busy: set[Pair] = field(default_factory=set)  # what passes under way have
     _outside: Outside = field(init=False)
     _previews: Previews | None = None
@@ -349,6 +352,7 @@ class Service:
             self._turns.forget(pair)
             self._order.forget(pair)
             self._outside.forget(*pair)
+        self._spending.begins(found.revision, found.stacks, found.targets)
         for site in self._sites:
             site.client.forget_discovery()
             if site.cluster not in found.evaluation.clusters:
@@ -414,6 +418,7 @@ class Service:
             self.manner.kubeconfig,
             wait=False,
             budget=budget_of(current),
+            check_budget=lambda cluster, plans, allowance: self._check_budget(current, target, plans, allowance),
             accounts=current.files.repository.settings.trust.account,
             claim=Claim(current.files.identity),
             lease_seconds=5.0,
@@ -445,6 +450,18 @@ class Service:
         same = newest is not None and newest.desired.get(pair) == current.desired.get(pair)
         return newest if newest is not None and same else current
 
+    def _check_budget(self, current: Wanted, target: Target, plans: Iterable[Plan], allowance: Allowance) -> None:
+        cluster = target.cluster.name
+        wanted = {one.stack: one for one in current.targets[cluster].desired}
+        looked_at = {one.stack for one in target.desired}
+        try:
+            self._spending.check(
+                cluster, plans, allowance, revision=current.revision, wanted=wanted, looked_at=looked_at
+            )
+        except PartlySeenError:
+            self._queue.add_after((ALL, cluster), BUSY)
+            raise
+
     def _gate(self, current: Wanted) -> Gate:
         return Gate(current.files, current.evaluation, required=self.manner.require_approved)
 
@@ -452,6 +469,8 @@ class Service:
         repaired = len(drifted(result.plan)) if result.plan and not result.problem else 0
         result = current.after(result)
         pair, problem = (result.stack, result.cluster), result.problem
+        if not problem and not result.suspended:
+            self._spending.done(pair)
         word = word_of(problem)
         self.metrics.passes.add(str(self.origin), word)
         self.metrics.writes.add(str(self.origin), by=sum(n for verb, n in result.done.items() if verb.writes))

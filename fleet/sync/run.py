@@ -17,7 +17,7 @@ from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
 from fleet.kube.client import Client
 from fleet.model.hidden import Hidden
-from fleet.plan import Claim
+from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, define
@@ -45,6 +45,7 @@ class How:
     wait: bool = True
     timeout: float = 600.0  # for health, and for deletions to finish
     budget: Allowance = field(default_factory=Allowance)
+    check_budget: Callable[[str, Sequence[Plan], Allowance], None] = check_budget  # of the plans of one cluster
     claim: Claim = field(default_factory=Claim)  # for which repository
     accounts: str = ""  # in whose name stacks are read and written, as "namespace/{stack}"; "": as ourselves
     dry_run: bool = False  # of a preview: let the servers try every change without storing it
@@ -243,10 +244,23 @@ def _left_alone(seen: Seen, result: Result) -> Result:
 def _judged(sites: Sequence[Site], how: How) -> list[list[Result]]:
     """By cluster: where every stack stands, with what the rules and those who suspended it have to say."""
     words = suspensions({site.cluster: site.look for site in sites})
-    return [held([_checked(site, result, how) for result in site.results()], words) for site in sites]
+    judged = []
+    for site in sites:
+        too_much = _too_much(site, how) if site.client and not site.problem else None
+        judged.append(held([_checked(result, how, too_much) for result in site.results()], words))
+    return judged
 
 
-def _checked(site: Site, result: Result, how: How) -> Result:
+def _too_much(site: Site, how: How) -> PolicyError | None:
+    """What speaks against all that is taken away from a cluster."""
+    try:
+        how.check_budget(site.cluster, [seen.plan for seen in site.look.seen if seen.plan], how.budget)
+    except PolicyError as problem:
+        return problem
+    return None
+
+
+def _checked(result: Result, how: How, too_much: PolicyError | None) -> Result:
     """With the problem that the repository's own rules make of the plan, if any."""
     if result.plan is None or result.problem:
         return result
@@ -254,7 +268,8 @@ def _checked(site: Site, result: Result, how: How) -> Result:
         refuse_forbidden(result.plan)
         if taken_away(result.plan):
             check_share(result.plan, how.budget)
-            check_budget(site.cluster, [seen.plan for seen in site.look.seen if seen.plan], how.budget)
+            if too_much:
+                return replace(result, problem=too_much)
     except PolicyError as problem:
         return replace(result, problem=problem)
     against = how.objection(result)
