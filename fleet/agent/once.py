@@ -7,10 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from fleet.agent.manifests import NAME
 from fleet.agent.reading import FromBranch
 from fleet.evaluate.result import ClusterData
 from fleet.git.reporting import chosen, report
 from fleet.kube.client import Client
+from fleet.kube.person import program
 from fleet.plan import Claim
 from fleet.serve.loss import told
 from fleet.serve.origin import Origin
@@ -66,4 +68,4 @@ def _report(found: Wanted, results: list[Result]) -> None:
     settings = files.repository.settings.git
     reports = [found.report(one, found.revision) for one in results]
     remote = chosen(files.remotes, settings.remote)
-    report(files.git, reports, gone=found.gone, remote=remote, branch=settings.status_branch, by="fleet-agent")
+    report(files.git, reports, gone=found.gone, remote=remote, branch=settings.status_branch, by=program(NAME))

@@ -131,6 +131,7 @@ def agent(
         notify=notify,
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
         inside=inside,
+        name=NAME,
     )
     log_to_stderr(form, verbose=verbose)
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()

@@ -15,6 +15,11 @@ def person() -> str:
     return next(filter(None, told), "") or f"{user()}@{socket.gethostname()}"
 
 
+def program(name: str) -> str:
+    """One that acts by itself, and where."""
+    return f"{name}@{socket.gethostname()}"
+
+
 def user() -> str:
     try:
         return getpass.getuser()

@@ -27,6 +27,7 @@ from fleet.git import names
 from fleet.git.mirror import Mirror
 from fleet.git.status import Report
 from fleet.kube.client import Client
+from fleet.kube.person import program
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim, Plan
@@ -88,6 +89,7 @@ class Manner:
     signers: Path | None = None  # only commits signed with one of their keys are applied
     inside: bool = False  # the one cluster that is meant is the one that it runs in
     reports: tuple[str, ...] = ()  # where agents report, besides the status branch
+    name: str = "fleet-serve"  # of the program, for those who ask who applied something
 
 
 @dataclass(slots=True)
@@ -154,6 +156,7 @@ class Service:
             self.manner.every,
             lambda count: self.metrics.told.add(str(self.origin), "ok"),
             lambda problem: self.metrics.told.add(str(self.origin), "failed"),
+            by=program(self.manner.name),
         )
 
     @property

@@ -36,6 +36,7 @@ class Telling:
     every: float = EVERY
     written: Callable[[int], None] = lambda count: None
     failed: Callable[[FleetError], None] = lambda problem: None
+    by: str = ""  # who applied what is told
     _news: dict[Pair, Report] = field(default_factory=dict)
     _files: Files | None = None
     _gone: Gone = lambda known: ()
@@ -75,7 +76,7 @@ class Telling:
         if files is None:
             return True
         try:
-            await asyncio.to_thread(_write, files, list(news.values()), gone)
+            await asyncio.to_thread(_write, files, list(news.values()), gone, self.by)
         except FleetError as problem:
             log.warning("health was not written into git: %s", problem.message)
             self.failed(problem)
@@ -90,11 +91,11 @@ class Telling:
         return True
 
 
-def _write(files: Files, reports: list[Report], gone: Gone) -> None:
+def _write(files: Files, reports: list[Report], gone: Gone, by: str) -> None:
     settings = files.repository.settings.git
     if files.git is not None:
         remote = chosen(files.remotes, settings.remote)
-        report(files.git, reports, gone=gone, remote=remote, branch=settings.status_branch)
+        report(files.git, reports, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
 def _shorten(files: Files) -> None:
