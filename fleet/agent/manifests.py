@@ -1,7 +1,8 @@
 """The agent in its cluster, as objects in the order in which they are applied. Pure.
 
 It applies whatever stacks say, so it has all rights there; nobody outside has any. Where each stack is applied in the
-name of a service account of its own, these can be narrowed to impersonating those.
+name of a service account of its own, these can be narrowed to impersonating those, to its books in fleet-system, and to
+get, list and watch of what stacks have: one watch is for all of them.
 """
 
 from __future__ import annotations

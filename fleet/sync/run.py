@@ -15,6 +15,7 @@ from pathlib import Path
 from fleet.errors import ConfigurationError, FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
+from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
 from fleet.model.hidden import Hidden
 from fleet.plan import Claim, Plan
@@ -176,7 +177,9 @@ def _turns(
         site, seen = places[pair]
         if site.client is None or seen.desired is None:
             return "Unknown"
-        return (await until_healthy(site.client, seen.desired, None, seconds=0.0, tell=lambda phase, detail: None))[0]
+        with acting_as(seen.account):
+            found = await until_healthy(site.client, seen.desired, None, seconds=0.0, tell=lambda phase, detail: None)
+        return found[0]
 
     return Turns(
         order,
@@ -363,9 +366,9 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
             result = replace(result, problem=problem_of(made, None))
         if seen.desired is not None:
             fresh = None if any(verb.writes for verb in result.done) else seen.live
-            health, objects, late = await until_healthy(
-                client, seen.desired, fresh, seconds=how.timeout if how.wait and not result.problem else 0.0, tell=tell
-            )
+            seconds = how.timeout if how.wait and not result.problem else 0.0
+            with acting_as(seen.account):
+                health, objects, late = await until_healthy(client, seen.desired, fresh, seconds=seconds, tell=tell)
             result = replace(result, health=health, objects=objects, unhealthy=late)
     except FleetError as problem:
         return _left_alone(seen, replace(result, problem=problem))

@@ -109,6 +109,8 @@ def test_every_block_that_could_run_says_how_or_why_not() -> None:
             where = f"{name(page)}:{block.line}"
             assert block.language, f"{where}: a fence without a language (text, console, python …)"
             assert block.language != "sh" or block.not_run, f"{where}: `sh` is not run; write `console` with `$ `"
+            is_file = block.language not in {"toml", "yaml"} or block.path or block.not_run
+            assert is_file, f"{where}: nobody reads it; its first line is `# PATH`, the file that it is"
 
 
 def test_examples_that_are_not_run_are_few() -> None:
