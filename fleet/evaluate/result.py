@@ -38,6 +38,7 @@ class RolloutData:
     timezone: str = "UTC"
     freeze: bool = False
     on_failure: str = "stop"
+    rest: bool = False  # the last wave is of clusters that are in none
 
 
 @dataclass(frozen=True, slots=True)

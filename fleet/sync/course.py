@@ -17,11 +17,15 @@ def courses(stacks: Iterable[StackResult], results: Iterable[Result]) -> list[st
 
 
 def course(rollout: RolloutData, stack: str) -> str:
-    """ "wave 1: eu, then wave 2: us-1, us-2 (after fleet approve orders 2); each is watched for 5m"; "" for at once."""
+    """ "wave 1: eu, then wave 2: us-1, us-2 (after fleet approve orders 2); each is watched for 5m"; "" for at once.
+
+    Clusters in no wave come last, and are named as such: one may have been forgotten.
+    """
     parts = []
     if len(rollout.waves) > 1 or rollout.approve:
         waves = [
             f"wave {number}: {', '.join(names)}"
+            + (" (in no wave)" * (rollout.rest and number == len(rollout.waves)))
             + (f" (after fleet approve {stack} {number})" * (number in rollout.approve))
             for number, names in enumerate(rollout.waves, start=1)
         ]

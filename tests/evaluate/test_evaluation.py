@@ -397,3 +397,16 @@ def test_an_answer_that_user_code_wrote_is_not_believed(tmp_path: Path, any_pool
     assert "is no result" in problem.message
     job = Job(Task.STACKS, str(tmp_path), ("stacks/a.py",), Limits())
     assert answer.read(job, Outcome(f"{forged}\n".encode(), b"")) == (Answer(), ()), "alone it would have been believed"
+
+
+def test_clusters_in_no_wave_come_last_and_are_known_as_such(tmp_path: Path) -> None:
+    waves = 'fleet.where(env="prod"), rollout=fleet.Rollout(waves=[{}])'
+    files = {
+        "stacks/some.py": stack("some", clusters=waves.format("'us-1'")),
+        "stacks/whole.py": stack("whole", clusters=waves.format("'us-1', 'eu-1'")),
+        "stacks/plain.py": stack("plain"),
+    }
+    found = {one.name: one.rollout for one in evaluate(repository(tmp_path, files)).check().stacks}
+    assert (found["some"].waves, found["some"].rest) == ((("us-1",), ("eu-1",)), True)
+    assert (found["whole"].waves, found["whole"].rest) == ((("us-1",), ("eu-1",)), False)
+    assert not found["plain"].rest

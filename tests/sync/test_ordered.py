@@ -270,6 +270,7 @@ def test_clusters_that_are_no_part_of_the_run_are_looked_at_where_waves_or_needs
     [
         (AT_ONCE, ""),
         (WAVES, "wave 1: eu, then wave 2: us, then wave 3: ap"),
+        (replace(WAVES, rest=True), "wave 1: eu, then wave 2: us, then wave 3: ap (in no wave)"),
         (
             RolloutData((("eu",), ("ap", "us")), "5m", "15m", 1, approve=(2,)),
             "wave 1: eu, then wave 2: ap, us (after fleet approve orders 2); each has to stay healthy for 5m",
