@@ -128,7 +128,7 @@ class Repository:
         """
         commit = git(clone, "rev-parse", "HEAD").strip()
         git(clone, "push", "--quiet", self.url_with_token, f"HEAD:refs/heads/{branch}")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._lists(branch, commit):
             if time.monotonic() > deadline:
                 raise AssertionError(f"the forge does not list {commit} as {branch} of {self.name}")
@@ -197,7 +197,7 @@ class PullRequest:
 
     def merge(self, how: str = "merge") -> str:
         """Merge it ("merge", "squash" or "rebase") and return the commit that the base branch has now."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             try:
                 self.repository.api("POST", f"/pulls/{self.number}/merge", {"Do": how})

@@ -67,7 +67,7 @@ class Terminal:
         self._shell.wait()
         os.close(self._main)
 
-    def run(self, command: str, timeout: float = 120) -> Said:
+    def run(self, command: str, timeout: float = 300) -> Said:
         """Type a command and wait for its end. `$?` is that of the command before, as at any prompt."""
         assert self._shell.stdin
         self._script.write_text(command + "\n", encoding="utf-8")

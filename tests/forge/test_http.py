@@ -172,9 +172,9 @@ def test_a_forge_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "FIRST_PAUSE", 0.01)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(ResourceError, match="cannot be reached") as caught:
-        comment(url)
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"  # bound, so that nobody else gets it, and never listening
+        with pytest.raises(ResourceError, match="cannot be reached") as caught:
+            comment(url)
     assert "is the forge up" in (caught.value.hint or "")
 
 

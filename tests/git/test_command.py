@@ -123,10 +123,10 @@ def test_the_repositorys_own_configuration_cannot_turn_protection_off(tmp_path: 
 def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     path, pid = clone(tmp_path / "clone"), tmp_path / "pid"
     begin = time.monotonic()
-    with pytest.raises(errors.TimeoutError, match=r"longer than 0\.5 s"):
-        probe(path, f"sh -c 'sleep 60 & echo $! >{pid}; wait'", limits=Limits(seconds=0.5))
-    assert time.monotonic() - begin < 10
-    deadline = time.monotonic() + 5
+    with pytest.raises(errors.TimeoutError, match="longer than 3 s"):
+        probe(path, f"sh -c 'sleep 60 & echo $! >{pid}; wait'", limits=Limits(seconds=3))
+    assert time.monotonic() - begin < 20
+    deadline = time.monotonic() + 20
     while _is_running(int(pid.read_text())):
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -58,7 +58,7 @@ class Receiver:
         self._server.shutdown()
         self._server.server_close()
 
-    def next(self, event: str, patience: float = 20) -> Delivery:
+    def next(self, event: str, patience: float = 60) -> Delivery:
         """The next delivery of this event; others before it are passed over."""
         while (delivery := self._arrived.get(timeout=patience)).event != event:
             pass
