@@ -1,14 +1,21 @@
 """The files that a merge would bring, without a checkout: git merges two commits in its object store alone.
 
-No hook, no filter and no working tree takes part; the tree that comes out is reachable from nothing, and git forgets it
-in its own time.
+It does so in a repository of its own that is empty but for borrowing the clone's objects. So no configuration of the
+clone, no attributes and no working tree take part, no driver is run, and whoever merges the same two commits elsewhere
+gets the same tree. What comes out lies in the clone, reachable from nothing, and git forgets it in its own time.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fleet.errors import ConfigurationError, ConflictError
+from fleet.git.command import Git
 from fleet.git.failure import from_stderr
 from fleet.git.repository import Commit, Repository
 
@@ -22,11 +29,12 @@ def merged_tree(repository: Repository, base: Commit, head: Commit) -> str:
     ancestor = git.run(what, "merge-base", "--is-ancestor", base.id, head.id, accept=(0, 1))
     if ancestor.status == 0:
         return head.tree  # as a fast-forward
-    done = git.run(
-        what,
-        "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base.id, head.id,
-        accept=(0, 1, 128, 129),
-    )  # fmt: skip
+    with _apart(repository, what) as (aside, variables):
+        done = aside.run(
+            what,
+            "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", base.id, head.id,
+            variables=variables, accept=(0, 1, 128, 129),
+        )  # fmt: skip
     if done.status == 129:
         raise ConfigurationError(
             f"cannot {what}: this git cannot merge without a checkout", hint="install git 2.38 or newer"
@@ -45,3 +53,32 @@ def merged_tree(repository: Repository, base: Commit, head: Commit) -> str:
             hint="merge or rebase the branch on its base, and preview it again",
         )
     return tree
+
+
+@contextmanager
+def _apart(repository: Repository, what: str) -> Iterator[tuple[Git, dict[str, str]]]:
+    """git in a bare repository without refs, whose objects are the clone's; what it has to know of the clone is copied.
+
+    That is the kind of its ids, where its history is cut off, and with whom its files are shared.
+    """
+    git = repository.git
+    kind, _, common = git.run(what, "rev-parse", "--show-object-format", "--git-common-dir").text.partition("\n")
+    theirs = (repository.root / common).resolve()
+    shared = git.run(what, "config", "--get", "core.sharedRepository", accept=(0, 1)).text
+    with TemporaryDirectory(prefix="fleet-merge-") as directory:
+        own = Path(directory)
+        for part in ("objects", "refs"):
+            (own / part).mkdir()
+        (own / "HEAD").write_text("ref: refs/heads/none\n")
+        (own / "config").write_text(
+            "[core]\n\trepositoryformatversion = 1\n\tbare = true\n\tattributesFile = /dev/null\n"
+            + (f"\tsharedRepository = {shared}\n" if shared.isalnum() else "")
+            # Without the name of a remote (there is none) what a partial clone lacks would be taken for empty.
+            + f"[extensions]\n\tobjectFormat = {kind}\n\tpartialClone = none\n"
+        )
+        if (theirs / "shallow").is_file():
+            (own / "shallow").write_bytes((theirs / "shallow").read_bytes())
+        yield (
+            replace(git, git_dir=own),
+            {"GIT_OBJECT_DIRECTORY": str(theirs / "objects"), "GIT_ATTR_NOSYSTEM": "1"},
+        )
