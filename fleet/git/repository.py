@@ -30,7 +30,8 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file that differs between two revisions; a rename is a removal and an addition."""
+    """One file that differs between two revisions; a rename is a removal and an addition, and so is a file that was a
+    symlink or becomes one."""
 
     path: str
     verb: str  # "added", "changed", "removed"
@@ -48,7 +49,7 @@ class Dirt:
         return bool(self.changed or self.untracked)
 
 
-_VERBS = {"A": "added", "D": "removed"}
+_VERBS = {"A": ("added",), "D": ("removed",), "T": ("removed", "added")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,7 @@ class Repository:
         )  # fmt: skip
         fields = list(_fields(listing.stdout))
         pairs = zip(fields[::2], fields[1::2], strict=True)
-        return tuple(Change(path, _VERBS.get(letter, "changed")) for letter, path in pairs)
+        return tuple(Change(path, verb) for letter, path in pairs for verb in _VERBS.get(letter, ("changed",)))
 
     def outside(self, revisions: Iterable[str], of: str) -> tuple[str, ...]:
         """Those commits (full ids) that are not in the history of `of`, as far as this clone has it: see `shallow`."""

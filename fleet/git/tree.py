@@ -1,4 +1,8 @@
-"""The files of one revision, without a checkout: no filters, no hooks, no submodules, no symlink followed."""
+"""The files of one revision, without a checkout: no filters, no hooks, no submodules, no symlink followed.
+
+What a stack reads is noted by its path, and so are the changes of a commit: a file that is read by another name would
+not be missed when it changes. So symlinks within the repository, which many have for people, lead nowhere here.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from fleet.git.command import Git
 from fleet.git.limits import Limits
 
 _SYMLINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
+_LINK_BYTES = 4096  # of where a symlink leads
+_NOWHERE = ".git/symlinks-are-not-followed"  # no tree has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ class Tree:
         if not found:
             raise NotFoundError(f"{self.revision} has no file {path!r}")
         _check(found, self.git.limits, self.revision)
+        _check_plain(found, self.revision)
         if found[0].is_submodule:
             raise NotFoundError(f"{path!r} is a submodule in {self.revision}; those are not read")
         return next(content for _, content in self._contents(found))
@@ -69,15 +76,20 @@ class Tree:
         """The content of all files (or those under the paths given, and of those the matching ones), by path."""
         files = [file for file in self.files(*under) if not file.is_submodule and matching(file.path)]
         _check(files, self.git.limits, self.revision)
+        _check_plain(files, self.revision)
         return {file.path: content for file, content in self._contents(files)}
 
     def materialise(self, directory: Path, *under: str) -> tuple[File, ...]:
         """Write the files into `directory`, which must be new or empty, and return what was written.
 
-        A symlink is an error that names it: what it points at is not part of the revision. A submodule is left out.
+        A symlink out of the repository is an error that names it: what it leads to is not part of the revision. One
+        that stays inside becomes a symlink to nowhere: a listing has its name, and whoever reads it fails. A submodule
+        is left out.
         """
-        files = [file for file in self.files(*under) if not file.is_submodule]
-        _check(files, self.git.limits, self.revision)
+        found = [file for file in self.files(*under) if not file.is_submodule]
+        _check(found, self.git.limits, self.revision)
+        files, links = ([file for file in found if file.is_symlink is linked] for linked in (False, True))
+        self._check_links(links)
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise ConfigurationError(f"{directory} is not empty")
@@ -88,7 +100,16 @@ class Tree:
                 (directory / parent).mkdir(parents=True, exist_ok=True)
                 made.add(parent)
             _write(directory / file.path, content, 0o755 if file.mode == _EXECUTABLE else 0o644)
+        for link in links:
+            (directory / link.path).parent.mkdir(parents=True, exist_ok=True)
+        for link in links:
+            _link(directory / link.path)
         return tuple(files)
+
+    def _check_links(self, links: Sequence[File]) -> None:
+        _check_plain((link for link in links if link.size > _LINK_BYTES), self.revision)
+        out = (link for link, target in self._contents(links) if not _stays(link.path, os.fsdecode(target)))
+        _check_plain(out, self.revision, " and leads out of the repository")
 
     def _contents(self, files: Sequence[File]) -> Iterator[tuple[File, bytes]]:
         """Every file's content in order, from one process."""
@@ -135,12 +156,6 @@ def _check(files: Iterable[File], limits: Limits, revision: str) -> None:
     seen: dict[str, str] = {}
     for file in files:
         source = Source(file.path)
-        if file.is_symlink:
-            raise PolicyError(
-                f"it is a symlink in {revision}, and those are never followed",
-                source=source,
-                hint="commit the file itself, or keep the symlink out of what fleet reads",
-            )
         if not _is_plain(file.path):
             raise PolicyError(f"{revision} has a path that is not safe to write", source=source)
         if file.path.count("/") > limits.depth or len(os.fsencode(file.path)) > limits.path_bytes:
@@ -160,6 +175,22 @@ def _check(files: Iterable[File], limits: Limits, revision: str) -> None:
             )
     if total > limits.tree_bytes:
         raise ResourceError(f"the files of {revision} are over {limits.tree_bytes} bytes together")
+
+
+def _check_plain(files: Iterable[File], revision: str, more: str = "") -> None:
+    for file in files:
+        if file.is_symlink:
+            raise PolicyError(
+                f"it is a symlink in {revision}{more}, and those are never followed",
+                source=Source(file.path),
+                hint="commit the file itself, or remove the symlink",
+            )
+
+
+def _stays(path: str, target: str) -> bool:
+    """Whether a symlink's words lead to somewhere inside; what they pass on the way is never followed."""
+    inside = os.path.normpath(os.path.join(os.path.dirname(path), target))  # noqa: PTH118, PTH120 - pure text
+    return not target.startswith("/") and inside != ".." and not inside.startswith("../")
 
 
 def _is_plain(path: str) -> bool:
@@ -185,6 +216,15 @@ def _inside(path: str) -> str:
             f"{path!r} is not a path inside the repository", hint="relative, with '/', without '..'"
         )
     return path
+
+
+def _link(path: Path) -> None:
+    try:
+        path.symlink_to(_NOWHERE)
+    except FileExistsError:
+        raise PolicyError(
+            "two paths of the revision are one file on this file system", source=Source(path.name)
+        ) from None
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

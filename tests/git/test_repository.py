@@ -82,6 +82,11 @@ def test_changes_between_two_revisions_by_path(tmp_path: Path) -> None:
     commit(path, a="2")
     changes = Repository.find(path).changes("HEAD~1", "HEAD")
     assert changes == (Change("a", "changed"), Change("b", "removed"), Change("c", "removed"), Change("d", "added"))
+    (path / "a").unlink()
+    (path / "a").symlink_to("d")
+    commit(path)
+    changes = Repository.find(path).changes("HEAD~1", "HEAD")
+    assert changes == (Change("a", "removed"), Change("a", "added")), "a symlink is not read: the file is gone"
 
 
 def test_a_remote_of_the_clone_is_judged_before_it_is_used(tmp_path: Path) -> None:

@@ -70,6 +70,48 @@ def test_a_symlink_is_an_error_that_names_it_and_nothing_is_written(tmp_path: Pa
     tree.materialise(tmp_path / "other", "a")
 
 
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../secret", "..//../x", "../stacks/../../x", "../.."])
+def test_a_symlink_that_leads_out_of_the_repository_is_refused(tmp_path: Path, target: str) -> None:
+    path = clone(tmp_path / "clone", stacks__x_py="x")
+    (path / "stacks" / "link").symlink_to(target)
+    commit(path)
+    with pytest.raises(PolicyError, match=r"stacks/link: it is a symlink in HEAD and leads out of the repository"):
+        Repository.find(path).tree().materialise(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_symlink_within_the_repository_is_listed_and_leads_nowhere(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone", docs__README="read me", stacks__x_py="x")
+    (path / "README").symlink_to("docs/README")
+    (path / "stacks" / "more").mkdir()
+    (path / "stacks" / "more" / "same.py").symlink_to("../x.py")
+    (path / "top").symlink_to(".")
+    commit(path)
+    tree, target = Repository.find(path).tree(), tmp_path / "target"
+    assert [file.path for file in tree.materialise(target)] == ["docs/README", "stacks/x.py"]
+    assert sorted(entry.name for entry in target.iterdir()) == ["README", "docs", "stacks", "top"]
+    for name in ("README", "stacks/more/same.py", "top/stacks/x.py"):
+        with pytest.raises(FileNotFoundError, match=name):
+            (target / name).read_bytes()
+    with pytest.raises(PolicyError, match="symlink"):
+        tree.read("README")
+
+
+def test_a_hand_made_tree_cannot_write_through_a_symlink(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    blob = git(path, "hash-object", "-w", "--stdin", stdin="x")
+    link = git(path, "hash-object", "-w", "--stdin", stdin="elsewhere")
+    (tmp_path / "raw").write_bytes(b"100644 config\0" + bytes.fromhex(blob))
+    inner = git(path, "hash-object", "-w", "-t", "tree", "--literally", str(tmp_path / "raw"))
+    twice = b"120000 a\0" + bytes.fromhex(link) + b"40000 a\0" + bytes.fromhex(inner)
+    (tmp_path / "raw").write_bytes(twice)
+    outer = git(path, "hash-object", "-w", "-t", "tree", "--literally", str(tmp_path / "raw"))
+    head = git(path, "commit-tree", outer, "-m", "evil")
+    with pytest.raises(PolicyError, match="two paths"):
+        Repository.find(path).tree(head).materialise(tmp_path / "target")
+    assert sorted(p.name for p in (tmp_path / "target").rglob("*")) == ["a", "config"]
+
+
 def test_a_submodule_is_left_out(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone", a="1")
     head = git(path, "rev-parse", "HEAD")
