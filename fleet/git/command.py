@@ -32,6 +32,13 @@ from fleet.git.failure import from_stderr
 from fleet.git.limits import USUAL, Limits
 
 OLDEST = (2, 34)
+# The programs at the other end, which is this machine where the remote is a path. A clone can name others, and of
+# several settings the first one counts: an option is what wins.
+_OTHER_END = {
+    "fetch": "--upload-pack=git-upload-pack",
+    "ls-remote": "--upload-pack=git-upload-pack",
+    "push": "--receive-pack=git-receive-pack",
+}
 _STDERR_BYTES = 64 * 1024
 _READING = frozenset(
     {
@@ -101,7 +108,7 @@ class Git:
                 hint="is this the right repository? Configuration repositories are small",
             )
         if status not in accept:
-            raise from_stderr(what, stderr)
+            raise from_stderr(what, stderr, unused=_access(self.directory).overruled if protocol else ())
         return Result(status, stdout, stderr)
 
     @contextlib.contextmanager
@@ -152,10 +159,16 @@ class Git:
     ) -> subprocess.Popen[bytes]:
         access = _access(self.directory)
         settings = environment.variables(
-            global_config=access.path, filters=access.filters, protocol=protocol, overrides=extra
+            global_config=access.path,
+            filters=access.filters,
+            access=access.overruling,
+            protocol=protocol,
+            overrides=extra,
         )
-        command = [*self._prefix(protocol), "git", *self._place(), *arguments]
-        return _started(command, self.directory, settings, writes=arguments[0] not in _READING)
+        first, *rest = arguments
+        other_end = [_OTHER_END[first]] if first in _OTHER_END else []
+        command = [*self._prefix(protocol), "git", *self._place(), first, *other_end, *rest]
+        return _started(command, self.directory, settings, writes=first not in _READING)
 
     def _prefix(self, protocol: str | None) -> list[str]:
         if protocol is None:
@@ -227,6 +240,8 @@ def _check_version() -> None:
 class _Access(NamedTuple):
     path: str  # of a private file with what the person's configuration says about access
     filters: tuple[str, ...]  # that are configured, and shall not be run
+    overruled: tuple[str, ...]  # which settings of the clone are not used
+    overruling: tuple[tuple[str, str], ...]  # what is set in their place
 
 
 @cache
@@ -243,7 +258,12 @@ def _access(directory: Path) -> _Access:
     draft.touch(mode=0o600)
     draft.write_text(environment.config_text(environment.access_settings(listing)), errors="surrogateescape")
     draft.replace(path)  # whole at once: another thread may ask for it
-    return _Access(str(path), environment.filter_names(listing))
+    return _Access(
+        str(path),
+        environment.filter_names(listing),
+        environment.overruled(listing),
+        tuple(environment.overruling(listing)),
+    )
 
 
 @cache

@@ -2,6 +2,10 @@
 
 Nothing of the caller's GIT_* variables and nothing of the person's configuration gets through, but for what gives
 access: credential helpers, proxies, certificates, ssh command, url rewrites, safe.directory.
+
+A clone's own configuration may come from whoever handed it over. Git reads it, so whatever in it runs a program or
+leads credentials elsewhere is overruled, by the person's own setting or by what git does without any. Its headers are
+kept: services of CI put their tokens there.
 """
 
 from __future__ import annotations
@@ -11,13 +15,35 @@ from collections.abc import Iterable, Mapping
 
 _ACCESS_KEYS = r"^(credential|http|url|safe\.directory|core\.sshcommand|ssh\.variant)(\.|$)"
 _FILTER_KEYS = r"^filter\..+\.(clean|smudge|process|required)$"
-ASKED_KEYS = f"{_ACCESS_KEYS}|{_FILTER_KEYS}"
+_REMOTE_KEYS = r"^remote\..+\.proxy$"
+ASKED_KEYS = f"{_ACCESS_KEYS}|{_FILTER_KEYS}|{_REMOTE_KEYS}"
 """What is asked of a configuration, as `git config --get-regexp` wants it (keys are lower case there)."""
 
-_DEFAULT_ACCESS = (("core.sshcommand", "ssh -oBatchMode=yes -oConnectTimeout=15"),)
+Pair = tuple[str, str | None]
+"""A setting; `None` is a key without a value (true)."""
+
+_SSH = "ssh -oBatchMode=yes -oConnectTimeout=15"
+_DEFAULT_ACCESS: tuple[Pair, ...] = (("core.sshcommand", _SSH),)
+
+# What is overruled where a clone sets it: section and name → what holds where the person has no setting. Those of http
+# can be for one address, and win over ones for all: each is overruled under its own key.
+_NOT_THE_CLONES = {
+    "core.sshcommand": _SSH,
+    "ssh.variant": "auto",
+    "credential.helper": "",  # an empty one forgets those before it
+    "http.curloptresolve": "",
+    "http.delegation": "none",
+    "http.followredirects": "false",
+    "http.proxy": "",
+    "http.savecookies": "false",  # into any file that it names
+    "http.sslverify": "true",
+    "remote.proxy": "",
+}
+_HELPER = "credential.helper"
 
 # These win over the repository's own configuration.
 _HARDENED = {
+    "core.alternateRefsCommand": "true",  # a program, for what a fetch need not know
     "core.bigFileThreshold": "16m",  # larger ones are written as they come and never held in memory
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
@@ -58,18 +84,24 @@ def dropped(environment: Iterable[str]) -> list[str]:
 
 
 def variables(
-    *, global_config: str, protocol: str | None, overrides: Mapping[str, str], filters: Iterable[str] = ()
+    *,
+    global_config: str,
+    protocol: str | None,
+    overrides: Mapping[str, str],
+    filters: Iterable[str] = (),
+    access: Iterable[tuple[str, str]] = (),
 ) -> dict[str, str]:
     """What is set for one command. Without a `protocol` it can reach no remote at all, not even lazily.
 
-    `filters` are those that the repository's own configuration names: programs that git would run over files.
+    `filters` are those that the repository's own configuration names: programs that git would run over files; `access`
+    is what overrules it.
     """
-    emptied = {
-        f"filter.{name}.{key}": value
+    emptied = [
+        (f"filter.{name}.{key}", value)
         for name in filters
         for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-    }
-    settings = {**_HARDENED, **emptied}
+    ]
+    settings = [*_HARDENED.items(), *emptied, *access]
     result = {
         "GIT_ALLOW_PROTOCOL": protocol or "none",
         "GIT_ASKPASS": "",
@@ -77,26 +109,47 @@ def variables(
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_EDITOR": "false",
         "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_PROXY_COMMAND": "",  # no core.gitProxy either
         "GIT_OPTIONAL_LOCKS": "0",  # reading must not refresh the user's index
         "GIT_PROTOCOL_FROM_USER": "0",
         "GIT_TERMINAL_PROMPT": "0",
         "GCM_INTERACTIVE": "never",
         "GIT_CONFIG_COUNT": str(len(settings)),
     }
-    for number, (key, value) in enumerate(settings.items()):
+    for number, (key, value) in enumerate(settings):
         result[f"GIT_CONFIG_KEY_{number}"] = key
         result[f"GIT_CONFIG_VALUE_{number}"] = value
     return {**result, **overrides}
 
 
-def access_settings(listing: bytes) -> list[tuple[str, str | None]]:
-    """Read `git config --null --show-scope --get-regexp`: pairs of the person's scopes, in git's order."""
-    pairs: list[tuple[str, str | None]] = []
-    for scope, entry in _entries(listing):
-        key, separator, value = entry.partition("\n")
-        if scope in ("system", "global") and not re.fullmatch(_FILTER_KEYS, key):
-            pairs.append((key, value if separator else None))
-    return pairs
+def access_settings(listing: bytes) -> list[Pair]:
+    """Read `git config --null --show-scope --get-regexp`: pairs of the person's scopes, in git's order.
+
+    All but whether redirects are followed: for one address, that would win over what is set for all.
+    """
+    person = (pair for whose, pair in _pairs(listing) if whose == "person" and re.match(_ACCESS_KEYS, pair[0]))
+    return [pair for pair in person if _kind(pair[0]) != "http.followredirects"]
+
+
+def overruled(listing: bytes) -> tuple[str, ...]:
+    """Of the same listing: what the clone sets and may not, as `section.name`, each once."""
+    return tuple(dict.fromkeys(_kind(key) for key in _overruled_keys(listing)))
+
+
+def overruling(listing: bytes) -> list[tuple[str, str]]:
+    """Of the same listing: what has to be set at command level, so that the person's settings hold and not the clone's.
+
+    Helpers are one list to git, for whichever address: all are forgotten, and the person's named again.
+    """
+    person = [(key, "true" if value is None else value) for key, value in access_settings(listing)]
+    helpers = [(key, value) for key, value in person if _kind(key) == _HELPER]
+    result = [(_HELPER, ""), *helpers] if _HELPER in overruled(listing) else []
+    for key in _overruled_keys(listing):
+        kind = _kind(key)
+        if kind != _HELPER:
+            values = [value for name in (kind, key) for own, value in person if own == name]
+            result.append((key, values[-1] if values else _NOT_THE_CLONES[kind]))
+    return result
 
 
 def filter_names(listing: bytes) -> tuple[str, ...]:
@@ -107,13 +160,28 @@ def filter_names(listing: bytes) -> tuple[str, ...]:
     )
 
 
+def _overruled_keys(listing: bytes) -> list[str]:
+    keys = (key for whose, (key, _) in _pairs(listing) if whose == "clone")
+    return list(dict.fromkeys(key for key in keys if _kind(key) in _NOT_THE_CLONES))
+
+
+def _kind(key: str) -> str:
+    return f"{key.partition('.')[0]}.{key.rpartition('.')[2]}"
+
+
+def _pairs(listing: bytes) -> Iterable[tuple[str, Pair]]:
+    for scope, entry in _entries(listing):
+        key, separator, value = entry.partition("\n")
+        yield "person" if scope in ("system", "global") else "clone", (key, value if separator else None)
+
+
 def _entries(listing: bytes) -> Iterable[tuple[str, str]]:
     fields = listing.decode(errors="surrogateescape").split("\0")
     return zip(fields[::2], fields[1::2], strict=False)
 
 
-def config_text(pairs: Iterable[tuple[str, str | None]]) -> str:
-    """Settings in the syntax of a git configuration file; `None` is a key without a value (true)."""
+def config_text(pairs: Iterable[Pair]) -> str:
+    """Settings in the syntax of a git configuration file."""
     lines = []
     for key, value in [*_DEFAULT_ACCESS, *pairs]:
         section, _, rest = key.partition(".")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from fleet import errors
 from fleet.errors import FleetError
@@ -81,8 +82,19 @@ _TABLE: tuple[tuple[str, type[FleetError], str, str], ...] = (
 )
 
 
-def from_stderr(what: str, stderr: str) -> FleetError:
-    """The error for a failed command; `what` says what was being done ("fetch from origin")."""
+def from_stderr(what: str, stderr: str, *, unused: Sequence[str] = ()) -> FleetError:
+    """The error for a failed command; `what` says what was being done ("fetch from origin").
+
+    `unused` are settings of the clone that were not used to reach a remote: they may be why.
+    """
+    error = _error(what, stderr)
+    if unused and not isinstance(error, errors.PolicyError):
+        about = f"this clone's own {', '.join(unused)} is not used; if it is yours, set it with `git config --global`"
+        error.hint = f"{error.hint}; {about}" if error.hint else about
+    return error
+
+
+def _error(what: str, stderr: str) -> FleetError:
     said = _last_words(stderr)
     for pattern, kind, message, hint in _TABLE:
         match = re.search(pattern, stderr)

@@ -65,6 +65,7 @@ def _trusting(keys: bytes, signers: Path) -> Iterator[tuple[dict[str, str], dict
     """Settings and variables with which git knows these keys and no others."""
     settings = {
         "gpg.program": "gpg",
+        "gpg.x509.program": "false",  # nobody of the signers has such a key
         "gpg.ssh.program": "ssh-keygen",
         "gpg.ssh.allowedSignersFile": "/dev/null",
         "gpg.ssh.revocationFile": "",

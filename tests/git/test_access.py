@@ -84,18 +84,12 @@ def server(tmp_path: Path) -> Iterator[Server]:
     listener.server_close()
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "home"
-    path.mkdir()
-    monkeypatch.setenv("HOME", str(path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    return path
-
-
-def repository_of(tmp_path: Path, url: str) -> Repository:
+def repository_of(tmp_path: Path, url: str, **settings: str) -> Repository:
+    """Of the remote `url`; `credential_helper="…"` is a setting of the clone's own configuration."""
     path = clone(tmp_path / "clone")
     git(path, "remote", "add", "origin", url)
+    for key, value in settings.items():
+        git(path, "config", key.replace("_", "."), value)
     return Repository.find(path)
 
 
@@ -165,3 +159,39 @@ def test_ssh_runs_the_persons_own_command(tmp_path: Path, home: Path) -> None:
     report(repository, [one(repository)])
     assert git(remote, "rev-list", "--count", "fleet/status") == "1"
     assert "git@localhost" in (home / "log").read_text()
+
+
+def test_the_persons_helpers_are_asked_where_a_clone_names_others(tmp_path: Path, server: Server, home: Path) -> None:
+    (home / ".gitconfig").write_text(
+        '[credential]\n\thelper = "!true"\n'
+        f'[credential "{server.url}"]\n\thelper = "!f() {{ echo username=me; echo password=hunter2; }}; f"\n'
+    )
+    trace = home / "asked"
+    evil = f"!touch {trace}; echo quit=1; true"
+    repository = repository_of(
+        tmp_path, server.url, **{"credential.helper": evil, f"credential.{server.url}.helper": evil}
+    )
+    report(repository, [one(repository)])
+    assert not trace.exists()
+
+
+def test_a_helper_of_the_clone_is_not_asked_and_the_error_says_so(tmp_path: Path, server: Server, home: Path) -> None:
+    helper = "!f() { echo username=me; echo password=hunter2; }; f"
+    repository = repository_of(tmp_path, server.url, credential_helper=helper)
+    with pytest.raises(AccessError) as refused:
+        report(repository, [one(repository)])
+    assert "this clone's own credential.helper is not used" in str(refused.value.hint)
+    assert "git config --global" in str(refused.value.hint)
+    assert home.exists()
+
+
+def test_ssh_runs_the_persons_own_command_where_the_clone_names_another(tmp_path: Path, home: Path) -> None:
+    remote = bare(tmp_path / "bare.git")
+    ssh = home / "ssh"
+    ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+    ssh.chmod(0o755)
+    (home / ".gitconfig").write_text(f"[core]\n\tsshCommand = {ssh}\n[ssh]\n\tvariant = ssh\n")
+    url = f"ssh://git@localhost{remote}"
+    repository = repository_of(tmp_path, url, core_sshCommand="false", ssh_variant="tortoiseplink")
+    report(repository, [one(repository)])
+    assert git(remote, "rev-list", "--count", "fleet/status") == "1"

@@ -4,11 +4,15 @@ its tree, and never takes more than the limits."""
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,9 +21,14 @@ import pytest
 from fleet.errors import FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as LateError
 from fleet.git.limits import MIB, Limits
+from fleet.git.merge import merged_tree
 from fleet.git.mirror import Mirror
+from fleet.git.publication import FLEET, fetched
+from fleet.git.reporting import report
 from fleet.git.repository import Repository
-from tests.git.repositories import bare, clone, commit, git
+from fleet.git.signature import signed_by
+from fleet.git.status import Report
+from tests.git.repositories import ENVIRONMENT, bare, clone, commit, git
 
 
 def tree_of(path: Path, *entries: tuple[str, bytes, str]) -> str:
@@ -41,44 +50,156 @@ def blob_of(path: Path, content: str = "x") -> str:
 def trap(path: Path, marker: Path) -> str:
     """A command that leaves a trace when anybody runs it."""
     script = path / "trap.sh"
-    script.write_text(f"#!/bin/sh\ntouch {marker}\ncat\n")
+    script.write_text(f"#!/bin/sh\ntouch {marker}\necho x\n")
     script.chmod(0o755)
     return str(script)
 
 
+@dataclass(frozen=True)
+class Case:
+    """A setting, what fleet does where it could matter, and what git by itself runs the program at."""
+
+    setting: str
+    ours: Callable[[Repository], object]
+    plain: tuple[str, ...]
+    remote: str = ""  # of the clone: "{served}" is a path, "{locked}" a server that wants a password
+
+
+def merge(repository: Repository) -> None:
+    merged_tree(repository, repository.resolve("main"), repository.resolve("change"))
+
+
+def look(repository: Repository) -> None:
+    address = repository.remote()
+    assert address
+    with fetched(repository, address, ["refs/heads/main"]):
+        pass
+
+
+def tell(repository: Repository) -> None:
+    report(repository, [Report("orders", "eu-1", repository.resolve().id, health="Healthy")])
+
+
+def verify(repository: Repository) -> None:
+    nobody = repository.root.parent / "signers"
+    nobody.write_text("")
+    signed_by(repository, repository.resolve("signed"), nobody)
+
+
+def edit(repository: Repository) -> None:
+    repository.git.run("edit", "notes", "edit", "HEAD", variables=FLEET.variables)
+
+
+IN_A_TERMINAL = f"""alias.page=!{sys.executable} -c "import pty; pty.spawn(['git', 'log'])" """
+NOWHERE, SSH = "git://127.0.0.1:1/x.git", "ssh://git@127.0.0.1:1/x.git"
+CASES = [
+    Case("core.alternateRefsCommand", look, ("fetch", "origin", "main"), "{served}"),
+    Case("core.askPass", look, ("ls-remote", "origin"), "{locked}"),
+    Case("core.editor", edit, ("notes", "edit", "HEAD")),
+    Case("core.fsmonitor", Repository.dirt, ("status",)),
+    Case("core.gitProxy", lambda r: r.git.run("ask", "ls-remote", NOWHERE, protocol="git"), ("ls-remote", NOWHERE)),
+    Case("core.pager", lambda r: r.git.run("page", "-c", IN_A_TERMINAL, "page"), ("-c", IN_A_TERMINAL, "page")),
+    Case("core.sshCommand", look, ("ls-remote", "origin"), SSH),
+    Case("credential.helper", look, ("ls-remote", "origin"), "{locked}"),
+    Case("credential.{remote}.helper", look, ("ls-remote", "origin"), "{locked}"),
+    Case("diff.external", lambda r: r.changes("HEAD~1", "HEAD"), ("diff", "HEAD~1", "HEAD")),
+    Case("diff.evil.command", lambda r: r.changes("HEAD~1", "HEAD"), ("diff", "HEAD~1", "HEAD")),
+    Case("diff.evil.textconv", lambda r: r.changes("HEAD~1", "HEAD"), ("diff", "HEAD~1", "HEAD")),
+    Case("filter.evil.clean", Repository.dirt, ("status",)),
+    Case("filter.evil.process", Repository.dirt, ("status",)),
+    Case("filter.evil.smudge", lambda r: r.tree().materialise(r.root.parent / "target"), ("archive", "HEAD")),
+    Case("gpg.program", verify, ("verify-commit", "signed")),
+    Case("gpg.openpgp.program", verify, ("verify-commit", "signed")),
+    Case("gpg.ssh.program", verify, ("verify-commit", "signed")),
+    Case("gpg.x509.program", verify, ("verify-commit", "signed")),
+    Case("merge.evil.driver", merge, ("merge-tree", "--write-tree", "main", "change")),
+    Case("remote.{remote}.receivepack", tell, ("push", "{remote}", "main:refs/heads/x"), "{served}"),
+    Case("remote.{remote}.uploadpack", look, ("ls-remote", "{remote}"), "{served}"),
+]
+MARKS = {"ssh": "SSH SIGNATURE", "x509": "SIGNED MESSAGE"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.setting)
+def test_no_program_that_a_clones_configuration_names_is_run(tmp_path: Path, home: Path, case: Case) -> None:
+    path = clone(tmp_path / "clone", a="1\n2\n3\n4\n5\n")
+    git(path, "branch", "change")
+    commit(path, a="1\n2\n3\n4\n6\n")
+    git(path, "switch", "--quiet", "change")
+    commit(path, a="0\n2\n3\n4\n5\n")
+    git(path, "switch", "--quiet", "main")
+    (path / ".git" / "info").mkdir(exist_ok=True)
+    (path / ".git" / "info" / "attributes").write_text("* filter=evil diff=evil merge=evil\n")
+    mark = MARKS.get(case.setting.split(".")[1], "PGP SIGNATURE")
+    about = git(path, "cat-file", "commit", "HEAD").split("\n\n")[0]
+    made = f"{about}\ngpgsig -----BEGIN {mark}-----\n  \n eA==\n -----END {mark}-----\n\nx\n"
+    git(path, "branch", "signed", git(path, "hash-object", "-w", "-t", "commit", "--stdin", stdin=made))
+    other = clone(tmp_path / "other", bare(tmp_path / "bare.git"), b="2")
+    (path / ".git" / "objects" / "info" / "alternates").write_text(f"{other}/.git/objects\n")
+    commit(other, b="3")
+    git(other, "push", "--quiet", "origin", "main")
+    with serving(locked) as url:
+        remote = case.remote.format(served=f"file://{tmp_path}/bare.git", locked=url)
+        git(path, "remote", "add", "origin", remote)
+        marker = tmp_path / "was-here"
+        git(path, "config", case.setting.format(remote=remote), trap(tmp_path, marker))
+        git(path, "config", "gpg.ssh.allowedSignersFile", "/dev/null")
+        os.utime(path / "a", (0, 0))  # is it still the same? Only its content says
+        with suppress(FleetError):
+            case.ours(Repository.find(path))
+        assert not marker.exists()
+        plain = [word.format(remote=remote) if word == "{remote}" else word for word in case.plain]
+        environment = {**ENVIRONMENT, "HOME": str(home), "GIT_TERMINAL_PROMPT": "0"}
+        subprocess.run(
+            ["git", *plain], cwd=path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+        assert marker.exists(), "git by itself runs it: the trap is one"
+
+
+def locked(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(403 if request.headers.get("Authorization") else 401)
+    request.send_header("WWW-Authenticate", 'Basic realm="git"')
+    request.send_header("Content-Length", "0")
+    request.end_headers()
+
+
 @pytest.mark.parametrize(
-    "setting",
+    ("setting", "value"),
     [
-        "core.fsmonitor",
-        "core.pager",
-        "core.editor",
-        "core.sshCommand",
-        "core.gitProxy",
-        "core.askPass",
-        "credential.helper",
-        "diff.external",
-        "diff.evil.textconv",
-        "filter.evil.clean",
-        "filter.evil.smudge",
-        "filter.evil.process",
-        "gpg.program",
-        "merge.evil.driver",
-        "uploadpack.packObjectsHook",
+        ("http.followRedirects", "true"),
+        ("http.{url}.followRedirects", "true"),
+        ("http.proxy", "{inside}"),
+        ("http.{url}.proxy", "{inside}"),
+        ("remote.{url}.proxy", "{inside}"),
+        ("http.{url}.curloptResolve", "127.0.0.1:{port}:127.0.0.2"),
     ],
 )
-def test_no_program_that_a_clones_configuration_names_is_run(tmp_path: Path, setting: str) -> None:
-    path = clone(tmp_path / "clone", a="1", _gitattributes="")
-    (path / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
-    commit(path)
-    marker = tmp_path / "was-here"
-    git(path, "config", setting, trap(tmp_path, marker))
-    (path / "a").write_text("changed")
-    repository = Repository.find(path)
-    assert repository.dirt()
-    tree = repository.tree()
-    assert tree.read("a") == b"1"
-    tree.materialise(tmp_path / "target")
-    assert not marker.exists()
+def test_a_clones_configuration_does_not_lead_elsewhere(tmp_path: Path, home: Path, setting: str, value: str) -> None:
+    asked: list[str] = []
+
+    def inside(request: BaseHTTPRequestHandler) -> None:
+        asked.append(request.path)
+        request.send_error(404)
+
+    with serving(inside) as internal, serving(sending_to(internal)) as url:
+        path = clone(tmp_path / "clone")
+        git(path, "remote", "add", "origin", url)
+        proxy, port = internal.removesuffix("/fleet.git"), url.split(":")[2].split("/")[0]
+        git(path, "config", setting.format(url=url), value.format(inside=proxy, port=port))
+        with pytest.raises(PolicyError, match="another address"):
+            look(Repository.find(path))
+        assert asked == []
+        environment = {**ENVIRONMENT, "HOME": str(home)}
+        said = subprocess.run(["git", "fetch", url], cwd=path, env=environment, capture_output=True, check=False).stderr
+        assert asked or b"Failed to connect" in said, "git by itself goes there"
+
+
+def test_a_clone_cannot_say_that_certificates_are_not_to_be_checked(tmp_path: Path, home: Path) -> None:
+    path, url = clone(tmp_path / "clone"), "https://git.example.com/fleet.git"
+    ask = ("config", "--get-urlmatch", "http.sslVerify", url)
+    git(path, "config", "http.https://git.example.com/.sslVerify", "false")
+    assert git(path, *ask) == "false"
+    assert Repository.find(path).git.run("ask", *ask).text == "true"
+    assert home.exists()
 
 
 @pytest.mark.parametrize(
@@ -202,23 +323,30 @@ def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
         listener.server_close()
 
 
-def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
+def sending_to(address: str) -> Callable[[BaseHTTPRequestHandler], None]:
+    def elsewhere(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(302)
+        request.send_header("Location", address.removesuffix("/fleet.git") + request.path)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    return elsewhere
+
+
+def test_a_redirect_is_not_followed_whatever_is_configured(tmp_path: Path, home: Path) -> None:
     asked: list[str] = []
 
     def inside(request: BaseHTTPRequestHandler) -> None:
         asked.append(request.path)
         request.send_error(404)
 
-    with serving(inside) as internal:
-
-        def elsewhere(request: BaseHTTPRequestHandler) -> None:
-            request.send_response(302)
-            request.send_header("Location", internal.removesuffix("/fleet.git") + request.path)
-            request.send_header("Content-Length", "0")
-            request.end_headers()
-
-        with serving(elsewhere) as url, pytest.raises(PolicyError, match="another address"):
-            Mirror.of(url, tmp_path / "cache", by_person=True).fetch()
+    with (
+        serving(inside) as internal,
+        serving(sending_to(internal)) as url,
+        pytest.raises(PolicyError, match="another address"),
+    ):
+        (home / ".gitconfig").write_text(f'[http "{url}"]\n\tfollowRedirects = true\n')
+        Mirror.of(url, tmp_path / "cache", by_person=True).fetch()
     assert asked == []
 
 

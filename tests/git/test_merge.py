@@ -15,9 +15,9 @@ from tests.git.repositories import bare, clone, commit, git
 LINES = "1\n2\n3\n4\n5\n6\n7\n"
 
 
-def diverged(path: Path, theirs: str = LINES.replace("7", "theirs"), **more: str) -> Path:
+def diverged(path: Path, theirs: str = LINES.replace("7", "theirs")) -> Path:
     """`main` and `change`, which both edit the file a since they parted."""
-    clone(path, a=LINES, **more)
+    clone(path, a=LINES)
     git(path, "switch", "--quiet", "--create", "change")
     commit(path, a=theirs)
     git(path, "switch", "--quiet", "main")
