@@ -1,7 +1,8 @@
 """The files of one revision, without a checkout: no filters, no hooks, no submodules, no symlink followed.
 
 What a stack reads is noted by its path, and so are the changes of a commit: a file that is read by another name would
-not be missed when it changes. So symlinks within the repository, which many have for people, lead nowhere here.
+not be missed when it changes. So a symlink to a document, as many repositories have for people, leads nowhere here; one
+that a stack could mean is refused, because a pattern would pass over it in silence.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError, Source
@@ -21,6 +22,7 @@ from fleet.git.limits import Limits
 
 _SYMLINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
 _LINK_BYTES = 4096  # of where a symlink leads
+_MEANT = (".py", ".yaml", ".yml", ".json", ".toml")  # what stacks are made of
 _NOWHERE = ".git/symlinks-are-not-followed"  # no tree has it
 
 
@@ -82,14 +84,14 @@ class Tree:
     def materialise(self, directory: Path, *under: str) -> tuple[File, ...]:
         """Write the files into `directory`, which must be new or empty, and return what was written.
 
-        A symlink out of the repository is an error that names it: what it leads to is not part of the revision. One
-        that stays inside becomes a symlink to nowhere: a listing has its name, and whoever reads it fails. A submodule
-        is left out.
+        A symlink out of the repository is an error that names it: what it leads to is not part of the revision. So is
+        one to a directory, to another symlink or to what stacks are made of. Any other becomes a symlink to nowhere: a
+        listing has its name, and whoever reads it fails. A submodule is left out.
         """
         found = [file for file in self.files(*under) if not file.is_submodule]
         _check(found, self.git.limits, self.revision)
         files, links = ([file for file in found if file.is_symlink is linked] for linked in (False, True))
-        self._check_links(links)
+        self._check_links(links, found)
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise ConfigurationError(f"{directory} is not empty")
@@ -106,10 +108,17 @@ class Tree:
             _link(directory / link.path)
         return tuple(files)
 
-    def _check_links(self, links: Sequence[File]) -> None:
+    def _check_links(self, links: Sequence[File], found: Sequence[File]) -> None:
+        if not links:
+            return
         _check_plain((link for link in links if link.size > _LINK_BYTES), self.revision)
-        out = (link for link, target in self._contents(links) if not _stays(link.path, os.fsdecode(target)))
-        _check_plain(out, self.revision, " and leads out of the repository")
+        leading = [(link, _led(link.path, os.fsdecode(target))) for link, target in self._contents(links)]
+        _check_plain((link for link, to in leading if to is None), self.revision, " and leads out of the repository")
+        directories = {str(parent) for file in found for parent in PurePosixPath(file.path).parents}
+        others = directories | {link.path for link in links}
+        _check_plain(
+            (link for link, to in leading if to in others or _is_meant(link.path) or _is_meant(to or "")), self.revision
+        )
 
     def _contents(self, files: Sequence[File]) -> Iterator[tuple[File, bytes]]:
         """Every file's content in order, from one process."""
@@ -187,10 +196,14 @@ def _check_plain(files: Iterable[File], revision: str, more: str = "") -> None:
             )
 
 
-def _stays(path: str, target: str) -> bool:
-    """Whether a symlink's words lead to somewhere inside; what they pass on the way is never followed."""
+def _led(path: str, target: str) -> str | None:
+    """The path that a symlink's words lead to, None for one outside; what they pass on the way is not looked at."""
     inside = os.path.normpath(os.path.join(os.path.dirname(path), target))  # noqa: PTH118, PTH120 - pure text
-    return not target.startswith("/") and inside != ".." and not inside.startswith("../")
+    return None if target.startswith("/") or inside == ".." or inside.startswith("../") else inside
+
+
+def _is_meant(path: str) -> bool:
+    return path.lower().endswith(_MEANT)
 
 
 def _is_plain(path: str) -> bool:

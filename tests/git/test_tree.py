@@ -80,17 +80,31 @@ def test_a_symlink_that_leads_out_of_the_repository_is_refused(tmp_path: Path, t
     assert not (tmp_path / "target").exists()
 
 
-def test_a_symlink_within_the_repository_is_listed_and_leads_nowhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [("y.py", "x.py"), ("y.yaml", "../a"), ("y", "x.py"), ("y", ".."), ("y", "."), ("y", "../docs"), ("y", "../link")],
+)
+def test_a_symlink_that_a_stack_could_mean_is_refused(tmp_path: Path, name: str, target: str) -> None:
+    path = clone(tmp_path / "clone", a="1", stacks__x_py="x", docs__README="read me")
+    (path / "link").symlink_to("a")
+    (path / "stacks" / name).symlink_to(target)
+    commit(path)
+    with pytest.raises(PolicyError, match=rf"stacks/{name}: it is a symlink in HEAD, and those are never followed"):
+        Repository.find(path).tree().materialise(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_symlink_to_a_document_is_listed_and_leads_nowhere(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone", docs__README="read me", stacks__x_py="x")
     (path / "README").symlink_to("docs/README")
     (path / "stacks" / "more").mkdir()
-    (path / "stacks" / "more" / "same.py").symlink_to("../x.py")
-    (path / "top").symlink_to(".")
+    (path / "stacks" / "more" / "README").symlink_to("../../docs/README")
+    (path / "gone").symlink_to("not-there")
     commit(path)
     tree, target = Repository.find(path).tree(), tmp_path / "target"
     assert [file.path for file in tree.materialise(target)] == ["docs/README", "stacks/x.py"]
-    assert sorted(entry.name for entry in target.iterdir()) == ["README", "docs", "stacks", "top"]
-    for name in ("README", "stacks/more/same.py", "top/stacks/x.py"):
+    assert sorted(entry.name for entry in target.iterdir()) == ["README", "docs", "gone", "stacks"]
+    for name in ("README", "stacks/more/README", "gone"):
         with pytest.raises(FileNotFoundError, match=name):
             (target / name).read_bytes()
     with pytest.raises(PolicyError, match="symlink"):
