@@ -71,7 +71,7 @@ def update_effect(
 ) -> Effect | None:
     """What a changed object does to its users; None when there is nothing more to say than that it changes."""
     if meaning is not None:
-        return _app(live, wanted, meaning)
+        return _app(wanted, meaning)
     if key.group == "apps" and key.kind in WORKLOADS:
         return _workload(key.kind, live, wanted, [change.path for change in changes])
     return None
@@ -93,22 +93,21 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
     return None
 
 
-def _app(live: Mapping[str, Any], wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
-    if meaning.hops:
-        return _upgrade(meaning)
-    if meaning.members and meaning.members[0] > meaning.members[1]:
-        before, after = meaning.members
-        kept = ((wanted.get("spec") or {}).get("volume") or {}).get("onScaleIn") == "keep"
-        words, gone = f"scale {before} → {after}", before - after
-        if kept:
-            return Effect(Does.SCALE, words)
-        note = f"the data of {gone} member{'s' if gone > 1 else ''} is deleted when they have left"
-        return Effect(Does.SCALE, f"{words}: {note}", True, note)
-    if meaning.restarts:
-        return _restart(meaning.restarts)
+def _app(wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
+    found = [_upgrade(meaning)] if meaning.hops else []
     if meaning.members:
-        return Effect(Does.SCALE, f"scale {meaning.members[0]} → {meaning.members[1]}")
-    return None
+        found.append(_scaled(wanted, *meaning.members))
+    if meaning.restarts and not meaning.hops:  # to upgrade is to restart
+        found.append(_restart(meaning.restarts))
+    return _together(found)
+
+
+def _scaled(wanted: Mapping[str, Any], before: int, after: int) -> Effect:
+    words, gone = f"scale {before} → {after}", before - after
+    if gone <= 0 or ((wanted.get("spec") or {}).get("volume") or {}).get("onScaleIn") == "keep":
+        return Effect(Does.SCALE, words)
+    note = f"the data of {gone} member{'s' if gone > 1 else ''} is deleted when they have left"
+    return Effect(Does.SCALE, f"{words}: {note}", True, note)
 
 
 def _upgrade(meaning: Meaning) -> Effect:
@@ -125,17 +124,34 @@ def _upgrade(meaning: Meaning) -> Effect:
 
 def _workload(kind: str, live: Mapping[str, Any], wanted: Mapping[str, Any], paths: list[str]) -> Effect | None:
     before, after = live.get("spec") or {}, wanted.get("spec") or {}
-    pods = before.get("replicas", after.get("replicas", 1))
+    pods = count = before.get("replicas", after.get("replicas", 1))
     if kind == "DaemonSet":
-        pods = (live.get("status") or {}).get("desiredNumberScheduled", 0)
+        pods = count = (live.get("status") or {}).get("desiredNumberScheduled", 0)
+    elif any(path in ("spec", "spec.replicas") for path in paths):
+        count = after.get("replicas", 1)  # no longer said, it is what Kubernetes takes
+    if not isinstance(pods, int) or not isinstance(count, int):
+        return None
+    found = [_replicas(kind, before, after, pods, count)] if count != pods else []
     if any(path == "spec" or path.startswith("spec.template") for path in paths):
-        return _restarted(kind, after, pods)
-    if "spec.replicas" in paths and isinstance(pods, int) and isinstance(after.get("replicas"), int):
-        less = after["replicas"] < pods
-        gone = less and kind == "StatefulSet" and _retention({**before, **after}, "whenScaled") == "Delete"
-        words = f"scale {pods} → {after['replicas']}" + (": the data of those that leave is deleted" if gone else "")
-        return Effect(Does.SCALE, words, destructive=gone)
-    return None
+        found.append(_restarted(kind, after, min(pods, count)))
+    return _together(found)
+
+
+def _replicas(kind: str, before: Mapping[str, Any], after: Mapping[str, Any], pods: int, count: int) -> Effect | None:
+    gone = count < pods and kind == "StatefulSet" and _retention({**before, **after}, "whenScaled") == "Delete"
+    others = "" if "replicas" in after else ", unless somebody else sets it"
+    data = ": the data of those that leave is deleted" if gone else ""
+    return Effect(Does.SCALE, f"scale {pods} → {count}{others}{data}", destructive=gone)
+
+
+def _together(effects: Iterable[Effect | None]) -> Effect | None:
+    """One of all that a change does: named for the worst of it, and nothing of the rest is hidden behind that."""
+    found = [effect for effect in effects if effect]
+    if not found:
+        return None
+    worst = max(found, key=lambda one: (one.destructive, one.does is not Does.UPDATE))
+    words, notes = "; ".join(one.words for one in found), "; ".join(one.note for one in found if one.note)
+    return Effect(worst.does, words, worst.destructive, notes)
 
 
 def _restarted(kind: str, spec: Mapping[str, Any], pods: int) -> Effect | None:

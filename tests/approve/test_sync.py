@@ -121,6 +121,32 @@ def test_drift_is_repaired_unless_that_is_more_destructive_than_what_was_approve
     team.synced("--no-wait")
 
 
+def test_a_restart_that_was_approved_does_not_cover_members_that_leave_with_their_data(team: Team) -> None:
+    eu, us = team.repository.clusters
+    namespace = team.repository.namespace
+    for name, image in (("queue", "localhost/queue:1"), ("newer", "localhost/queue:2")):
+        with team.branch(name):
+            team.write(_queue(image))
+            team.repository.commit()
+        team.git("merge", "--quiet", "--ff-only", name)
+        team.push()
+        if name == "queue":
+            team.synced("--no-wait")
+    eu.kubectl("-n", namespace, "scale", "statefulset", "queue", "--replicas=3")
+    marks = [one.audit.mark() for one in (eu, us)]
+    done = team.repository.sync("--no-wait")
+    assert done.code == 5
+    told = "scale 3 → 1: the data of those that leave is deleted; rolling restart of 1 pod"
+    assert f"queue: approved was to restart, scale or upgrade, and now it is: {told}" in done.err
+    assert writes(eu, marks[0]) == []
+    assert writes(us, marks[1]) != []
+    approved = team.repository.fleet("approve", "--yes", "--cluster", eu.name)
+    assert approved.code == 0, approved.err
+    assert "1 destructive change" in approved.out
+    team.synced("--no-wait")
+    assert eu.kubectl("-n", namespace, "get", "statefulset", "queue", "-o", "jsonpath={.spec.replicas}") == "1"
+
+
 def test_the_rule_is_not_left_without_an_approval(team: Team) -> None:
     team.repository.write("fleet.toml", "")
     team.repository.commit("no rule")
@@ -138,6 +164,26 @@ def test_the_rule_is_not_left_without_an_approval(team: Team) -> None:
     team.repository.commit("free")
     team.synced()
     assert team.value("a") == "3"
+
+
+def _queue(image: str) -> str:
+    labels = {"app": "queue"}
+    manifest: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "queue"},
+        "spec": {
+            "replicas": 1,
+            "serviceName": "queue",
+            "selector": {"matchLabels": labels},
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "queue", "image": image}]},
+            },
+        },
+    }
+    return f"fleet.Manifest({manifest!r})"
 
 
 def _web(label: str) -> str:

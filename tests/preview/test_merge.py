@@ -290,8 +290,13 @@ def web(**spec: Any) -> dict[str, Any]:
     return {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": pod, **spec}
 
 
+def without_replicas(spec: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in spec.items() if name != "replicas"}
+
+
 DELETED = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Delete"}}
 ETCD = "Etcd('store', version={!r}, members={}, storage='1Gi', volume=Volume(on_delete={!r}, on_scale_in={!r}))"
+RESTARTED = "Etcd('store', version='3.5', members={}, storage='1Gi', resources=fleet.Resources(cpu={!r}))"
 ON_DELETE = {"fleet.dev/on-delete": "delete"}
 CLAIM = manifest("PersistentVolumeClaim", "data", spec={"accessModes": ["ReadWriteOnce"]})
 
@@ -365,6 +370,57 @@ CLAIM = manifest("PersistentVolumeClaim", "data", spec={"accessModes": ["ReadWri
             "delete data",
             "data deleted: the app with its volumes",
             True,
+        ),
+        (
+            ETCD.format("3.5", 5, "keep", "delete"),
+            ETCD.format("3.6", 3, "keep", "delete"),
+            "scale",
+            "upgrade 3.5 → 3.6; scale 5 → 3: the data of 2 members is deleted when they have left",
+            True,
+        ),
+        (
+            ETCD.format("3.4", 5, "keep", "delete"),
+            ETCD.format("3.5", 3, "keep", "delete"),
+            "upgrade",
+            "upgrade 3.4 → 3.5; point of no return: 3.5, from there back only by a restore"
+            "; scale 5 → 3: the data of 2 members is deleted when they have left",
+            True,
+        ),
+        (
+            ETCD.format("3.5", 5, "keep", "keep"),
+            ETCD.format("3.6", 3, "keep", "keep"),
+            "upgrade",
+            "upgrade 3.5 → 3.6; scale 5 → 3",
+            False,
+        ),
+        (
+            RESTARTED.format(5, "100m"),
+            RESTARTED.format(3, "200m"),
+            "scale",
+            "scale 5 → 3: the data of 2 members is deleted when they have left; rolling restart of 3 pods",
+            True,
+        ),
+        (
+            manifest("StatefulSet", "w", spec=web(image="w:1", **DELETED)),
+            manifest("StatefulSet", "w", spec=web(image="w:2", **DELETED, replicas=1)),
+            "scale",
+            "scale 3 → 1: the data of those that leave is deleted; rolling restart of 1 pod",
+            True,
+        ),
+        (
+            manifest("StatefulSet", "w", spec=web(image="w:1", **DELETED)),
+            manifest("StatefulSet", "w", spec=without_replicas(web(image="w:2", **DELETED))),
+            "scale",
+            "scale 3 → 1, unless somebody else sets it: the data of those that leave is deleted"
+            "; rolling restart of 1 pod",
+            True,
+        ),
+        (
+            manifest("StatefulSet", "w", spec=web(image="w:1")),
+            manifest("StatefulSet", "w", spec=web(image="w:2", updateStrategy={"type": "OnDelete"}, replicas=2)),
+            "scale",
+            "scale 3 → 2; update in place; 2 pods change when they are deleted",
+            False,
         ),
     ],
 )
