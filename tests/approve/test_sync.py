@@ -72,6 +72,24 @@ def test_what_nobody_previewed_is_refused_until_somebody_approves_it(team: Team)
     assert "nothing to approve" in team.repository.fleet("approve", "--yes").out
 
 
+def test_a_person_may_ask_for_approvals_where_the_settings_do_not(repository: FleetRepository) -> None:
+    team = Team(repository, settings="")
+    team.write(a="2")
+    team.repository.commit("not approved")
+    team.push()
+    told = team.refused("--require-approved")
+    assert f"ConfigMap {repository.namespace}/a: " in told
+    approved = repository.fleet("approve", "--yes")
+    assert approved.code == 0, approved.err
+    team.synced("--require-approved")
+    assert (team.value("a"), team.value("a", 1)) == ("2", "2")
+    team.write(a="3")
+    team.repository.commit("not approved either")
+    team.push()
+    team.synced()
+    assert team.value("a") == "3", "nobody asked"
+
+
 def test_an_evaluation_that_gives_something_else_than_was_shown_is_stopped(team: Team) -> None:
     eu, us = team.repository.clusters
     luck = "{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'luck'}, 'data': {'x': os.urandom(9).hex()}}"

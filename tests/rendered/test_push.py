@@ -231,23 +231,30 @@ def test_waves_wait_for_what_agents_report(centre: Centre) -> None:
     assert (centre.index("edge-2")["stacks"], list(centre.index("edge-2")["waiting"])) == ([], ["orders"])
 
 
-def test_where_approvals_are_asked_for_only_what_a_preview_recorded_is_pushed(centre: Centre) -> None:
-    centre.write("fleet.toml", '[fleet]\nname = "shop"\n[approval]\nrequired = true\n')
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [("[approval]\nrequired = true\n", ()), ("", ("--require-approved",))],
+    ids=["settings", "flag"],
+)
+def test_where_approvals_are_asked_for_only_what_a_preview_recorded_is_pushed(
+    centre: Centre, settings: str, flags: tuple[str, ...]
+) -> None:
+    centre.write("fleet.toml", f'[fleet]\nname = "shop"\n{settings}')
     centre.write("stacks/.keep", "")
     base = centre.commit()
     git(centre.root, "push", "--quiet", "origin", "HEAD:main")
     centre.stack("orders", config_map("x"))
     centre.commit()
     git(centre.root, "push", "--quiet", "origin", "HEAD:main")
-    code, _, err = centre.push()
+    code, _, err = centre.push(*flags)
     assert (code, "is not what was approved" in err) == (5, True), err
     assert centre.fleet("preview", "--base", base, "--record")[0] == 0
-    assert centre.push()[0] == 0
+    assert centre.push(*flags)[0] == 0
     centre.stack("orders", config_map("x", "2"))
     centre.commit("not approved")
     git(centre.root, "push", "--quiet", "origin", "HEAD:main")
     tip = centre.tip("edge-1")
-    assert (centre.push()[0], centre.tip("edge-1")) == (5, tip)
+    assert (centre.push(*flags)[0], centre.tip("edge-1")) == (5, tip)
 
 
 def test_it_can_go_to_another_repository(centre: Centre, tmp_path: Path) -> None:
