@@ -59,9 +59,7 @@ class TLS(Model, frozen=True):
     """Encryption between clients and members and between members."""
 
     enabled: Annotated[bool, IMMUTABLE] = True
-    """Encrypt, and let only clients in that have a certificate of the app's own CA."""
-    issuer: ObjectName | None = None
-    """A cert-manager Issuer in the app's namespace; without one the operator makes a CA for the app."""
+    """Encrypt, and let only clients in that have a certificate of the app's own CA, which the operator makes."""
     lifetime: Duration = "90d"
     """How long certificates are valid; they are renewed after two thirds of it."""
     authority: Annotated[str, Field(max_length=63)] = ""
