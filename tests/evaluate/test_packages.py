@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import site
 import sys
 from collections.abc import Iterator
@@ -198,10 +197,15 @@ def test_pip_does_it_where_there_is_no_uv(index: Index, tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     place = prepared(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
     assert Path(place, "greeting/words.py").is_file()
+
+
+def test_without_uv_and_pip_it_is_said_what_is_missing(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    if shutil.which("pip") is None and not (Path(sys.prefix, "lib").glob("python*/site-packages/pip")):
-        with pytest.raises(ConfigurationError, match="neither uv nor pip"):
-            prepared(read_lock(LOCK, index.add_wheel("greeting", "2.0", GREETING)))
+    monkeypatch.setitem(sys.modules, "pip", None)  # to Python that is a module which it does not have
+    with pytest.raises(ConfigurationError, match="neither uv nor pip"):
+        prepared(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
 
 
 def test_an_error_in_a_package_is_told_at_the_line_that_called_it(index: Index, tmp_path: Path, pool: Pool) -> None:

@@ -4,8 +4,49 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+import yaml
+
+from fleet.cli import run
 from fleet.testing.git import git
+from fleet.testing.proxy import Proxy
+from tests.cli.test_check import BAD, stack, write
 from tests.sync.fleet_repository import FleetRepository, config_map
+
+NOT_HERE = (
+    "between two evaluations",  # a sync makes one, and `fleet check` two
+    "took longer than",  # seconds each, for an error like any other
+    "of memory",
+)
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_sent_to_any_cluster_for_bad_input(
+    api_proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    access = yaml.safe_load(api_proxy.kubeconfig.read_text())
+    (there,) = access["contexts"]
+    access["contexts"] = [{**there, "name": name} for name in ("eu-1", "us-1")]
+    kubeconfig = tmp_path / "both"
+    kubeconfig.write_text(yaml.safe_dump(access))
+
+    def sync(root: Path, *flags: str) -> int:
+        git(root, "init", "--quiet", "--initial-branch=main")
+        git(root, "add", "--all")
+        git(root, "-c", "user.name=Test", "-c", "user.email=test@example.com", "commit", "--quiet", "--message=bad")
+        monkeypatch.chdir(root)
+        return run(["sync", "--no-status", "--kubeconfig", str(kubeconfig), *flags])
+
+    for number, bad in enumerate(BAD):
+        if any(words in bad.says for words in NOT_HERE):
+            continue
+        code = sync(write(tmp_path / str(number), bad.files, bad.settings))
+        said = capsys.readouterr().err
+        assert (code, bad.says in said) == (2, True), f"{bad.name}: {said}"
+        assert api_proxy.requests == [], bad.name
+    right = write(tmp_path / "right", {"stacks/orders.py": stack("pass")})
+    assert sync(right, "--expect-no-changes") in (0, 7)
+    assert api_proxy.requests, "what is right is sent by this way"
 
 
 def test_a_remote_that_is_not_there_is_said_while_nothing_is_changed(repository: FleetRepository) -> None:

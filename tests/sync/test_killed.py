@@ -74,8 +74,8 @@ def test_a_killed_sync_on_another_machine_is_waited_for_by_name_and_not_beyond_i
         assert proxy.run(command, Plan([Rule(Match(writes=True), Kill(), nth=6)])).returncode == -9
     left = json.loads(eu.kubectl("-n", "fleet-system", "get", "lease", repository.stack, "-o", "json"))
     assert left["spec"]["leaseDurationSeconds"] == 30
-    # As if it had run elsewhere, where nobody here can see that it is dead, and 22 of its 30 seconds ago.
-    renewed = datetime.fromisoformat(left["spec"]["renewTime"].replace("Z", "+00:00")) - timedelta(seconds=22)
+    # As if it had run elsewhere, where nobody here can see that it is dead, and half of its 30 seconds ago.
+    renewed = datetime.now(UTC) - timedelta(seconds=15)
     change = {
         "metadata": {"annotations": {PROCESS: "elsewhere/1/2.00"}},
         "spec": {"renewTime": renewed.strftime("%Y-%m-%dT%H:%M:%S.%fZ")},
@@ -87,6 +87,6 @@ def test_a_killed_sync_on_another_machine_is_waited_for_by_name_and_not_beyond_i
     assert done.code == 0, done.err
     holder = left["spec"]["holderIdentity"].rpartition(" ")[0]
     assert f"waiting (another sync of it is running: {holder} since 20" in done.err
-    assert due <= over < due + timedelta(seconds=3 + 15), "grace, and what the sync itself takes on a busy machine"
+    assert due <= over < due + timedelta(seconds=3 + 60), "grace, and what the sync itself takes on a busy machine"
     assert repository.data(eu, "c9") == {"a": "1"}
     assert eu.kubectl("-n", "fleet-system", "get", "lease", repository.stack, "--ignore-not-found").strip() == ""
