@@ -5,6 +5,10 @@ found, no inventory, no order but namespaces first, no health. Server-side apply
 told; the benchmark tries which number is the best on the machine at hand.
 
     python tests/bench/bare.py KUBECONFIG CONTEXT OBJECTS.json CONCURRENCY
+
+The limit of a sync that changes nothing is to ask for what is there, kind by kind, and to read the answers:
+
+    python tests/bench/bare.py KUBECONFIG CONTEXT list PATH …
 """
 
 from __future__ import annotations
@@ -25,12 +29,28 @@ PLURALS = {"Namespace": "namespaces", "Etcd": "etcds"}  # the others add an s in
 
 
 async def apply_all(kubeconfig: Path, context: str, manifests: list[dict[str, Any]], concurrency: int) -> None:
-    server, tls = access(kubeconfig, context)
-    connector = aiohttp.TCPConnector(limit=0, ssl=tls)
-    async with aiohttp.ClientSession(server, connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
+    async with connected(kubeconfig, context) as session:
         waiting = iter([one for one in manifests if one["kind"] != "Namespace"])
         await apply_each(session, iter([one for one in manifests if one["kind"] == "Namespace"]))
         await asyncio.gather(*(apply_each(session, waiting) for _ in range(concurrency)))
+
+
+async def list_all(kubeconfig: Path, context: str, paths: list[str]) -> None:
+    async with connected(kubeconfig, context) as session:
+        await asyncio.gather(*(list_one(session, path) for path in paths))
+
+
+async def list_one(session: aiohttp.ClientSession, path: str) -> None:
+    async with session.get(path) as response:
+        answer = await response.read()
+        if response.status != 200 or not json.loads(answer)["items"]:
+            sys.exit(f"{path}: {response.status}, and nothing is there")
+
+
+def connected(kubeconfig: Path, context: str) -> aiohttp.ClientSession:
+    server, tls = access(kubeconfig, context)
+    connector = aiohttp.TCPConnector(limit=0, ssl=tls)
+    return aiohttp.ClientSession(server, connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
 
 async def apply_each(session: aiohttp.ClientSession, waiting: Any) -> None:
@@ -70,5 +90,8 @@ def named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    objects = json.loads(Path(sys.argv[3]).read_bytes())
-    asyncio.run(apply_all(Path(sys.argv[1]), sys.argv[2], objects, int(sys.argv[4])))
+    where, what = (Path(sys.argv[1]), sys.argv[2]), sys.argv[3]
+    if what == "list":
+        asyncio.run(list_all(*where, sys.argv[4:]))
+    else:
+        asyncio.run(apply_all(*where, json.loads(Path(what).read_bytes()), int(sys.argv[4])))

@@ -3,7 +3,9 @@
 Whole commands on both sides, from the start of Python to the exit code. `fleet sync --no-wait` reads the commit,
 evaluates and renders the stack, looks at what is there, plans, takes the Lease, records what it is about to do,
 applies, records what it did, looks at everything's health and writes it into git. The bare loop (`bare.py`, no code
-of fleet's) reads rendered objects from a file and applies them. Client and server share the machine's cores.
+of fleet's) reads rendered objects from a file and applies them. Client and server share the machine's cores. A sync
+that changes nothing stands beside a bare look (each kind listed and parsed), a sync of one change beside a bare PATCH
+of one object: whole commands, too, in the same rounds.
 
 CPU is that of the command and of its children, not of the server. What a commit means is remembered on the machine: a
 first sync finds nothing remembered here, an unchanged one does. In a process that goes on, as a service does, what is
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -66,6 +69,8 @@ class Bench:
         self.changed: list[Took] = []
         self.first: list[Took] = []
         self.bare: list[Took] = []
+        self.look: list[Took] = []
+        self.patch: list[Took] = []
         self.concurrency = 0
         self.memory = repository.parent / f"{kind}-cache"
         self.environment = {"KUBECONFIG": str(lab.kubeconfig), "FLEET_CACHE_DIR": str(self.memory)}
@@ -85,6 +90,7 @@ class Bench:
         )
         yield Figure(f"{self.kind}: first sync, CPU", tuple(one.cpu for one in self.first), "s")
         yield Figure(f"{self.kind}: the bare loop, CPU", tuple(one.cpu for one in self.bare), "s")
+        yield from self.limit("bare look: each kind listed and parsed", self.look, "the limit of an unchanged sync")
         yield Figure(f"{self.kind}: unchanged sync", tuple(one.seconds for one in self.unchanged), "s")
         yield Figure(f"{self.kind}: unchanged sync, CPU", tuple(one.cpu for one in self.unchanged), "s")
         yield at_most(
@@ -100,6 +106,7 @@ class Bench:
             "%",
             5,
         )
+        yield from self.limit("bare PATCH of one object", self.patch, "the limit of a sync of one change")
         yield Figure(f"{self.kind}: sync of one change", tuple(one.seconds for one in self.changed), "s")
         yield Figure(f"{self.kind}: sync of one change, CPU", tuple(one.cpu for one in self.changed), "s")
 
@@ -115,19 +122,35 @@ class Bench:
 
     def measure_bare(self) -> float:
         self.bare.append(self.loop(self.objects, self.concurrency))
+        self.look.append(self.without_fleet("list", *(path.format(NAMESPACE) for path in workload.KINDS[self.kind])))
+        self.patch.append(self.loop(self.one_changed(), 1))
+        clear(self.lab, self.kind, NAMESPACE)
         return self.bare[-1].seconds
 
     def loop(self, objects: Path, concurrency: int) -> Took:
-        command = (sys.executable, bare.__file__, self.lab.kubeconfig, CLUSTER, objects, str(concurrency))
-        took = run(*command, cwd=self.repository)
-        clear(self.lab, self.kind, NAMESPACE)
-        return took
+        return self.without_fleet(objects, str(concurrency))
+
+    def without_fleet(self, *arguments: str | Path) -> Took:
+        return run(sys.executable, bare.__file__, self.lab.kubeconfig, CLUSTER, *arguments, cwd=self.repository)
+
+    def one_changed(self) -> Path:
+        """The object that a sync of one change is about, with a value that it did not have."""
+        found = next(one for one in json.loads(self.objects.read_text()) if one["metadata"]["name"] == "changed")
+        file = self.objects.with_suffix(".one.json")
+        file.write_text(json.dumps([{**found, "data": {"value": f"change-{next(self.numbers)}"}}]))
+        return file
 
     def best_concurrency(self) -> int:
         """The number of requests at once with which the bare loop is the fastest, tried with every fourth object."""
         some = self.objects.with_suffix(".some.json")
         some.write_text(json.dumps(json.loads(self.objects.read_text())[::4]))  # the namespace is the first
-        tried = in_turns(2, *(lambda number=number: self.loop(some, number).seconds for number in CONCURRENCIES))
+
+        def one(number: int) -> float:
+            took = self.loop(some, number)
+            clear(self.lab, self.kind, NAMESPACE)
+            return took.seconds
+
+        tried = in_turns(2, *(partial(one, number) for number in CONCURRENCIES))
         return min(zip(CONCURRENCIES, tried, strict=True), key=lambda one: min(one[1]))[0]
 
     def sync(self) -> Took:
@@ -146,3 +169,7 @@ class Bench:
     def rate(self, name: str, took: list[Took], note: str = "") -> Figure:
         values = tuple(self.count / one.seconds for one in took)
         return Figure(f"{self.kind}: {name}", values, "objects/s", note=note)
+
+    def limit(self, name: str, took: list[Took], note: str) -> Iterator[Figure]:
+        yield Figure(f"{self.kind}: {name}", tuple(one.seconds for one in took), "s", note=note)
+        yield Figure(f"{self.kind}: {name}, CPU", tuple(one.cpu for one in took), "s")
