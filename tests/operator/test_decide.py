@@ -19,6 +19,19 @@ from tests.operator.drawn import CLUSTER, Drawing, app, applied, before, file, m
 
 NO_DATA = '{"level":"fatal","msg":"discovery failed","error":"couldn\'t find local name \\"db-2\\" in the cluster"}'
 TORN = '{"level":"panic","msg":"failed to read WAL, cannot be repaired","error":"wal: crc mismatch"}'
+DATA = "/var/lib/etcd/member"
+OUT_OF_REACH = (  # data that cannot be got at may be as good as ever
+    f'{{"level":"fatal","msg":"failed to save","error":"write {DATA}/wal/0-0.wal: no space left on device"}}',
+    '{"level":"panic","msg":"failed to create new WAL","error":"new WAL: no space left on device"}',
+    f'{{"level":"fatal","msg":"discovery failed","error":"open {DATA}/wal: permission denied"}}',
+    f'{{"level":"fatal","msg":"failed to open WAL","error":"read {DATA}/wal/0-0.wal: input/output error"}}',
+    '{"level":"fatal","msg":"failed to open WAL","error":"fileutil: file already locked"}',
+    f'{{"level":"panic","msg":"failed to open database","error":"open {DATA}/snap/db: read-only file system"}}',
+    f'{{"level":"fatal","msg":"failed to read WAL","error":"open {DATA}/wal: too many open files"}}',
+    f'{{"level":"panic","msg":"failed to recover from snap","error":"mmap {DATA}/snap/db: cannot allocate memory"}}',
+    f'{{"level":"panic","msg":"failed to verify snap","error":"lock {DATA}/snap/db: resource temporarily unavailable"}}',
+    f'{{"level":"panic","msg":"failed to open","error":"open {DATA}/snap: a way to fail that nobody has thought of"}}',
+)
 FIVE = app(members=5)
 PODS = ("db-0", "db-1", "db-2")
 
@@ -152,11 +165,19 @@ def test_a_member_whose_last_words_say_that_its_data_is_lost_is_replaced(words: 
         '{"level":"fatal","msg":"discovery failed","error":"lookup db-2.db-peers.shop.svc: no such host"}',
         '{"level":"info","msg":"opened backend db, wal: 12 entries"}',
         "Killed",
+        *OUT_OF_REACH,
     ],
 )
 def test_a_crash_without_evidence_is_never_a_reason_to_replace(words: str) -> None:
     drawing = Drawing().crash("db-2", words, restarts=50)
     assert (drawing.decision().state, drawing.steps()) == (State.DEGRADED, [])
+
+
+@pytest.mark.parametrize("words", OUT_OF_REACH)
+def test_of_data_that_cannot_be_got_at_people_are_told_why(words: str) -> None:
+    decision = Drawing().crash("db-2", words, restarts=50).decision()
+    assert (decision.state, decision.reason) == (State.DEGRADED, "MembersUnwell")
+    assert words.rpartition('"error":"')[2].removesuffix('"}') in decision.message
 
 
 def test_words_of_one_crash_are_enough_only_if_they_leave_no_doubt() -> None:

@@ -1,13 +1,18 @@
-"""What real etcds say when they are started on data that is of no use, cut off as a kubelet cuts it, is understood."""
+"""What real etcds say when they are started on data that is of no use, cut off as a kubelet cuts it, is understood.
+
+And what they say of data that is good and cannot be got at is not taken for that.
+"""
 
 from __future__ import annotations
 
 import datetime
+import fcntl
 import os
 import random
 import shutil
+import struct
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -91,11 +96,29 @@ def test_data_that_is_of_no_use_is_known_by_the_last_words_of_etcd(version: str,
             assert not spoiled(_seen("", starts=3), "registry-0")
 
 
-def _started(etcd: EtcdCluster, harm: Callable[[Path], object]) -> str:
+FULL = 'mount -t tmpfs -o size=1m tmpfs "$0" && { head -c 2m /dev/zero > "$0/more" || true; } && exec "$@"'
+
+
+@pytest.mark.parametrize("version", WITH_TOOLS)
+def test_data_that_cannot_be_got_at_is_not_taken_for_lost(version: str, tmp_path: Path) -> None:
+    with EtcdCluster(programs(version), tmp_path / "etcd") as etcd:
+        etcd.stop()
+        data = etcd.founders[0].data / "member"
+        full = _started(etcd, within=["unshare", "-m", "sh", "-c", FULL, str(data / "snap")])
+        with _wal(data).open("r+b") as held:
+            fcntl.fcntl(held, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+            locked = _started(etcd)
+        for words, why in ((full, "no space left on device"), (locked, "file already locked")):
+            assert why in words
+            assert not spoiled(_seen(words, starts=50), "registry-0"), words
+
+
+def _started(etcd: EtcdCluster, harm: Callable[[Path], object] = lambda _: None, within: Sequence[str] = ()) -> str:
     """The end of what it says, with the file of a member that must have data."""
     member = etcd.founders[0]
     harm(member.data / "member")
     command = [
+        *within,
         str(etcd.programs.etcd),
         *(f"--data-dir={member.data}", "--name=registry-0", "--logger=zap", "--log-outputs=stderr"),
         *(f"--listen-client-urls={member.url}", f"--advertise-client-urls={member.url}"),

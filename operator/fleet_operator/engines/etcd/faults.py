@@ -8,13 +8,23 @@ from fleet_operator.core.world import complaints, container, is_crashing, is_lea
 from fleet_operator.engines.etcd.seen import Seen
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
+# What says that data is of no use, in etcd's words. Packages name themselves at the beginning of an error ("wal: crc
+# mismatch"), where a path before a system's error only ends so ("open …/member/wal: permission denied").
 _UNUSABLE = re.compile(
-    r"couldn't find local name|has been permanently removed|already been bootstrapped|"
-    r"member count is unequal|walpb: |wal: |crc mismatch|snap: |failed to (open|read|recover|verify) .*(wal|snap|db)|"
+    r"couldn't find local name|has been permanently removed|already been bootstrapped|member count is unequal|"
+    r"(?<![\w./-])(?-i:walpb|wal|snap|proto): |crc mismatch|failed to (read|recover|verify) .*(wal|snap|db)|"
     r"invalid database|database corruption|unexpected (EOF|fault)|freelist|bolt|no such file or directory.*(wal|snap)|"
-    r"file (already|block) .*wal|tocommit\(\d+\) is out of range|data dir .* (is )?not|failed to find \[SnapshotIndex|"
-    r"proto: |cannot use none as id|state\.commit \d+ is out of range|file size too small|checksum error|"
+    r"tocommit\(\d+\) is out of range|failed to find \[SnapshotIndex|"
+    r"cannot use none as id|state\.commit \d+ is out of range|file size too small|checksum error|"
     r"freepages: |page expected to be",
+    re.IGNORECASE,
+)
+# What says that data could not be got at, whatever else is said: it may be as good as ever.
+_OUT_OF_REACH = re.compile(
+    r"no space left|quota exceeded|permission denied|operation not permitted|input/output error|already locked|"
+    r"too many open files|read-only file system|temporarily unavailable|device or resource busy|"
+    r"cannot allocate memory|out of memory|file too large|stale (nfs )?file handle|not connected|"
+    r"structure needs cleaning|no such device|interrupted system call|connection timed out",
     re.IGNORECASE,
 )
 # These need no second try: the first is what the file of a member that must have data makes etcd say without any (see
@@ -37,7 +47,8 @@ def spoiled(seen: Seen, pod: str) -> str | None:
     if "running" not in container(found).get("state", {}):
         words = last_words(found)
         complaint = complaints(words) or ("panic: unexpected fault in its database" if _OPENING.search(words) else "")
-        if _CERTAIN.search(complaint) or (is_crashing(found) and _UNUSABLE.search(complaint)):
+        unusable = _UNUSABLE.search(complaint) and not _OUT_OF_REACH.search(words)
+        if _CERTAIN.search(complaint) or (is_crashing(found) and unusable):
             return f"it does not start: {complaint}"
     if claim is not None and found["spec"].get("nodeName") is None and seen.world.nodes is not None:
         node = claim["metadata"].get("annotations", {}).get(SELECTED_NODE)
