@@ -15,7 +15,7 @@ from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, Step, Take
 from fleet_operator.core.world import Object, World
 from fleet_operator.engines.etcd.decide import decide
-from fleet_operator.engines.etcd.protocol import Alarm, Member, MemberStatus
+from fleet_operator.engines.etcd.protocol import Alarm, AlarmKind, Member, MemberStatus
 from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import names
@@ -28,7 +28,7 @@ from fleet.apps.etcd.spec import Etcd
 NOW = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 CLUSTER = 0xC1
 IMAGES = {"etcd": "example.test/etcd:{series}"}
-VERSIONS = {"3.4": "3.4.23", "3.5": "3.5.16"}
+VERSIONS = {"3.4": "3.4.23", "3.5": "3.5.16", "3.6": "3.6.1"}
 
 
 def app(**spec: Any) -> Etcd:
@@ -111,6 +111,13 @@ class Drawing:
     def unready(self, pod: str, *, ready: bool = False, since: float = 3000) -> Self:
         conditions = [{"type": "Ready", "status": str(ready), "lastTransitionTime": before(since)}]
         self.pods[pod]["status"]["conditions"] = conditions
+        return self
+
+    def alarm(self, kind: AlarmKind, *members: int) -> Self:
+        """etcd is unhealthy as a whole then, so every kubelet calls its pod unready."""
+        self.alarms += tuple(Alarm(one, kind) for one in members)
+        for pod in self.pods:
+            self.unready(pod)
         return self
 
     def crash(self, pod: str, words: str, restarts: int = 5) -> Self:

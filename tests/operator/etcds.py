@@ -154,7 +154,14 @@ class Process:
 class EtcdCluster(AbstractContextManager["EtcdCluster"]):
     """`with EtcdCluster(programs, directory, 3) as cluster:` has three members that serve."""
 
-    def __init__(self, programs: Programs, directory: Path, size: int = 1, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        programs: Programs,
+        directory: Path,
+        size: int = 1,
+        options: Sequence[str] = (),
+        hosts: Sequence[str] = (),  # names that members have beside their own
+    ) -> None:
         self.programs = programs
         self.directory = directory
         self.options = options
@@ -164,7 +171,7 @@ class EtcdCluster(AbstractContextManager["EtcdCluster"]):
         self.authority = Authority.new("etcd")
         peer_authority = Authority.new("etcd-peer")
         addresses = ("127.0.0.1", "::1", *(member.endpoint.address for member in self.members))
-        names = tuple(member.endpoint.name for member in self.members)
+        names = (*(member.endpoint.name for member in self.members), *hosts)
         directory.mkdir(parents=True, exist_ok=True)
         for file, authority in (("server", self.authority), ("peer", peer_authority)):
             pair = authority.issue(Leaf(file, dns=names, ips=addresses, server=True, client=True))

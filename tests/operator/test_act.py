@@ -90,3 +90,24 @@ def test_when_all_refuse_it_is_for_later() -> None:
 def test_another_refusal_is_the_answer_and_is_asked_of_nobody_else() -> None:
     with pytest.raises(Refused, match="too many requests"):
         asked("add", "etcdserver: too many requests", DONE, DONE, peer_url="http://db-3:2380")
+
+
+def test_a_learner_that_has_not_caught_up_is_not_called_promoted() -> None:
+    with pytest.raises(NotYetError, match="in sync"):
+        asked(
+            "promote",
+            "etcdserver: can only promote a learner member which is in sync with leader",
+            DONE,
+            DONE,
+            member=7,
+        )
+
+
+def test_leadership_that_has_moved_by_itself_is_not_called_moved() -> None:
+    with pytest.raises(NotYetError, match="db-0 does not lead any more"):
+        asked("lead", "etcdserver: not leader", DONE, DONE, pod="db-1")
+
+
+def test_a_downgrade_that_is_over_needs_not_be_taken_back() -> None:
+    spoken = asked("no-downgrade", "etcdserver: no inflight downgrade job", DONE, DONE)
+    assert spoken == [("127.17.0.1", "downgrade")]

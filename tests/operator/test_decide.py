@@ -14,6 +14,7 @@ from fleet_operator.engines.etcd.protocol import Alarm, Member
 
 from fleet import Volume
 from fleet.apps import Etcd
+from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.ledger import LEDGER, Place, founders, read
 from tests.operator.drawn import CLUSTER, Drawing, app, applied, before, file, member_id
 
@@ -29,7 +30,7 @@ OUT_OF_REACH = (  # data that cannot be got at may be as good as ever
     f'{{"level":"panic","msg":"failed to open database","error":"open {DATA}/snap/db: read-only file system"}}',
     f'{{"level":"fatal","msg":"failed to read WAL","error":"open {DATA}/wal: too many open files"}}',
     f'{{"level":"panic","msg":"failed to recover from snap","error":"mmap {DATA}/snap/db: cannot allocate memory"}}',
-    f'{{"level":"panic","msg":"failed to verify snap","error":"lock {DATA}/snap/db: resource temporarily unavailable"}}',
+    f'{{"level":"panic","msg":"failed to verify db","error":"lock {DATA}/snap/db: resource temporarily unavailable"}}',
     f'{{"level":"panic","msg":"failed to open","error":"open {DATA}/snap: a way to fail that nobody has thought of"}}',
 )
 FIVE = app(members=5)
@@ -201,8 +202,42 @@ def test_a_member_that_runs_again_is_not_replaced_for_what_it_said_before() -> N
 
 
 def test_etcds_own_word_that_data_is_corrupt_is_enough() -> None:
-    drawing = Drawing(alarms=(Alarm(member_id(2), "CORRUPT"),))
-    assert drawing.steps() == [f"remove {member_id(2):x}"]
+    assert Drawing().alarm("CORRUPT", member_id(2)).steps() == [f"remove {member_id(2):x}"]
+
+
+def test_writes_are_let_in_again_when_who_was_corrupt_is_off_the_list_and_before_it_comes_back() -> None:
+    drawing = Drawing().alarm("CORRUPT", member_id(2)).off_the_list("db-2")
+    assert drawing.steps() == [f"disarm {member_id(2):x}"]
+    drawing.alarms = ()
+    assert drawing.steps() == ["apply ConfigMap db-members"]
+
+
+def test_writes_are_not_let_in_while_another_member_is_corrupt() -> None:
+    drawing = Drawing(app=FIVE).alarm("CORRUPT", member_id(3), member_id(4)).off_the_list("db-4")
+    assert drawing.steps() == [f"remove {member_id(3):x}"]
+    assert drawing.off_the_list("db-3").steps() == [f"disarm {member_id(3):x}", f"disarm {member_id(4):x}"]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_corrupt_member_stays_while_the_others_do_not_say_that_they_are_a_majority(ready: bool) -> None:
+    silent = Drawing().alarm("CORRUPT", member_id(2)).silence("db-1", ready=ready)
+    assert (silent.decision().reason, silent.steps()) == ("CannotReplace", [])
+    behind = Drawing().alarm("CORRUPT", member_id(2)).unready("db-1", ready=ready)
+    behind.statuses["db-1"] = replace(behind.statuses["db-1"], leader=0)
+    assert (behind.decision().reason, behind.steps()) == ("CannotReplace", [])
+    leaving = Drawing().alarm("CORRUPT", member_id(2)).unready("db-1", ready=ready)
+    leaving.pods["db-1"]["metadata"]["deletionTimestamp"] = before(1)
+    assert (leaving.decision().reason, leaving.steps()) == ("CannotReplace", [])
+
+
+def test_corrupt_members_are_no_majority_for_each_other() -> None:
+    drawing = Drawing().alarm("CORRUPT", member_id(1), member_id(2))
+    assert (drawing.decision().reason, drawing.steps()) == ("CannotReplace", [])
+
+
+def test_where_etcd_cannot_tell_who_is_corrupt_nobody_is_replaced_and_nothing_disarmed() -> None:
+    decision = Drawing().alarm("CORRUPT", 0, member_id(2)).decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "Corrupt", ())
 
 
 def test_a_volume_on_a_node_that_is_gone_is_lost_and_on_an_unknown_node_it_is_not() -> None:
@@ -458,6 +493,36 @@ def test_a_forced_member_starts_only_when_no_other_can() -> None:
 def test_a_full_database_is_compacted_before_anything_else_is_changed() -> None:
     drawing = Drawing(app=FIVE, ran=app(), alarms=(Alarm(member_id(1), "NOSPACE"),))
     assert (drawing.decision().state, drawing.steps()) == (State.DEGRADED, ["free-space"])
+
+
+def test_a_corrupt_member_goes_before_a_full_database_is_compacted() -> None:
+    """etcd would not compact: it says that the cluster is corrupt."""
+    drawing = Drawing().alarm("NOSPACE", member_id(1)).alarm("CORRUPT", member_id(2))
+    assert drawing.steps() == [f"remove {member_id(2):x}"]
+
+
+def full(live: float, wanted: Etcd | None = None) -> Drawing:
+    drawing = Drawing(app=wanted or app()).alarm("NOSPACE", member_id(1))
+    used = int(live * quota(drawing.app))
+    drawing.statuses = {pod: replace(one, db_size_in_use=used) for pod, one in drawing.statuses.items()}
+    return drawing
+
+
+def test_a_lost_member_is_replaced_though_the_database_is_full_with_what_nobody_can_free() -> None:
+    assert full(0.99).steps() == ["free-space"]
+    drawing = full(0.99).crash("db-2", NO_DATA)
+    assert drawing.steps() == [f"remove {member_id(2):x}"]
+    drawing.off_the_list("db-2")
+    assert drawing.steps() == ["apply ConfigMap db-members"]
+    drawing.remove_pod("db-2").learner(2).claim("db-2", uid="new").place(
+        "db-2", Place("joining", f"{member_id(2, 1):x}", PODS, "old")
+    )
+    assert drawing.steps() == ["free-space"], "the learner's pod starts, and meanwhile it is tried again"
+    assert drawing.learner(2, started=True).steps() == [f"promote {member_id(2, 1):x} db-2"]
+
+
+def test_space_that_can_be_freed_is_freed_before_a_lost_member_is_replaced() -> None:
+    assert full(0.5).crash("db-2", NO_DATA).steps() == ["free-space"]
 
 
 def test_volumes_grow_and_never_shrink() -> None:

@@ -6,6 +6,8 @@ here: if the hash below changes, the release that does it must say so, or find a
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import yaml
 from fleet_operator.core.step import State
@@ -93,6 +95,33 @@ def test_where_etcd_has_no_way_back_the_answer_is_no() -> None:
     decision = Drawing(app=OLD, ran=NEW).decision()
     assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "NoWay", ())
     assert "restore a backup" in decision.message
+
+
+def test_an_image_that_is_too_old_for_the_next_hop_is_told_and_not_called_well() -> None:
+    decision = Drawing(app=app(version="3.6"), ran=NEW).decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "NoWay", ())
+    told = "image example.test/etcd:3.5 gives 3.5.16, and git says 3.6; 3.6 needs at least 3.5.26 first"
+    assert decision.message == told
+
+
+def test_an_image_that_is_not_of_the_version_that_git_says_is_told() -> None:
+    own = "example.test/etcd:mine"
+    decision = Drawing(app=app(version="3.5", image=own), ran=app(version="3.4", image=own)).decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "NoWay", ())
+    assert decision.message == f"image {own} gives 3.4.23, and git says 3.5"
+
+
+@pytest.mark.parametrize("through", [(), ("db-2",)])
+def test_a_downgrade_that_git_takes_back_is_taken_back_in_etcd_before_anything_rolls(through: tuple[str, ...]) -> None:
+    drawing = Drawing(app=app(version="3.6"))
+    for pod, status in drawing.statuses.items():
+        went = pod in through
+        drawing.statuses[pod] = replace(
+            status, version="3.5.26" if went else "3.6.1", downgrading_to="" if went else "3.5.0"
+        )
+    assert drawing.steps() == ["no-downgrade"]
+    drawing.app = app(version="3.5")
+    assert "no-downgrade" not in drawing.steps()
 
 
 # What fails is taken back

@@ -9,10 +9,8 @@ from fleet.apps.etcd.files import quota
 from fleet.errors import ResourceError
 from fleet_operator.core.step import Act, NotYetError
 from fleet_operator.engines.etcd.observe import endpoint
-from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused
-from fleet_operator.engines.etcd.seen import Seen
-
-FULL = 0.9  # of the quota: above it, a smaller file would be full again at once
+from fleet_operator.engines.etcd.protocol import Alarm, Endpoint, Etcd, Refused
+from fleet_operator.engines.etcd.seen import FULL, Seen
 
 
 async def act(etcd: Etcd, seen: Seen, step: Act) -> None:
@@ -36,8 +34,12 @@ async def _act(etcd: Etcd, seen: Seen, step: Act) -> None:
             await _lead(etcd, seen, step.arguments["pod"])
         case "free-space":
             await _free_space(etcd, seen)
+        case "disarm":
+            await etcd.disarm(_anyone(seen), Alarm(step.arguments["member"], "CORRUPT"))
         case "downgrade":
             await _allow_downgrade(etcd, seen, step.arguments["version"])
+        case "no-downgrade":
+            await _take_back_downgrade(etcd, seen)
         case other:
             raise ResourceError(f"etcd has no act {other!r}")
 
@@ -95,7 +97,7 @@ async def _promote(etcd: Etcd, seen: Seen, member: int) -> None:
         await _in_turn(seen, lambda place: etcd.promote(place, member))
     except Refused as problem:
         if problem.learner_not_ready:
-            return  # it is asked again with the next pass
+            raise NotYetError("it is not in sync with the leader") from problem
         if not problem.not_learner:
             raise
 
@@ -107,8 +109,9 @@ async def _lead(etcd: Etcd, seen: Seen, pod: str) -> None:
     try:
         await etcd.move_leader(leader, seen.by_pod[pod].id)
     except Refused as problem:
-        if not problem.not_leader:
-            raise
+        if problem.not_leader:
+            raise NotYetError(f"{seen.leader} does not lead any more") from problem
+        raise
 
 
 async def _free_space(etcd: Etcd, seen: Seen) -> None:
@@ -143,4 +146,12 @@ async def _allow_downgrade(etcd: Etcd, seen: Seen, version: str) -> None:
         await etcd.downgrade(_anyone(seen), "enable", version)
     except Refused as problem:
         if not problem.unsupported and "in progress" not in problem.reason:
+            raise
+
+
+async def _take_back_downgrade(etcd: Etcd, seen: Seen) -> None:
+    try:
+        await etcd.downgrade(_anyone(seen), "cancel", "")
+    except Refused as problem:
+        if not problem.no_downgrade:
             raise

@@ -61,7 +61,10 @@ def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
         lambda: failed_roll(seen, images, trust),
         lambda: without_majority(seen),
         lambda: no_strangers(seen),
+        lambda: corrupted(seen, late(seen)),
+        lambda: mended_though_full(seen),
         lambda: space(seen),
+        lambda: stays(seen),
         lambda: _irreparable(seen, late(seen)),
         lambda: repaired(seen),
         lambda: removed(seen),
@@ -72,6 +75,7 @@ def decide(seen: Seen, images: Images, trust: str = "") -> Decision:
         lambda: None if changes_over(seen) else scaled_out(seen),
         lambda: rolled(seen, images, trust),
         lambda: all_well(seen),
+        lambda: arrived(seen, images),
     )
     return _first(concerns) or _fine(seen)
 
@@ -80,14 +84,15 @@ def _as_found(seen: Seen, images: Images) -> Concerns:
     """For members that others set up, until the first roll: their pods read no files of ours, so nobody can join."""
     kept = names.layout(seen.app)
     wanted = kept is not None and not as_it_was(seen.app, kept)
-    unforced = replace(seen, app=seen.app.model_copy(update={"force_quorum": False}))
     return (
         lambda: one_cluster(seen),
         lambda: staffed(seen),
         lambda: failed_roll(seen, images, "") if wanted or ledger_of(seen).failed else None,
-        lambda: without_majority(unforced),
+        lambda: without_majority(seen, forcible=False),
         lambda: no_strangers(seen),
+        lambda: corrupted(seen, seen.pods),
         lambda: space(seen),
+        lambda: stays(seen),
         lambda: _irreparable(seen, seen.pods),
         lambda: removed(seen),
         lambda: settled(seen),
@@ -98,6 +103,7 @@ def _as_found(seen: Seen, images: Images) -> Concerns:
         lambda: rolled(seen, images, "") if wanted else None,
         lambda: _needs_a_roll(seen),
         lambda: all_well(seen),
+        lambda: arrived(seen, images),
     )
 
 
@@ -176,9 +182,44 @@ def no_strangers(seen: Seen) -> Decision | None:
     return blocked("UnknownMember", f"somebody added members that are none of this app's pods: {urls}; remove them")
 
 
+def corrupted(seen: Seen, as_others_had_them: Sequence[str]) -> Decision | None:
+    """etcd stops writes when members' data differ: who has the wrong data goes, and then what was said against it."""
+    found = [alarm.member_id for alarm in seen.alarms if alarm.kind == "CORRUPT"]
+    if not found:
+        return None
+    if 0 in found:
+        return blocked(
+            "Corrupt",
+            "etcd found that members differ in their data, not who is wrong, and takes no writes. Compare them, remove "
+            "the member that is wrong and disarm the alarm, or restore a backup into a new app",
+        )
+    decision = _irreparable(seen, as_others_had_them) or repaired(seen)
+    gone = sorted(set(found) - {member.id for member in seen.members or ()})
+    if decision is not None or not gone:
+        return decision
+    note = (
+        f"the member whose data was corrupt has left ({', '.join(f'{one:x}' for one in gone)}): writes are let in again"
+    )
+    return step(
+        State.DEGRADED, "Disarming", note, *(Act("disarm", {"member": one}, "AlarmDisarmed", note) for one in gone)
+    )
+
+
+def _no_space(seen: Seen) -> bool:
+    return any(alarm.kind == "NOSPACE" for alarm in seen.alarms)
+
+
+def mended_though_full(seen: Seen) -> Decision | None:
+    """What is full of live data stays full until people do something, and members are lost meanwhile as ever."""
+    if not _no_space(seen) or not seen.crowded or _irreparable(seen, late(seen)) is not None:
+        return None
+    mending = _first((lambda: repaired(seen), lambda: removed(seen), lambda: joined(seen)))
+    return mending if mending is not None and mending.steps else None
+
+
 def space(seen: Seen) -> Decision | None:
     """etcd stops writes when its quota is full: old revisions go, the files are made smaller, and it goes on."""
-    if not any(alarm.kind == "NOSPACE" for alarm in seen.alarms):
+    if not _no_space(seen):
         return None
     message = "the database has reached its quota; old revisions are compacted away"
     return step(State.DEGRADED, "NoSpace", message, Act("free-space", {}, "NoSpace", message), after=5.0)
@@ -193,11 +234,21 @@ def repaired(seen: Seen) -> Decision | None:
             continue
         if f"{member.id:x}" != ledger_of(seen).places[pod].member or not member.started:
             continue  # it is the new one already; what its old pod says does not count
-        if not member.is_learner and not seen.can_lose(pod):
+        if not member.is_learner and not _can_be_replaced(seen, pod):
             return blocked("CannotReplace", f"{pod} must be replaced ({reason}), but the others are no majority")
         note = f"{pod} is replaced: {reason}"
         return step(State.DEGRADED, "Replacing", note, Act("remove", {"member": member.id}, "MemberReplaced", note))
     return None
+
+
+def _can_be_replaced(seen: Seen, pod: str) -> bool:
+    """Whether the others are a majority. While an alarm is on, etcd calls every member unhealthy, and their kubelets
+    call all pods unready for it: then it counts what members say, and those that are to be replaced count for nothing.
+    """
+    if not seen.alarms:
+        return seen.can_lose(pod)
+    others = [one for one in seen.voters if one != pod and seen.in_step(one) and seen.pod_stays(one)]
+    return len([one for one in others if spoiled(seen, one) is None]) > len(seen.voters) // 2
 
 
 def removed(seen: Seen) -> Decision | None:
@@ -400,6 +451,25 @@ def next_hop(seen: Seen) -> Hop | Refusal | None:
             f"go to {path[0].target} first",
         )
     return path[0] if path else None
+
+
+def stays(seen: Seen) -> Decision | None:
+    """A downgrade that git does not want any more is taken back: with it allowed, etcd lets nobody newer in."""
+    targets = {status.downgrading_to for status in seen.statuses.values() if status.downgrading_to}
+    if not any(release(target).series < release(seen.app.version).series for target in targets):
+        return None
+    note = f"the downgrade to {', '.join(sorted(targets))} is taken back: git says {seen.app.version}"
+    return step(State.PROGRESSING, "Staying", note, Act("no-downgrade", {}, "DowngradeCancelled", note))
+
+
+def arrived(seen: Seen, images: Images) -> Decision | None:
+    """All members have the image of the next hop, and still run what they ran: the image is not what its name says."""
+    hop = next_hop(seen)
+    if not isinstance(hop, Hop):
+        return None
+    had = image(seen.app.model_copy(update={"version": hop.target}), images)
+    needed = f"; {hop.note} first" if hop.note else ""
+    return blocked("NoWay", f"image {had} gives {seen.oldest_version}, and git says {seen.app.version}{needed}")
 
 
 def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str] | Refusal:

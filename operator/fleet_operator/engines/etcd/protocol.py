@@ -54,7 +54,7 @@ class Endpoint:
 class Alarm:
     """What etcd complains about, and on which member."""
 
-    member_id: int
+    member_id: int  # 0: it cannot tell
     kind: AlarmKind
 
 
@@ -85,8 +85,8 @@ class MemberStatus:
     @property
     def alarms(self) -> tuple[Alarm, ...]:
         """The alarms that the member knows of; unlike `Etcd.alarms` this needs no quorum and writes no log entry."""
-        found = (re.match(r"memberID:(\d+) alarm:(NOSPACE|CORRUPT)", error) for error in self.errors)
-        return tuple(Alarm(int(match[1]), _kind(match[2])) for match in found if match)
+        found = (re.match(r"(?:memberID:(\d+) )?alarm:(NOSPACE|CORRUPT)", error) for error in self.errors)
+        return tuple(Alarm(int(match[1] or 0), _kind(match[2])) for match in found if match)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,11 @@ class Refused(ResourceError):  # noqa: N818
     def unsupported(self) -> bool:
         """This version of etcd has no such call."""
         return self.code == _UNIMPLEMENTED or self.reason == "Not Found"
+
+    @property
+    def no_downgrade(self) -> bool:
+        """None was allowed, so there is none to take back."""
+        return self._says("no inflight downgrade")
 
     @property
     def in_doubt(self) -> bool:

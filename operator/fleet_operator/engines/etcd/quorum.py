@@ -21,7 +21,8 @@ from fleet_operator.engines.etcd.seen import Seen
 PATIENCE = 60.0  # seconds that members have to come back by themselves before anything is called lost
 
 
-def without_majority(seen: Seen) -> Decision | None:
+def without_majority(seen: Seen, *, forcible: bool = True) -> Decision | None:
+    """`forcible`: members read our files, so one of them can be told to go on alone."""
     if seen.members is not None:
         return None
     told = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if pod not in seen.statuses)
@@ -29,6 +30,13 @@ def without_majority(seen: Seen) -> Decision | None:
     starting = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is None or seen.world.age(one) < PATIENCE]
     if starting or len(seen.statuses) > len(seen.pods) // 2:
         return wait(State.DEGRADED, "NoMajority", f"there is no majority; members are coming back: {told}")
+    if not forcible:
+        return blocked(
+            "QuorumLost",
+            f"a majority of the members is lost: {told}. Bring them back, or restore a backup into a new app: what "
+            "others set up cannot be forced before its first roll",
+            after=5.0,
+        )
     if not seen.app.force_quorum:
         return blocked(
             "QuorumLost",

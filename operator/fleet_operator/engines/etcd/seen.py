@@ -12,12 +12,14 @@ from functools import cached_property
 
 from fleet.apps.driver import Problem
 from fleet.apps.etcd import names
+from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.ledger import Ledger
 from fleet.apps.etcd.spec import Etcd
 from fleet_operator.core.world import Object, World, is_leaving, is_ready
 from fleet_operator.engines.etcd.protocol import Alarm, Member, MemberStatus
 
 BEHIND = 5_000  # entries of the log; a member that is further behind is not in step
+FULL = 0.9  # of the quota in use: above it, a smaller file would be full again at once
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,15 @@ class Seen:
 
     def healthy(self, pod: str) -> bool:
         """It votes, it serves, and it is in step."""
+        return self.in_step(pod) and is_ready(self.world.pod(pod))
+
+    def in_step(self, pod: str) -> bool:
+        """As etcd itself has it: it votes, knows who leads, and has what the others have."""
         status, member = self.statuses.get(pod), self.by_pod.get(pod)
         if status is None or member is None or member.is_learner or not status.leader:
             return False
         top = max(one.raft_index for one in self.statuses.values())
-        in_step = top - status.raft_applied_index < BEHIND
-        return status.member_id == member.id and in_step and is_ready(self.world.pod(pod))
+        return status.member_id == member.id and top - status.raft_applied_index < BEHIND
 
     @property
     def healthy_pods(self) -> list[str]:
@@ -94,6 +99,11 @@ class Seen:
         """Whether the others are a majority of all voters while this one is away."""
         others = [one for one in self.healthy_pods if one != pod]
         return len(others) > len(self.voters) // 2
+
+    @property
+    def crowded(self) -> bool:
+        """Nearly all of the quota is in use: by old revisions perhaps, perhaps by live data, which nobody can free."""
+        return any(status.db_size_in_use > FULL * quota(self.app) for status in self.statuses.values())
 
     @property
     def oldest_version(self) -> str | None:
