@@ -273,8 +273,37 @@ def test_a_downgrade_is_judged_by_those_that_can(cluster: EtcdCluster) -> None:
         with pytest.raises(Refused) as refused:
             await etcd.downgrade(asked, "validate", "3.3")
         assert refused.value.unsupported == (version == "3.4")
+        with pytest.raises(Refused) as none:
+            await etcd.downgrade(asked, "cancel", "")
+        assert none.value.no_downgrade == (version == "3.5")
 
     cluster.talk(work)
+
+
+def test_a_downgrade_that_is_taken_back_half_way_lets_members_go_up_again(tmp_path: Path) -> None:
+    with EtcdCluster(programs("3.6"), tmp_path, 3) as cluster:
+        asked, last = cluster.founders[0].endpoint, cluster.founders[2]
+
+        async def in_format(etcd: Etcd, series: str) -> None:
+            end = time.monotonic() + 60
+            while not (await etcd.status(asked)).storage_version.startswith(series):
+                assert time.monotonic() < end
+                await asyncio.sleep(0.2)
+
+        async def work(etcd: Etcd) -> None:
+            await etcd.downgrade(asked, "enable", "3.5")
+            await in_format(etcd, "3.5")
+            last.stop()
+            last.start(programs=programs("3.5"))
+            await leader(etcd, cluster.founders, 60)
+            assert (await etcd.status(asked)).downgrading_to.startswith("3.5")
+            await etcd.downgrade(asked, "cancel", "")
+            last.stop()
+            last.start()
+            await leader(etcd, cluster.founders, 60)
+            await in_format(etcd, "3.6")
+
+        cluster.talk(work)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -454,7 +454,7 @@ def next_hop(seen: Seen) -> Hop | Refusal | None:
 
 
 def stays(seen: Seen) -> Decision | None:
-    """A downgrade that git does not want any more is taken back: with it allowed, etcd lets nobody newer in."""
+    """A downgrade that git does not want any more is taken back: with it allowed, etcd keeps to the older format."""
     targets = {status.downgrading_to for status in seen.statuses.values() if status.downgrading_to}
     if not any(release(target).series < release(seen.app.version).series for target in targets):
         return None

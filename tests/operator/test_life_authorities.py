@@ -1,0 +1,39 @@
+"""A word in git replaces an etcd's CAs on real nodes while clients write."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+import pytest
+from fleet_operator.core.certificates import Authority
+
+from tests.operator.e2e import App
+
+
+def _authority(app: App) -> Authority:
+    """That signs for clients now."""
+    secret = app.api.get(f"/api/v1/namespaces/{app.namespace}/secrets/{app.name}-ca")
+    return Authority.read(b64decode(secret["data"]["ca.crt"]), b64decode(secret["data"]["ca.key"]))
+
+
+@pytest.mark.full
+def test_a_new_authority_comes_in_with_one_restart_of_each_member_and_old_clients_are_still_let_in(app: App) -> None:
+    app.want(version="3.5", members=3)
+    app.wait_ready()
+    before, pods, served = _authority(app), app.uids(), app.certificate("registry-0")
+    assert before.signed(served)
+    with app.writer() as writer:  # with what it was given before
+        fault = writer.strike("a new authority", lambda: app.change(tls={"authority": "2027"}))
+        app.wait("certificates are of a new authority", lambda: not before.signed(app.certificate("registry-0")), 240)
+        app.wait_ready(150)
+        writer.goes_on()
+        numbers = writer.stop()
+    print(f"{fault.what}: writes stopped for {writer.outage(fault.at):.2f} s")
+    after, restarted = _authority(app), app.uids()
+    assert before.pem != after.pem
+    app.wait("all of them", lambda: all(after.signed(app.certificate(pod)) for pod in restarted), 150)
+    assert restarted.keys() == pods.keys() and not set(restarted.values()) & set(pods.values())
+    app.every_member_has_all(numbers)  # by clients that come with new certificates
+    for pod in pods:
+        said = [note for reason, note in app.events() if reason == "Restarting" and note.startswith(f"{pod} ")]
+        assert len(said) == 1, "one restart is enough: it is trusted before it is used"
