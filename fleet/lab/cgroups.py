@@ -56,14 +56,23 @@ def trees(lab: str) -> list[Path]:
     return [tree for hierarchy in hierarchies() if (tree := hierarchy / name(lab)).is_dir()]
 
 
+def groups(top: Path) -> list[Path]:
+    """A group and all below it, each before those in it. They come and go while one looks, which a glob fails on."""
+    return [Path(place) for place, _, _ in os.walk(top)]
+
+
+def members(top: Path) -> list[int]:
+    """The processes in a group and below, those of the group itself first."""
+    found: list[int] = []
+    for group in groups(top):
+        with contextlib.suppress(OSError):
+            found += [int(line) for line in (group / "cgroup.procs").read_text().split()]
+    return [process for process in dict.fromkeys(found) if process]
+
+
 def processes(lab: str) -> set[int]:
     """Whatever still runs in a pod of the lab, containers without a shim included."""
-    found: set[int] = set()
-    for tree in trees(lab):
-        for file in tree.rglob("cgroup.procs"):
-            with contextlib.suppress(OSError):
-                found |= {int(line) for line in file.read_text().split()}
-    return found - {0}
+    return {process for tree in trees(lab) for process in members(tree)}
 
 
 def remove(lab: str) -> None:
@@ -74,11 +83,8 @@ def remove(lab: str) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         for tree in trees(lab):
-            for directory in sorted(tree.rglob("*"), reverse=True):
-                if directory.is_dir():
-                    with contextlib.suppress(OSError):
-                        directory.rmdir()
-            with contextlib.suppress(OSError):
-                tree.rmdir()
+            for group in reversed(groups(tree)):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
         if trees(lab):
             time.sleep(0.1)

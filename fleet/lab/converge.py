@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from fleet.errors import ResourceError
-from fleet.lab import network, process
+from fleet.lab import process
 from fleet.lab.addons import addons
 from fleet.lab.api import RefusedError
 from fleet.lab.controlplane import Program
@@ -41,8 +41,6 @@ class Convergence:
 
     def run(self) -> bool:
         """Whether there was anything to do."""
-        if self.cluster.network:
-            network.lay_bridge(self.lab.spec.id, self.cluster)
         etcd = self.plane.etcd()
         self._start(etcd)
         self._start_nodes()  # their runtimes start while the API server does

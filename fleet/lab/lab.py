@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import inotify, kubeconfig, packages, process, residue
+from fleet.lab import inotify, kubeconfig, network, packages, process, residue
 from fleet.lab import spec as specs
 from fleet.lab.api import Api
 from fleet.lab.binaries import Binaries
@@ -20,9 +20,10 @@ from fleet.lab.converge import Convergence
 from fleet.lab.files import explained, keep
 from fleet.lab.images import bake
 from fleet.lab.images.archive import contents
-from fleet.lab.locks import choosing, locked
+from fleet.lab.locks import choosing, if_there, locked
 from fleet.lab.node import PAUSE, Node
 from fleet.lab.plan import plan
+from fleet.lab.process import Identity
 from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, Nodes
 from fleet.lab.status import status
 
@@ -50,7 +51,7 @@ class Lab:
         nodes: Nodes | None = None,
         workers: int | None = None,
         kubernetes: str | None = None,
-        owner: tuple[int, float] | None = None,
+        owner: Identity | None = None,
         say: Say = lambda text: None,
     ) -> Lab:
         """Bring the lab to what was asked for; what runs already is left alone."""
@@ -63,6 +64,9 @@ class Lab:
                     with choosing():
                         spec = plan(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
                         spec.save()
+                        for cluster in spec.clusters:  # from here on its network is taken for everybody
+                            if cluster.network:
+                                network.lay_bridge(spec.id, cluster)
                     lab = cls(spec)
                     lab._converge(say)
                 except BaseException:
@@ -203,11 +207,8 @@ def down(name: str) -> None:
 
 def remove_orphans() -> None:
     """Remove labs whose owner, a test run for instance, is gone without taking them down."""
-    for name in specs.all_names():
-        try:
-            spec = LabSpec.load(name)
-        except (NotFoundError, ConfigurationError):
-            continue
+    for spec in specs.all_readable():
         if spec.owner and not process.alive(spec.owner):
-            with locked(name):
-                residue.remove(name)
+            with if_there(spec.name) as there:
+                if there:
+                    residue.remove(spec.name)

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fleet.lab import paths
 from fleet.lab import spec as specs
 
 
@@ -22,21 +21,44 @@ def locked(name: str) -> Iterator[None]:
     directory = specs.directory(name)
     while True:
         directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if directory.exists() and os.fstat(handle).st_ino == directory.stat().st_ino:
+        with if_there(name) as there:
+            if there:
                 yield
                 return
-        finally:
-            os.close(handle)
         time.sleep(0.01)  # it was removed while this one waited
 
 
 @contextmanager
+def if_there(name: str) -> Iterator[bool]:
+    """Work on a lab alone if there is one, and whether there is: another one may have removed it meanwhile."""
+    directory = specs.directory(name)
+    try:
+        handle = os.open(directory, os.O_RDONLY)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield _is(handle, directory)
+    finally:
+        os.close(handle)
+
+
+def _is(handle: int, directory: Path) -> bool:
+    """Whether an open directory is still the one with this path."""
+    try:
+        return os.path.samestat(os.fstat(handle), directory.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
 def choosing() -> Iterator[None]:
-    """Labs that start at once must not choose the same addresses or ports."""
-    handle = os.open(paths.labs(), os.O_RDONLY)
+    """Labs that start at once must not choose the same addresses or ports, wherever each keeps its state.
+
+    So the lock is one for the machine, and what was chosen has to be seen by others when it is given back.
+    """
+    handle = os.open("/", os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

@@ -28,11 +28,8 @@ def ip(*arguments: str | int) -> str:
 def free_network(also_taken: list[str]) -> str:
     """A /16 that neither the host's routes, nor its addresses, nor another lab use."""
     taken = [IPv4Network(network) for network in also_taken]
-    for name in specs.all_names():
-        try:
-            taken += [IPv4Network(one.network) for one in specs.LabSpec.load(name).clusters if one.network]
-        except Exception:  # noqa: S112 - a lab that cannot be read has no say here
-            continue
+    for lab in specs.all_readable():
+        taken += [IPv4Network(one.network) for one in lab.clusters if one.network]
     for route in json.loads(ip("-json", "-4", "route", "show", "table", "all")):
         destination = route["dst"]
         if destination != "default" and "." in destination:

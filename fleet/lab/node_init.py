@@ -13,6 +13,17 @@ import sys
 import time
 from pathlib import Path
 
+# What a kubelet wants of the kernel, which the machine and all of its nodes share. It reads these values, finds them as
+# it wants them, and leaves the machine's own alone: they would stay when the lab is gone.
+KERNEL = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1_000_000,
+    "kernel/keys/root_maxbytes": 25_000_000,
+}
+
 
 def main() -> None:
     node = json.loads(Path(sys.argv[1]).read_text())
@@ -31,6 +42,12 @@ def private_places(node: dict) -> None:  # type: ignore[type-arg]  # plain JSON
     for place, own in node["binds"].items():
         Path(own).mkdir(parents=True, exist_ok=True)
         run("mount", "--bind", own, place)
+    for name, value in KERNEL.items():
+        if (switch := Path("/proc/sys") / name).exists():
+            own = Path("/run/kernel") / name
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.write_text(f"{value}\n")
+            run("mount", "--bind", str(own), str(switch))
     # Volumes that pods share with the node have to see each other's mounts; the machine's stay apart.
     run("mount", "--make-rshared", "/")
 

@@ -13,6 +13,7 @@ from fleet.errors import ConfigurationError, NotFoundError
 from fleet.lab import network, packages
 from fleet.lab import spec as specs
 from fleet.lab.controlplane import PROGRAMS
+from fleet.lab.process import Identity
 from fleet.lab.spec import KUBERNETES, MOST_WORKERS, ClusterSpec, LabSpec, Nodes
 from fleet.lab.versions import minor_of, resolve
 
@@ -33,7 +34,7 @@ def plan(
     nodes: Nodes | None,
     workers: int | None,
     kubernetes: str | None,
-    owner: tuple[int, float] | None,
+    owner: Identity | None,
 ) -> LabSpec:
     try:
         before = LabSpec.load(name)
@@ -110,7 +111,8 @@ PORTS = range(20000, 32000)
 
 
 def _free_ports() -> dict[str, int]:
-    """Ports of loopback that are free, chosen at random: those of labs that are stopped are not in the way."""
+    """Ports of loopback that are free, chosen at random, and not those of a lab that is stopped or starts just now."""
+    taken = {port for lab in specs.all_readable() for one in lab.clusters for port in one.ports.values()}
     found: dict[str, int] = {}
     while len(found) < len(PROGRAMS):
         port = secrets.choice(PORTS)
@@ -119,6 +121,6 @@ def _free_ports() -> dict[str, int]:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in found.values():
+        if port not in taken and port not in found.values():
             found[PROGRAMS[len(found)]] = port
     return found

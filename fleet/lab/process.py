@@ -12,11 +12,14 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 MARK = "FLEET_LAB"
 ROLE = "FLEET_LAB_ROLE"
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+Identity = tuple[int, float | str]  # of a process: its id, and when it started
 
 
 def start(
@@ -78,17 +81,38 @@ def stop(lab: Path, *, patience: float = 10.0) -> None:
         psutil.wait_procs(left, timeout=1)
 
 
-def identify(process: int) -> tuple[int, float]:
+def identify(process: int) -> Identity:
     """A process as a thing that can be known again: its id and when it started."""
-    return process, psutil.Process(process).create_time()
+    return process, _since_boot(process) or psutil.Process(process).create_time()
 
 
-def alive(owner: tuple[int, float]) -> bool:
+def known(identity: Sequence[Any]) -> Identity:
+    """An identity as it was kept in a file."""
+    pid, began = identity
+    return int(pid), began if isinstance(began, str) else float(began)
+
+
+def alive(owner: Identity) -> bool:
     """Whether the process with this id and start time is still there (ids are used again, times are not)."""
+    pid, began = owner
     try:
-        return abs(psutil.Process(owner[0]).create_time() - owner[1]) < 1
+        if isinstance(began, str):
+            return _since_boot(pid) == began
+        return abs(psutil.Process(pid).create_time() - began) < 1  # where the kernel says no more, and in old records
     except psutil.Error:
         return False
+
+
+def _since_boot(process: int) -> str:
+    """Which boot it was and the tick of it at which a process started; "" if the kernel does not say.
+
+    The time of day would not do: when somebody sets the clock, all processes seem to have started at another time.
+    """
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return f"{BOOT.read_text().strip()}:{fields[19]}"  # the 22nd of all; a name may have spaces
+    except OSError:
+        return ""
 
 
 def tail(log: Path, lines: int = 12) -> str:

@@ -5,6 +5,7 @@ Everything that has to stay the same over a restart of the machine is in here; n
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from dataclasses import asdict, dataclass, field
@@ -14,9 +15,10 @@ from typing import Literal
 
 import orjson
 
-from fleet.errors import ConfigurationError, NotFoundError
+from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.lab import paths
 from fleet.lab.files import write
+from fleet.lab.process import Identity
 
 Nodes = Literal["real", "simulated"]
 KUBERNETES = "1.36.3"
@@ -73,7 +75,7 @@ class LabSpec:
     name: str
     clusters: tuple[ClusterSpec, ...]
     kubernetes: str = KUBERNETES
-    owner: tuple[int, float] | None = None  # process id and start time
+    owner: Identity | None = None
     images: dict[str, str] = field(default_factory=dict)  # name → identity of the content
 
     @property
@@ -130,6 +132,15 @@ def identity_of(lab: Path) -> str:
 
 def all_names() -> list[str]:
     return sorted(path.name for path in paths.labs().glob("*") if path.is_dir()) if paths.labs().is_dir() else []
+
+
+def all_readable() -> list[LabSpec]:
+    """The labs that there are, but for those being made or removed just now, and damaged ones."""
+    found = []
+    for name in all_names():
+        with contextlib.suppress(FleetError, OSError):
+            found.append(LabSpec.load(name))
+    return found
 
 
 def check_name(name: str, what: str) -> None:

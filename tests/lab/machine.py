@@ -1,11 +1,13 @@
 """What is on the machine, so that a test can compare before and after.
 
-Other labs may come and go meanwhile, and evaluations in namespaces of their own. What carries the mark or the identity
-of another lab is taken as theirs; a process of the kinds that labs start, without a mark, counts as left behind.
+Other labs may come and go meanwhile, and evaluations in namespaces of their own. What carries the mark, the identity or
+the path of another lab is taken as theirs; a process of the kinds that labs start, without a mark, counts as left
+behind.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 from collections.abc import Iterable
@@ -14,13 +16,16 @@ from pathlib import Path
 
 import psutil
 
-from fleet.lab import loops, process
+from fleet.lab import cgroups, loops, paths, process
 from fleet.lab.spec import identity_of
 
 PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/tmp")
 NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
 NAMES |= {"provisioner", "coredns", "kwok", "containerd", "containerd-shim-runc-v2", "pause", "unshare", "runc"}
 NAMES |= {"gitea", "versitygw"}
+KERNEL = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
+KERNEL += ("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")
+TEST_MOUNT = "fleet-test"  # the source of what tests mount for themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +37,20 @@ class Machine:
 
 
 def snapshot() -> Machine:
-    """Everything a lab could leave: processes, mounts, control groups, links, devices, namespaces, rules, files."""
+    """Everything a lab could leave: processes, mounts, groups, links, devices, namespaces, rules, files, settings."""
     things = {
         "processes": {described for one in psutil.process_iter() if (described := _described(one))},
-        "mounts": {line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()},
-        "cgroups": {str(path) for path in Path("/sys/fs/cgroup").glob("**/fleet-lab-*")},
+        "mounts": _mounts(),
+        "cgroups": {str(path) for path in cgroups.groups(Path("/sys/fs/cgroup")) if path.name.startswith("fleet-lab-")},
         "links": {path.name for path in Path("/sys/class/net").iterdir()},
         "devices": _devices(),
         "namespaces": _namespaces(),
         "rules": set(_output("iptables-save").splitlines()) | set(_output("nft", "list", "ruleset").splitlines()),
         "routes": set(_output("ip", "route", "show", "table", "all").splitlines()),
         "files": {str(path) for place in PLACES for path in Path(place).glob("*")},
+        "kernel": {f"{name} {path.read_text()}" for name in KERNEL if (path := Path("/proc/sys") / name).exists()},
     }
-    return Machine(things, {Path(mark) for one in psutil.process_iter() if (mark := _mark(one))})
+    return Machine(things, {Path(lab) for one in psutil.process_iter() if (lab := mark(one))})
 
 
 def difference(before: Machine, after: Machine, lab: Path) -> dict[str, set[str]]:
@@ -65,7 +71,9 @@ def _not_of(labs: Iterable[Path], things: set[str]) -> set[str]:
 
 
 def _names_another(lab: Path, thing: str) -> bool:
-    """Whether it has the identity of a lab that is not this one: such a lab has no process yet, or no more."""
+    """Whether it has the identity or the path of a lab that is not this one: that has no process yet, or no more."""
+    if any("labs" in Path(word).parts[:-1] for word in thing.split()):
+        return not _is_of(lab, thing)
     named = set(re.findall(r"\b(?:fl|fleet-lab-)([0-9a-f]{6})\b", thing))
     return bool(named) and identity_of(lab) not in named
 
@@ -76,7 +84,8 @@ def _is_of(lab: Path, thing: str) -> bool:
     return below or f"fl{identity}-" in thing or f"fleet-lab-{identity}" in thing
 
 
-def _mark(one: psutil.Process) -> str:
+def mark(one: psutil.Process) -> str:
+    """The directory of the lab that a process says it is of; "" for one that says nothing."""
     try:
         return one.environ().get(process.MARK, "") if one.status() != psutil.STATUS_ZOMBIE else ""
     except (psutil.Error, OSError):
@@ -95,10 +104,35 @@ def _described(one: psutil.Process) -> str:
         return ""
 
 
+def _mounts() -> set[str]:
+    """Where something is mounted, but for what another test has mounted for itself."""
+    lines = [line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return {fields.split()[4] for fields, _, kind in lines if kind.split()[1] != TEST_MOUNT}
+
+
 def _devices() -> set[str]:
-    """The loop devices, each with the file that it shows; those that show none are left by a lab if it made them."""
-    shown = {path.name: loops.file_of(path.name) for path in Path("/sys/block").glob("loop*")}
-    return {f"{name} {file or ''}" for name, file in shown.items() if file or int(name.removeprefix("loop")) >= 4096}
+    """The loop devices, each with its file; those that show none are a lab's that made them, by its link to them."""
+    found = set()
+    for path in loops.BLOCKS.glob("loop*"):
+        file = loops.file_of(path.name)
+        if not file and int(path.name.removeprefix("loop")) >= 4096:
+            file = _link_to(path.name)  # whoever makes or removes one has a link to it before and after
+        elif not file:
+            continue
+        if path.exists():
+            found.add(f"{path.name} {file or ''}".strip())
+    return found
+
+
+def _link_to(device: str) -> Path | None:
+    marks = {lab for one in psutil.process_iter() if (lab := mark(one))}
+    places = {paths.labs(), *(Path(one).parent for one in marks), *Path("/tmp").glob("fl*/labs")}
+    for place in places:
+        for link in place.glob("*/*/volumes/*/*/device"):
+            with contextlib.suppress(OSError):
+                if link.readlink().name == device:
+                    return link
+    return None
 
 
 def _namespaces() -> set[str]:
@@ -121,7 +155,7 @@ def _lab(one: psutil.Process) -> str:
         groups = Path(f"/proc/{one.pid}/cgroup").read_text().split()
     except OSError:
         groups = []
-    return _mark(one) or next((group for group in groups if "fleet-lab-" in group), "")
+    return mark(one) or next((group for group in groups if "fleet-lab-" in group), "")
 
 
 def _output(*command: str) -> str:

@@ -7,6 +7,7 @@ each, as the operator makes them.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import ssl
@@ -24,7 +25,7 @@ from typing import Self, TypeVar
 from fleet_operator.core.certificates import Authority, Leaf, client_context
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreachable
 
-from fleet.lab import paths
+from fleet.lab import paths, process
 from fleet.lab.binaries import Binaries
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find
@@ -131,7 +132,11 @@ class Process:
             command.remove("--unsafe-no-fsync=true")
         with (certificates / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, process.MARK: str(self.cluster.directory)},  # so no lab's test takes it for its own
             )
 
     def freeze(self) -> None:

@@ -90,7 +90,7 @@ def test_a_client_that_is_told_to_come_again_comes_again_then(cluster: Cluster, 
     api_proxy.plan = Plan([Rule(MAPS, Answer(429, retry_after=1), first=1)])
     begun = time.monotonic()
     assert create(api_proxy, cluster, "patient") == 201
-    assert 1.0 <= time.monotonic() - begun < 5
+    assert 1.0 <= time.monotonic() - begun < 30
     assert [one.status for one in api_proxy.requests if MAPS(one.call)] == [429, 201]
 
 
@@ -98,7 +98,7 @@ def test_a_delay_is_as_long_as_it_says(cluster: Cluster, api_proxy: Proxy) -> No
     api_proxy.plan = Plan([Rule(MAPS, Delay(0.7))])
     create(api_proxy, cluster, "late")
     (recorded,) = [one for one in api_proxy.requests if MAPS(one.call)]
-    assert 0.7 <= recorded.seconds < 3 and recorded.acts == ("delay",)
+    assert 0.7 <= recorded.seconds < 30 and recorded.acts == ("delay",)
 
 
 @pytest.mark.parametrize(("act", "last"), [(Break(), 201), (Lose(), 409), (Cut(after_bytes=20), 409)])
@@ -120,7 +120,7 @@ def test_a_frozen_answer_goes_on_with_another_plan(cluster: Cluster, api_proxy: 
     time.sleep(0.3)
     assert not done
     api_proxy.plan = Plan()
-    waiting.join(5)
+    waiting.join(30)
     assert done == [201]
 
 
@@ -212,16 +212,16 @@ def test_events_can_be_dropped_and_nobody_notices(cluster: Cluster, api_proxy: P
 def test_events_can_be_late_all_by_the_same_time(cluster: Cluster, api_proxy: Proxy) -> None:
     api_proxy.plan = Plan([Rule(WATCHES, DelayEvents(1.0))])
     watcher = Watcher(cluster, api_proxy)
-    made: list[float] = []
+    begun: list[float] = []
 
     def work() -> None:
-        for name in ("a", "b", "c"):
-            made.append(time.monotonic())
-            cluster.apply(config_map(cluster, name))
+        begun.append(time.monotonic())
+        cluster.apply(*(config_map(cluster, name) for name in ("a", "b", "c")))
 
     watcher.during(work, lambda: watcher.names == ["a", "b", "c"])
-    late = [moment - begun for (_, moment), begun in zip(watcher.seen, made, strict=True)]
-    assert min(late) >= 1.0 and max(late) < 5, "each a second and what kubectl takes"
+    seen = [moment for _, moment in watcher.seen]
+    assert seen[0] - begun[0] >= 1.0
+    assert seen[2] - seen[0] < 1.0, "one after the other they would be two seconds apart"
 
 
 def test_leases_are_seen_with_another_time_and_kept_as_they_are(cluster: Cluster, api_proxy: Proxy) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-Owner = tuple[int, float]  # a process id and when that process started
+from fleet.lab.process import Identity, known
+
+Owner = Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Active:
             fault=Fault(**{**fault, "targets": tuple(fault["targets"])}),
             facts=data["facts"],
             since=data["since"],
-            owner=(int(owner[0]), float(owner[1])) if owner else None,
+            owner=known(owner) if owner else None,
             until=data["until"],
         )
 

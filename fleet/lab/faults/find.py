@@ -118,8 +118,9 @@ def pod_object(lab: Lab, cluster: ClusterSpec, namespace: str, name: str) -> dic
 def _pod_group(lab: Lab, where: str, uid: str) -> Path | None:
     """The control group of a pod, in any hierarchy: all have the same processes in the same places."""
     for tree in cgroups.trees(lab.spec.id):
-        for found in (tree / where).glob(f"kubepods/**/pod{uid}"):
-            return found
+        for group in cgroups.groups(tree / where / "kubepods"):
+            if group.name == f"pod{uid}":
+                return group
     return None
 
 
@@ -134,11 +135,9 @@ def _holder(group: Path) -> Owner | None:
 def members(group: Path) -> list[psutil.Process]:
     """The processes in a control group and below."""
     found = []
-    for file in [group / "cgroup.procs", *group.glob("*/cgroup.procs")]:
-        with contextlib.suppress(OSError):
-            for line in file.read_text().split():
-                with contextlib.suppress(psutil.Error):
-                    found.append(psutil.Process(int(line)))
+    for one in cgroups.members(group):
+        with contextlib.suppress(psutil.Error):
+            found.append(psutil.Process(one))
     return found
 
 

@@ -48,8 +48,8 @@ def holder(lab: Lab, active: Active, target: str) -> Owner | None:
     if target.startswith("node/"):
         first = process.running(lab.directory).get(f"{active.fault.cluster}/{parse(target).name}")
         return process.identify(first.pid) if first else None
-    pid, began = active.facts["places"][target]["holder"]
-    return (int(pid), float(began)) if process.alive((int(pid), float(began))) else None
+    found = process.known(active.facts["places"][target]["holder"])
+    return found if process.alive(found) else None
 
 
 def enter(holder: Owner, *command: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -80,7 +79,7 @@ class StopNode(Kind):
         keepers = [one for one in _processes(facts) if _starts_others(one)]
         signals.freeze(lambda: keepers)
         groups = [tree / facts["node"] for tree in cgroups.trees(lab.spec.id)]
-        inside = {one for group in groups for one in _below(group) if _works(one)}
+        inside = {one for group in groups for one in find.members(group) if _works(one)}
         signals.send(inside, signal.SIGTERM)
         deadline = time.monotonic() + float(active.fault.options.get("grace", 10))
         while time.monotonic() < deadline and any(_works(one) for one in inside):
@@ -110,10 +109,6 @@ def _starts_others(one: psutil.Process) -> bool:
         return one.name() == "kubelet" or "node_init.py" in " ".join(one.cmdline())
     except psutil.Error:
         return False
-
-
-def _below(group: Path) -> list[psutil.Process]:
-    return [one for file in group.rglob("cgroup.procs") for one in find.members(file.parent)]
 
 
 def _works(one: psutil.Process) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fleet.lab.faults.fault import Owner
 from fleet.lab.spec import ClusterSpec
 
 KUBELET = 10250
@@ -42,7 +43,7 @@ class Member:
 
     target: str
     peers: tuple[Peer, ...]
-    holder: tuple[int, float] | None = None
+    holder: Owner | None = None
 
 
 def of_node(cluster: ClusterSpec, index: int) -> tuple[Peer, ...]:

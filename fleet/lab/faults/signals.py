@@ -42,7 +42,7 @@ def known_again(identities: Iterable[Owner]) -> list[psutil.Process]:
     found = []
     for identity in identities:
         with contextlib.suppress(psutil.Error):
-            if process.alive((int(identity[0]), float(identity[1]))):
+            if process.alive(process.known(identity)):
                 found.append(psutil.Process(int(identity[0])))
     return found
 

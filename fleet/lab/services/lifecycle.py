@@ -16,6 +16,7 @@ from fleet.lab.files import explained
 from fleet.lab.lab import remove_orphans
 from fleet.lab.launch import PATIENCE, launch, wait_until
 from fleet.lab.locks import choosing, locked
+from fleet.lab.process import Identity
 from fleet.lab.services import address
 from fleet.lab.services.ask import answers
 from fleet.lab.services.forge import FORGE
@@ -35,7 +36,7 @@ def find(name: str) -> Service:
     return SERVICES[name]
 
 
-def start(lab: str, names: Sequence[str], *, owner: tuple[int, float] | None = None) -> list[Record]:
+def start(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> list[Record]:
     """Have these services run in a lab, which is made if there is none; what serves already is left alone."""
     specs.check_name(lab, "lab")
     kinds = [find(name) for name in names]
@@ -54,7 +55,7 @@ def start(lab: str, names: Sequence[str], *, owner: tuple[int, float] | None = N
                 raise
 
 
-def _have_lab(lab: str, owner: tuple[int, float] | None) -> None:
+def _have_lab(lab: str, owner: Identity | None) -> None:
     try:
         LabSpec.load(lab)
     except NotFoundError:

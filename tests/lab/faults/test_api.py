@@ -112,13 +112,15 @@ def test_a_slow_server_is_as_slow_as_was_said_and_two_faults_add_up(cluster: Clu
             found.append(time.monotonic() - begun)
         return min(found)
 
-    assert seconds() < 0.4
+    cluster.wait("it is quick", lambda: seconds() < 0.4, 30)
     with broken.api.slow(0.4, MAPS):
-        assert 0.4 <= seconds() < 0.8
+        assert seconds() >= 0.4
+        cluster.wait("it is slow once", lambda: seconds() < 0.8, 30)
         with broken.api.slow(0.4, MAPS):
             assert seconds() >= 0.8
-        assert 0.4 <= seconds() < 0.8
-    assert seconds() < 0.4
+        cluster.wait("it is slow once again", lambda: seconds() < 0.8, 30)
+        assert seconds() >= 0.4
+    cluster.wait("it is quick again", lambda: seconds() < 0.4, 30)
 
 
 def test_a_watch_hears_410_in_its_stream(cluster: Cluster, broken: Faults) -> None:
@@ -177,7 +179,7 @@ def test_it_is_over_when_its_owner_was_killed(cluster: Cluster, broken: Faults) 
         cluster.kubectl("get", "configmaps")
     owner.kill()
     owner.wait()
-    cluster.wait("it is undone", lambda: not broken.active(), 10)
+    cluster.wait("it is undone", lambda: not broken.active(), 60)
     assert not is_shared(cluster)
     cluster.kubectl("get", "configmaps")
 
@@ -205,7 +207,7 @@ def test_a_server_that_is_killed_meanwhile_has_the_fault_again_when_it_is_back(
     with broken.api.fail(429, MAPS):
         with broken.kill("kube-apiserver"), pytest.raises(OSError):
             Connection(cluster).get(maps(cluster))
-        cluster.wait("its proxy is back", lambda: Connection(cluster).get(maps(cluster))[0] == 429, 10)
+        cluster.wait("its proxy is back", lambda: Connection(cluster).get(maps(cluster))[0] == 429, 30)
     assert Connection(cluster).get(maps(cluster))[0] == 200
 
 

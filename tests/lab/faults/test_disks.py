@@ -11,6 +11,7 @@ import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError
 from fleet.lab.faults.disks import choose, empty, fill, places_in
+from tests.lab.machine import TEST_MOUNT
 
 pytestmark = pytest.mark.real_nodes
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.real_nodes
 def disk(tmp_path: Path) -> Iterator[Path]:
     place = tmp_path / "disk"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", TEST_MOUNT, str(place)], check=True)
     yield place
     subprocess.run(["umount", str(place)], check=True)
 

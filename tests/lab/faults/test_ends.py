@@ -32,7 +32,12 @@ def answers(cluster: Cluster) -> bool:
     return True
 
 
-def wait_cleared(directory: Path, timeout: float = 15) -> None:
+def wait_answers(cluster: Cluster) -> None:
+    """It may need a moment after it stood still."""
+    cluster.wait("it answers", lambda: answers(cluster), 30)
+
+
+def wait_cleared(directory: Path, timeout: float = 60) -> None:
     """By the guardian: records are read here, and nothing that would itself undo is called."""
     deadline = time.monotonic() + timeout
     while records.read(directory):
@@ -45,7 +50,7 @@ def test_a_frozen_api_server_takes_connections_and_answers_nothing(cluster: Clus
     pid = cluster.process("kube-apiserver")
     with faults.freeze("kube-apiserver"), pytest.raises(ResourceError, match=r"(?i)timeout|deadline"):
         cluster.kubectl("get", "--raw=/readyz", "--request-timeout=1s")
-    assert answers(cluster)
+    wait_answers(cluster)
     assert cluster.process("kube-apiserver") == pid
 
 
@@ -57,7 +62,7 @@ def test_a_killed_api_server_is_started_again_when_the_fault_is_over(cluster: Cl
             cluster.kubectl("get", "--raw=/readyz")
         with pytest.raises(ConfigurationError, match="kube-apiserver does not run"):
             faults.freeze("kube-apiserver")
-    assert answers(cluster)
+    wait_answers(cluster)
     assert cluster.process("kube-apiserver") != pid
 
 
@@ -66,7 +71,7 @@ def test_faults_that_need_each_other_are_undone_together(cluster: Cluster) -> No
     faults.kill("etcd")
     faults.kill("kube-apiserver")
     faults.clear()
-    assert answers(cluster)
+    wait_answers(cluster)
     assert faults.active() == []
 
 

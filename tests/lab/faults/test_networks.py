@@ -32,7 +32,7 @@ def test_nodes_that_are_cut_off_from_each_other_are_whole_inside(town: Town, bre
         assert not town.reaches("here", "there")
         assert not town.reaches("there", "here")
         assert town.reaches("here", "beside")
-        assert town.is_ready(town.nodes[0])
+        town.cluster.wait("the node is ready", lambda: town.is_ready(town.nodes[0]))
         assert town.cluster.execute("here", "true") == ""  # the API server reaches both
     assert town.reaches("here", "there")
 
@@ -53,23 +53,33 @@ def test_a_node_without_the_api_server_is_lost_to_it_while_its_pods_go_on(town: 
         assert not town.dials("here", *town.api_server)
         assert town.dials("there", *service)
         assert town.reaches("here", "there")
-        town.cluster.wait("the node is lost", lambda: not town.is_ready(node), 40)
+        town.cluster.wait("the node is lost", lambda: not town.is_ready(node), 90)
         assert town.reaches("there", "here")
-    town.cluster.wait("the node is back", lambda: town.is_ready(node))
+    town.cluster.wait("the node is back", lambda: town.is_ready(node), 120)
     assert town.dials("here", *service)
 
 
+def wait_quick(town: Town, asker: str, asked: str, count: int = 10) -> None:
+    """One quick round is proof: a busy machine makes answers late, and none early."""
+    town.cluster.wait("answers are quick", lambda: town.ask(asker, asked, count).seconds < QUICK)
+
+
+def seconds(town: Town, asker: str, asked: str, count: int) -> float:
+    """The best of some."""
+    return min(town.ask(asker, asked, count).seconds for _ in range(3))
+
+
 def test_packets_are_late(town: Town, breaking: Faults) -> None:
-    assert town.ask("here", "there", 10).seconds < QUICK
+    wait_quick(town, "here", "there")
     with breaking.disturb([f"node/{town.nodes[0]}"], [f"node/{town.nodes[1]}"], delay=0.05):
-        assert 0.95 <= town.ask("here", "there", 10).seconds < 3  # there and back
-        assert town.ask("here", "beside", 10).seconds < QUICK
+        assert 0.95 <= seconds(town, "here", "there", 10) < 3  # there and back
+        wait_quick(town, "here", "beside")
         with pytest.raises(ConfigurationError, match="are disturbed already, by fault"):
             breaking.disturb([f"node/{town.nodes[0]}"], loss=0.5)
     with breaking.disturb(["pod/here"], ["pod/there"], delay=0.1, one_way=True):
-        assert 0.45 <= town.ask("here", "there", 5).seconds < 0.95
-        assert town.ask("beside", "there", 5).seconds < QUICK
-    assert town.ask("here", "there", 10).seconds < QUICK
+        assert 0.45 <= seconds(town, "here", "there", 5) < 0.95
+        wait_quick(town, "beside", "there", 5)
+    wait_quick(town, "here", "there")
 
 
 def test_packets_are_lost(town: Town, breaking: Faults) -> None:
@@ -81,10 +91,11 @@ def test_packets_are_lost(town: Town, breaking: Faults) -> None:
 
 def test_packets_are_overtaken(town: Town, breaking: Faults) -> None:
     assert town.ask("here", "there", 100, gap=0.002, turns=False).overtaken == 0
-    with breaking.disturb([f"node/{town.nodes[1]}"], reorder=0.2, hold=0.02):
-        heard = town.ask("here", "there", 100, gap=0.002, turns=False)
-    assert len(heard.words) == 100
-    assert heard.overtaken >= 10
+    # Held for many gaps, so that a busy sender does not catch up, and for less than all of them take.
+    with breaking.disturb([f"node/{town.nodes[1]}"], reorder=0.2, hold=0.5):
+        heard = town.ask("here", "there", 200, gap=0.01, turns=False)
+    assert len(heard.words) == 200
+    assert heard.overtaken >= 20
     assert town.ask("here", "there", 100, gap=0.002, turns=False).overtaken == 0
 
 
@@ -100,5 +111,5 @@ def test_rules_come_back_with_a_node(town: Town, breaking: Faults) -> None:
     assert town.ask("beside", "there", 10).seconds >= 0.9
     cut.clear()
     late.clear()
-    assert town.ask("here", "there", 10).seconds < QUICK
-    assert town.ask("beside", "there", 10).seconds < QUICK
+    wait_quick(town, "here", "there")
+    wait_quick(town, "beside", "there")

@@ -48,7 +48,7 @@ for my $number (1 .. $count) {
     send($s, $text || $number, 0);
     if ($turns) { answer() if $ready->can_read(1.5) } else { select(undef, undef, undef, $gap) }
 }
-if (!$turns) { answer() while $ready->can_read(0.5) }
+if (!$turns) { answer() while $ready->can_read(3) }
 printf "%.2f\n", now() - $began;
 """
 
