@@ -29,6 +29,8 @@ AUDIT_POLICY = {
             "verbs": ["update", "patch"],
             "resources": [{"group": "apps", "resources": ["statefulsets"]}],
         },
+        # Whether it was only tried is said in what is sent.
+        {"level": "Request", "verbs": ["delete", "deletecollection"]},
         {"level": "Metadata"},
     ],
 }

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+DELETIONS = frozenset({"delete", "deletecollection"})
+WRITES = frozenset({"create", "update", "patch", *DELETIONS})
+STAGES = frozenset({"ResponseStarted", "ResponseComplete", "Panic"})
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One finished request."""
+    """One request that was answered, or that is being answered: a watch."""
 
     user: str
     agent: str
@@ -26,7 +29,8 @@ class Request:
     name: str
     code: int
     dry_run: bool
-    body: Any = field(default=None, hash=False)  # what was sent; kept of changes of StatefulSets alone
+    body: Any = field(default=None, hash=False)  # what was sent; kept of deletions and of changes of StatefulSets
+    is_over: bool = True  # not for a watch that goes on
 
     @property
     def is_write(self) -> bool:
@@ -46,17 +50,17 @@ class AuditLog:
         return self.path.stat().st_size if self.path.exists() else 0
 
     def requests(self, since: int = 0, user: str | None = None, agent: str | None = None) -> list[Request]:
-        """What was asked since a mark, by a user's name or a beginning of the client's user agent."""
+        """What was asked since a mark, by a user's name or a beginning of the client's user agent; each once."""
         self._settle()
         if not self.path.exists():
             return []
         with self.path.open("rb") as log:
             log.seek(since)
-            found = [_request(orjson.loads(line)) for line in log.read().splitlines() if line.endswith(b"}")]
+            events = [orjson.loads(line) for line in log.read().splitlines() if line.endswith(b"}")]
         return [
             request
-            for request in found
-            if request and (user is None or request.user == user) and (not agent or request.agent.startswith(agent))
+            for request in map(_request, _last_of_each(events))
+            if (user is None or request.user == user) and (not agent or request.agent.startswith(agent))
         ]
 
     def count(
@@ -71,7 +75,10 @@ class AuditLog:
         return [request for request in self.requests(since, user, agent) if request.is_write]
 
     def _settle(self, quiet: float = 0.1) -> None:
-        """A request is logged a moment after it was answered: wait until the log stops growing."""
+        """Wait until the log stops growing, for requests whose client did not live to see the answer.
+
+        Those that were answered need no waiting: a server logs a request before it ends the answer to it.
+        """
         size, deadline = -1, time.monotonic() + 2
         while time.monotonic() < deadline:
             now = self.path.stat().st_size if self.path.exists() else 0
@@ -81,9 +88,25 @@ class AuditLog:
             time.sleep(quiet)
 
 
-def _request(event: dict[str, Any]) -> Request | None:
-    if event.get("stage") not in {"ResponseComplete", "ResponseStarted", "Panic"}:
-        return None
+def _last_of_each(events: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    """Of each request the last event: a watch has one when it begins and one when it ends."""
+    found: dict[str, dict[str, Any]] = {}
+    for event in events:
+        identity, stage = event["auditID"], event["stage"]
+        if stage == "ResponseComplete" and event["verb"] == "watch" and identity not in found:
+            continue  # it was asked for before
+        if stage in STAGES:
+            found[identity] = event
+    return found.values()
+
+
+def _is_dry_run(event: dict[str, Any]) -> bool:
+    """Said in the query, or where things are deleted in the options that are sent."""
+    options = event.get("requestObject") if event.get("verb") in DELETIONS else None
+    return "dryRun=All" in event.get("requestURI", "") or (isinstance(options, dict) and bool(options.get("dryRun")))
+
+
+def _request(event: dict[str, Any]) -> Request:
     reference = event.get("objectRef", {})
     resource = "/".join(part for part in (reference.get("resource", ""), reference.get("subresource", "")) if part)
     return Request(
@@ -95,6 +118,7 @@ def _request(event: dict[str, Any]) -> Request | None:
         namespace=reference.get("namespace", ""),
         name=reference.get("name", ""),
         code=event.get("responseStatus", {}).get("code", 0),
-        dry_run="dryRun=All" in event.get("requestURI", ""),
+        dry_run=_is_dry_run(event),
         body=event.get("requestObject"),
+        is_over=event["stage"] != "ResponseStarted",
     )

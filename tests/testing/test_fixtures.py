@@ -1,5 +1,6 @@
 """The public fixtures, used as a user's project uses them."""
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +54,35 @@ def test_the_audit_log_counts_by_user_and_verb_with_dry_runs_apart(cluster: Clus
     assert cluster.audit.count(mark, user="admin", dry_run=True)["admin", "create"] == 1
     assert cluster.audit.count(mark, user="admin")["admin", "list"] == 1
     assert [request.name for request in cluster.audit.writes(mark, agent="kubectl")] == ["real"]
+
+
+def test_a_deletion_that_is_only_tried_is_no_write(cluster: Cluster) -> None:
+    cluster.kubectl("create", "configmap", "kept", "--from-literal=a=b")
+    mark = cluster.audit.mark()
+    cluster.kubectl("delete", "configmap", "kept", "--dry-run=server")
+    cluster.kubectl("delete", "configmaps", "--all", "--dry-run=server")
+    assert cluster.audit.writes(mark, user="admin") == []
+    assert cluster.audit.count(mark, user="admin", dry_run=True)["admin", "delete"] >= 2
+    cluster.kubectl("delete", "configmap", "kept")
+    assert [(one.verb, one.name) for one in cluster.audit.writes(mark, user="admin")] == [("delete", "kept")]
+
+
+def test_the_audit_log_counts_a_watch_once_and_says_whether_it_goes_on(cluster: Cluster) -> None:
+    path = f"/api/v1/namespaces/{cluster.namespace}/configmaps?watch=1&timeoutSeconds=600"
+
+    def watches(since: int) -> list[bool]:
+        asked = cluster.audit.requests(since, user="admin", agent="kubectl")
+        return [one.is_over for one in asked if one.verb == "watch" and one.namespace == cluster.namespace]
+
+    mark = cluster.audit.mark()
+    command = ["kubectl", f"--context={cluster.name}", "get", "--raw", path]
+    watching = subprocess.Popen(command, env=cluster.lab.environment(), stdout=subprocess.DEVNULL)
+    cluster.wait("it watches", lambda: watches(mark) == [False])
+    later = cluster.audit.mark()
+    watching.kill()
+    watching.wait()
+    cluster.wait("the watch is over", lambda: watches(mark) == [True])
+    assert watches(later) == [], "it was asked for before"
 
 
 def test_a_git_remote_takes_a_push(git_remote: GitRemote, tmp_path: Path) -> None:

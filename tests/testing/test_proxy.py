@@ -72,6 +72,14 @@ def test_requests_are_passed_on_recorded_and_counted(cluster: Cluster, api_proxy
     assert 0 < write["seconds"] < 5
 
 
+def test_a_deletion_that_is_only_tried_is_no_write(cluster: Cluster, api_proxy: Proxy) -> None:
+    cluster.apply(config_map(cluster, "kept"))
+    for arguments, writes in ((("--dry-run=server",), 0), ((), 1)):
+        done = kubectl(cluster, api_proxy, "delete", "configmap", "kept", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert api_proxy.count(Match(writes=True)) == writes
+
+
 @pytest.mark.parametrize(
     ("status", "words"),
     [(429, "(TooManyRequests)"), (500, "(InternalError)"), (410, "(Expired)")],

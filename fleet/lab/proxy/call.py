@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote
 
+import orjson
+
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "HEAD": "get"}
 _OF_NAMESPACES = frozenset({"status", "finalize"})  # of the Namespace itself, not names of kinds inside it
@@ -25,7 +27,7 @@ class Call:
     dry_run: bool = False
 
     @classmethod
-    def of(cls, method: str, path: str, agent: str = "") -> Call:
+    def of(cls, method: str, path: str, agent: str = "", body: bytes = b"") -> Call:
         plain, _, text = path.partition("?")
         query = parse_qs(text, keep_blank_values=True) if text else {}
         group, parts = _group(plain.strip("/").split("/"))
@@ -47,7 +49,7 @@ class Call:
             resource="/".join((parts[0], *parts[2:3])) if parts else "",
             namespace=namespace,
             name=name,
-            dry_run="dryRun" in query,
+            dry_run="dryRun" in query or (method == "DELETE" and _only_tries(body)),
         )
 
     @property
@@ -63,6 +65,17 @@ def _group(parts: list[str]) -> tuple[str, list[str]]:
     if parts[0] == "apis" and len(parts) > 2:
         return parts[1], parts[3:]
     return "", []
+
+
+def _only_tries(options: bytes) -> bool:
+    """Whether what is sent with a deletion says so: as JSON, or packed, where it is the fifth field."""
+    if options.startswith(b"k8s\x00"):
+        return b"\x2a\x03All" in options
+    try:
+        found = orjson.loads(options)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(found, dict) and bool(found.get("dryRun"))
 
 
 def _verb(method: str, name: str, *, resource: bool, watch: bool) -> str:

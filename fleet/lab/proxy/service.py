@@ -89,8 +89,9 @@ class Service:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         self._under_way += 1
         try:
-            call = Call.of(request.method, request.raw_path, request.headers.get("User-Agent", ""))
-            return await _Exchange(self, request, call, self._decide(call)).run()
+            body = await request.content.read()
+            call = Call.of(request.method, request.raw_path, request.headers.get("User-Agent", ""), body)
+            return await _Exchange(self, request, body, call, self._decide(call)).run()
         except (aiohttp.ClientError, CutError, OSError):
             return _broken(request)
         finally:
@@ -117,9 +118,12 @@ class Service:
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, service: Service, request: web.BaseRequest, call: Call, acts: tuple[Act, ...]) -> None:
+    def __init__(
+        self, service: Service, request: web.BaseRequest, body: bytes, call: Call, acts: tuple[Act, ...]
+    ) -> None:
         self._service = service
         self._request = request
+        self._body = body
         self._call = call
         self._acts = acts
         self._shapes = any(isinstance(act, OnAnswer) for act in acts)
@@ -128,7 +132,6 @@ class _Exchange:
         self._begun = time.monotonic()
 
     async def run(self) -> web.StreamResponse:
-        body = await self._request.content.read()
         for act in self._acts:
             match act:
                 case Delay(seconds=seconds):
@@ -147,12 +150,12 @@ class _Exchange:
         if "upgrade" in self._request.headers.get("Connection", "").lower():
             return await tunnel(self._request, route.connect, route.identity, self._note)
         if self._call.verb == "watch" or self._call.resource in _AS_IT_COMES:
-            async with self._ask(route, body) as answer:
+            async with self._ask(route) as answer:
                 return await self._answered(_Answer(answer.status, answer.headers, answer.content))
-        return await self._answered(await self._service._finished(self._whole(route, body)))
+        return await self._answered(await self._service._finished(self._whole(route)))
 
-    def _ask(self, route: Route, body: bytes) -> _RequestContextManager:
-        headers = passed_on(self._request.headers)
+    def _ask(self, route: Route) -> _RequestContextManager:
+        body, headers = self._body, passed_on(self._request.headers)
         headers.extend(route.identity)
         if self._shapes or self._skew or self._empty:  # what is to be changed has to be read: as JSON, not compressed
             headers["Accept"] = readable(headers.get("Accept", ""))
@@ -165,8 +168,8 @@ class _Exchange:
             self._request.method, url, headers=headers, data=body or None, skip_auto_headers=_NOT_SAID
         )
 
-    async def _whole(self, route: Route, body: bytes) -> _Answer:
-        async with self._ask(route, body) as answer:
+    async def _whole(self, route: Route) -> _Answer:
+        async with self._ask(route) as answer:
             return _Answer(answer.status, answer.headers, await answer.read())
 
     async def _answered(self, answer: _Answer) -> web.StreamResponse:

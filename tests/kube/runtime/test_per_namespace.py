@@ -57,6 +57,7 @@ class Site:
         return Counter(
             one.namespace or "all namespaces"
             for one in asked
+            for _ in range(1 + one.is_over)
             if one.resource == "configmaps" and one.verb == "watch" and one.code == 200
         )
 
