@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fleet.errors import ResourceError
 from fleet.lab import paths, toolchain
+from fleet.lab.files import sha256
 
 SOURCE = Path(__file__).parents[3]
 PLACE = "opt/fleet"
@@ -42,8 +43,11 @@ def build() -> Path:
                 f"the project's wheel did not build:\n{done.stderr.strip()[-800:]}",
                 hint="`make setup` installs what the build needs",
             )
-        wheels[0].replace(target / wheels[0].name)
-        return target / wheels[0].name
+        # Below its content: the cache is shared, and another checkout has a wheel of the same name.
+        kept = target / sha256(wheels[0]) / wheels[0].name
+        kept.parent.mkdir(exist_ok=True)
+        wheels[0].replace(kept)
+        return kept
 
 
 def install(wheel: Path, python: str, target: Path) -> None:
