@@ -94,10 +94,14 @@ def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> None:
 def _wait_for_namespace(process: int, patience: float = 10) -> None:
     """A process that was just started is in the host's namespace until it has made its own."""
     deadline = time.monotonic() + patience
-    while Path(f"/proc/{process}/ns/net").readlink() == Path("/proc/self/ns/net").readlink():
-        if time.monotonic() > deadline:
-            raise ResourceError(f"process {process} has no network namespace of its own")
-        time.sleep(0.005)
+    own, its = Path("/proc/self/ns/net"), Path(f"/proc/{process}/ns/net")
+    try:
+        while its.readlink() == own.readlink():
+            if time.monotonic() > deadline:
+                raise ResourceError(f"process {process} has no network namespace of its own")
+            time.sleep(0.005)
+    except FileNotFoundError:
+        raise ResourceError(f"process {process} ended before it had a network namespace of its own") from None
 
 
 def remove(lab: str) -> None:

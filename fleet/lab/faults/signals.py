@@ -9,16 +9,21 @@ from collections.abc import Callable, Iterable
 
 import psutil
 
+from fleet.errors import ResourceError
 from fleet.lab import process
 from fleet.lab.faults.fault import Owner
 
+PATIENCE = 30  # seconds; a process that waits for a disk stops when it has got its answer
 Processes = Callable[[], list[psutil.Process]]
 
 
 def freeze(processes: Processes) -> None:
     """Stop all of them, and those that they started meanwhile, until none runs."""
-    deadline = time.monotonic() + 5
-    while (moving := [one for one in processes() if not is_still(one)]) and time.monotonic() < deadline:
+    deadline = time.monotonic() + PATIENCE
+    while moving := [one for one in processes() if not is_still(one)]:
+        if time.monotonic() > deadline:
+            pids = ", ".join(str(one.pid) for one in moving[:5])
+            raise ResourceError(f"processes that were told to stop still run after {PATIENCE} s: {pids}")
         send(moving, signal.SIGSTOP)
         time.sleep(0.005)
 

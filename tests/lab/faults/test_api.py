@@ -152,7 +152,9 @@ def test_a_client_that_was_connected_before_meets_it_too(cluster: Cluster, broke
     creates = Match(agent="kube-controller-manager", verb="create", resource="replicasets")
     with broken.api.fail(500, creates):
         cluster.kubectl("create", "deployment", "web", "--image=none")
-        time.sleep(1.5)
+        reasons = "jsonpath={.status.conditions[*].reason}"
+        refused = lambda: "ReplicaSetCreateError" in cluster.kubectl("get", "deployment", "web", "-o", reasons)  # noqa: E731
+        cluster.wait("it was refused", refused)
         assert cluster.get("replicasets")["items"] == []
     cluster.wait("it tries again", lambda: len(cluster.get("replicasets")["items"]) == 1, 30)
 

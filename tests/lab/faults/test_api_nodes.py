@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -56,7 +56,9 @@ def test_a_node_meets_it_too(town: Town, breaking: Faults) -> None:
     says = Match(agent="kubelet", resource="pods/status", namespace=town.cluster.namespace)
     with breaking.api.fail(500, says):
         town.cluster.apply(pod("unheard-of", town.nodes[0]))
-        time.sleep(3)
+        log = town.cluster.lab.logs(town.cluster.name)[f"{town.nodes[0]}-kubelet"]
+        tried = re.compile(r'"Failed to update status for pod".*unheard-of')
+        town.cluster.wait("it was refused", lambda: bool(tried.search(log.read_text())))
         assert town.cluster.get("pod", "unheard-of")["status"]["phase"] == "Pending"
     town.cluster.kubectl("wait", "--for=condition=Ready", "pod/unheard-of", "--timeout=60s")
     town.cluster.kubectl("delete", "pod", "unheard-of")
