@@ -23,8 +23,8 @@ PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libe
 NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
 NAMES |= {"provisioner", "coredns", "kwok", "containerd", "containerd-shim-runc-v2", "pause", "unshare", "runc"}
 NAMES |= {"gitea", "versitygw"}
-KERNEL = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
-KERNEL += ("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes")
+KERNEL = {"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"}
+KERNEL |= {"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 TEST_MOUNT = "fleet-test"  # the source of what tests mount for themselves
 
 
