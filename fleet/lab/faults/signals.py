@@ -18,10 +18,11 @@ Processes = Callable[[], list[psutil.Process]]
 
 
 def freeze(processes: Processes) -> None:
-    """Stop all of them, and those that they started meanwhile, until none runs."""
+    """Stop all of them, and those that they started meanwhile, until none runs; or let all go on, and fail."""
     deadline = time.monotonic() + PATIENCE
     while moving := [one for one in processes() if not is_still(one)]:
         if time.monotonic() > deadline:
+            send(processes(), signal.SIGCONT)
             pids = ", ".join(str(one.pid) for one in moving[:5])
             raise ResourceError(f"processes that were told to stop still run after {PATIENCE} s: {pids}")
         send(moving, signal.SIGSTOP)

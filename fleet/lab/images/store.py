@@ -3,7 +3,7 @@
 - An archive is called NAME-VERSION-CONTENT.tar. Of a recipe stay the three that were used last, and every one that was
   used in the last hour: another process may be about to load it. Labs have files of their own, so none of them
   misses what goes here.
-- Layers and jars stay as long as something is made with them at least once a month.
+- Layers and jars stay as long as something is made with them at least once a month, wheels for a month.
 - Half-made things are in directories that are locked while their maker lives; those of makers that were killed go.
 """
 
@@ -30,6 +30,10 @@ def images() -> Path:
 
 def jars() -> Path:
     return paths.cache() / "jars"
+
+
+def wheels() -> Path:
+    return paths.cache() / "wheels"
 
 
 @contextmanager
@@ -76,6 +80,9 @@ def tidy(recipe: str) -> None:
     for file in [*images().glob(".base-*.tar"), *jars().glob("*.jar")]:
         if now - _time(file) > MONTH:
             file.unlink(missing_ok=True)
+    for wheel in wheels().glob("*/*.whl"):
+        if now - _time(wheel) > MONTH:
+            shutil.rmtree(wheel.parent, ignore_errors=True)
     for work in images().glob(".bake-*"):
         if now - _time(work) > HOUR:
             _remove_abandoned(work)

@@ -11,8 +11,9 @@ import tempfile
 from pathlib import Path
 
 from fleet.errors import ResourceError
-from fleet.lab import paths, toolchain
+from fleet.lab import toolchain
 from fleet.lab.files import sha256
+from fleet.lab.images import store
 
 SOURCE = Path(__file__).parents[3]
 PLACE = "opt/fleet"
@@ -26,7 +27,7 @@ def build() -> Path:
             "the images of fleet itself are made from the project's source tree, and this is an installed package",
             hint="clone the repository and run `fleet lab image build` there",
         )
-    target = paths.cache() / "wheels"
+    target = store.wheels()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as work:
         done = subprocess.run(

@@ -17,6 +17,7 @@ from fleet.cli import run
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab import Lab, residue
 from fleet.lab.faults import records
+from fleet.lab.faults.api import port
 from fleet.lab.lab import down
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
@@ -122,25 +123,39 @@ from fleet.lab import Lab
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
 
-lab, cluster, namespace, *nodes = sys.argv[1:]
+script, lab, cluster, namespace, *nodes = sys.argv[1:]
 faults = Faults(Cluster(Lab.open(lab), cluster, namespace))
+exec(script)
+print("broken", flush=True)
+time.sleep(600)
+"""
+FIVE = """
 faults.freeze("pod/beside")
 faults.partition([f"node/{nodes[0]}"], ["kube-apiserver"])
 faults.disturb(["pod/here"], ["pod/there"], loss=1)
 faults.fill("volume/data")
 faults.kill("kube-scheduler")
-print("broken", flush=True)
-time.sleep(600)
 """
+THREE = """
+faults.corrupt("volume/data", file="numbers", places=5)
+faults.api.skew(-40)
+faults.freeze(f"node/{nodes[1]}")
+"""
+
+
+def broken_by(town: Town, script: str) -> subprocess.Popen[str]:
+    """A process that has broken something and lives on."""
+    cluster = town.cluster
+    command = [sys.executable, "-c", CHILD, script, cluster.lab.spec.name, cluster.name, cluster.namespace, *town.nodes]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert child.stdout
+    assert child.stdout.readline() == "broken\n"
+    return child
 
 
 @pytest.mark.real_nodes
 def test_all_is_undone_when_the_process_that_broke_it_is_killed(town: Town) -> None:
-    cluster = town.cluster
-    command = [sys.executable, "-c", CHILD, cluster.lab.spec.name, cluster.name, cluster.namespace, *town.nodes]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert child.stdout
-    assert child.stdout.readline() == "broken\n"
+    cluster, child = town.cluster, broken_by(town, FIVE)
     assert len(records.read(cluster.lab.directory)) == 5
     assert not town.reaches("here", "there")
     assert not town.reaches("here", "beside")
@@ -152,6 +167,25 @@ def test_all_is_undone_when_the_process_that_broke_it_is_killed(town: Town) -> N
     assert cluster.process("kube-scheduler")
     assert town.dials("here", *town.api_service)
     assert town.shell("there", "head -c 1000000 /dev/zero > /data/x && rm /data/x && echo written") == "written\n"
+
+
+@pytest.mark.real_nodes
+def test_bytes_nodes_and_times_are_put_right_when_the_process_that_broke_them_is_killed(town: Town) -> None:
+    town.shell("there", "seq 10000 > /data/numbers; sync; cp /data/numbers /data/same")
+    cluster, spec = town.cluster, town.cluster.lab.spec.cluster(town.cluster.name)
+    child = broken_by(town, THREE)
+    assert len(records.read(cluster.lab.directory)) == 3
+    assert not town.reaches("here", "there")
+    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
+    child.send_signal(signal.SIGKILL)
+    wait_cleared(cluster.lab.directory)
+    child.wait()
+    assert town.reaches("here", "there")
+    assert (
+        town.shell("there", "cmp /data/numbers /data/same && rm /data/numbers /data/same && echo mended") == "mended\n"
+    )
+    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
+    cluster.wait("the nodes are ready", lambda: all(town.is_ready(node) for node in town.nodes))
 
 
 @pytest.mark.real_nodes
