@@ -19,7 +19,9 @@ import psutil
 MARK = "FLEET_LAB"
 ROLE = "FLEET_LAB_ROLE"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-Identity = tuple[int, float | str]  # of a process: its id, and when it started
+Identity = tuple[
+    int, float, str
+]  # of a process: its id, when it started, and the kernel's word for that, if it has one
 
 
 def start(
@@ -82,23 +84,21 @@ def stop(lab: Path, *, patience: float = 10.0) -> None:
 
 
 def identify(process: int) -> Identity:
-    """A process as a thing that can be known again: its id and when it started."""
-    return process, _since_boot(process) or psutil.Process(process).create_time()
+    """A process as a thing that can be known again."""
+    return process, psutil.Process(process).create_time(), _since_boot(process)
 
 
 def known(identity: Sequence[Any]) -> Identity:
-    """An identity as it was kept in a file."""
-    pid, began = identity
-    return int(pid), began if isinstance(began, str) else float(began)
+    """An identity as it was kept in a file; old ones have no more than the time of day."""
+    pid, began, *exactly = identity
+    return int(pid), float(began), str(exactly[0]) if exactly else ""
 
 
 def alive(owner: Identity) -> bool:
     """Whether the process with this id and start time is still there (ids are used again, times are not)."""
-    pid, began = owner
+    pid, began, exactly = owner
     try:
-        if isinstance(began, str):
-            return _since_boot(pid) == began
-        return abs(psutil.Process(pid).create_time() - began) < 1  # where the kernel says no more, and in old records
+        return _since_boot(pid) == exactly if exactly else abs(psutil.Process(pid).create_time() - began) < 1
     except psutil.Error:
         return False
 

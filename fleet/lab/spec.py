@@ -16,9 +16,8 @@ from typing import Literal
 import orjson
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
-from fleet.lab import paths
+from fleet.lab import paths, process
 from fleet.lab.files import write
-from fleet.lab.process import Identity
 
 Nodes = Literal["real", "simulated"]
 KUBERNETES = "1.36.3"
@@ -75,7 +74,7 @@ class LabSpec:
     name: str
     clusters: tuple[ClusterSpec, ...]
     kubernetes: str = KUBERNETES
-    owner: Identity | None = None
+    owner: process.Identity | None = None
     images: dict[str, str] = field(default_factory=dict)  # name → identity of the content
 
     @property
@@ -105,7 +104,7 @@ class LabSpec:
             data = orjson.loads(file.read_bytes())
             clusters = tuple(ClusterSpec(**cluster) for cluster in data.pop("clusters"))
             owner = data.pop("owner")
-            return cls(clusters=clusters, owner=tuple(owner) if owner else None, **data)
+            return cls(clusters=clusters, owner=process.known(owner) if owner else None, **data)
         except FileNotFoundError:
             known = ", ".join(all_names()) or "none yet"
             raise NotFoundError(

@@ -24,15 +24,15 @@ def test_a_process_is_known_again_when_the_clock_was_set_meanwhile(monkeypatch: 
 
 
 def test_another_process_with_its_id_is_not_taken_for_it() -> None:
-    pid, began = process.identify(os.getpid())
+    mine = process.identify(os.getpid())
     other = subprocess.Popen(["sleep", "60"])
     try:
-        assert not process.alive((other.pid, began))
-        assert not process.alive((pid, process.identify(other.pid)[1]))
+        assert not process.alive((other.pid, *mine[1:]))
+        assert not process.alive((mine[0], *process.identify(other.pid)[1:]))
     finally:
         other.kill()
         other.wait()
-    assert not process.alive(process.known([other.pid, began]))
+    assert not process.alive((other.pid, *mine[1:]))
 
 
 def test_what_was_recorded_as_a_time_of_day_is_understood() -> None:

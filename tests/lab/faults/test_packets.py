@@ -9,7 +9,7 @@ CLUSTER = ClusterSpec("c", "real", 3, {"kube-apiserver": 6443}, "10.200.0.0/16")
 
 
 def node(index: int) -> Member:
-    return Member(f"node/{index}", of_node(CLUSTER, index), (index, 1.0))
+    return Member(f"node/{index}", of_node(CLUSTER, index), (index, 1.0, ""))
 
 
 API = Member("kube-apiserver", of_api_server(CLUSTER))

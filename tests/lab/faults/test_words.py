@@ -78,13 +78,13 @@ def test_what_makes_no_sense_is_refused(wrong: Callable[[], Fault], said: str) -
 
 def test_a_record_can_be_read_again() -> None:
     fault = SAY.disturb(["node/a", "pod/b"], ["kube-apiserver"], delay=0.1)
-    active = Active(7, fault, {"places": {"x": [1, 2.5]}}, since=100.0, owner=(1, 2.5), until=200.0)
+    active = Active(7, fault, {"places": {"x": [1, 2.5]}}, since=100.0, owner=(1, 2.5, "boot:7"), until=200.0)
     assert Active.from_json(active.as_json()) == active
 
 
 def test_a_fault_is_over_when_its_time_is_up_or_its_owner_gone() -> None:
     fault = SAY.kill("etcd")
-    mine = Active(1, fault, {}, since=100, owner=(5, 1.0))
+    mine = Active(1, fault, {}, since=100, owner=(5, 1.0, ""))
     timed = Active(1, fault, {}, since=100, until=130)
     nobodys = Active(1, fault, {}, since=100)
     assert not mine.is_over(999, lambda owner: True)
