@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import glob
 import os
 import time
 from pathlib import Path
@@ -20,11 +21,19 @@ def devices(directory: Path) -> list[Path]:
     """Those that show a file below a directory, and those that were made for one and show none yet."""
     below = directory.resolve()
     found = {entry.name for entry in BLOCKS.glob("loop*") if (shown := file_of(entry.name)) and below in shown.parents}
-    for link in directory.glob("*/volumes/*/*/device"):
-        name = link.readlink().name
+    for name in links(directory):
         if (BLOCKS / name).exists() and file_of(name) is None:
             found.add(name)
     return sorted(Path("/dev") / name for name in found)
+
+
+def links(directory: Path) -> dict[str, Path]:
+    """The links of a lab's provisioner by the devices that they name; it may remove some meanwhile."""
+    found = {}
+    for link in glob.glob(f"{glob.escape(str(directory))}/*/volumes/*/*/device"):  # noqa: PTH207 - pathlib's would fail
+        with contextlib.suppress(OSError):
+            found[Path(link).readlink().name] = Path(link)
+    return found
 
 
 def file_of(name: str) -> Path | None:

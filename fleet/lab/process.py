@@ -19,9 +19,7 @@ import psutil
 MARK = "FLEET_LAB"
 ROLE = "FLEET_LAB_ROLE"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
-Identity = tuple[
-    int, float, str
-]  # of a process: its id, when it started, and the kernel's word for that, if it has one
+Identity = tuple[int, float, str]  # of a process: its id, when it started, and that as the kernel has it, if it says it
 
 
 def start(

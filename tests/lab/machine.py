@@ -7,7 +7,7 @@ behind.
 
 from __future__ import annotations
 
-import contextlib
+import glob
 import re
 import subprocess
 from collections.abc import Iterable
@@ -127,12 +127,8 @@ def _devices() -> set[str]:
 def _link_to(device: str) -> Path | None:
     marks = {lab for one in psutil.process_iter() if (lab := mark(one))}
     places = {paths.labs(), *(Path(one).parent for one in marks), *Path("/tmp").glob("fl*/labs")}
-    for place in places:
-        for link in place.glob("*/*/volumes/*/*/device"):
-            with contextlib.suppress(OSError):
-                if link.readlink().name == device:
-                    return link
-    return None
+    labs = [Path(lab) for place in places for lab in glob.glob(f"{place}/*")]  # noqa: PTH207 - they come and go
+    return next((links[device] for lab in labs if device in (links := loops.links(lab))), None)
 
 
 def _namespaces() -> set[str]:
