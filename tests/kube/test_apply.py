@@ -301,4 +301,5 @@ def test_a_sync_is_few_requests_beside_the_objects(cluster: Cluster) -> None:
     mark = cluster.audit.mark()
     synced(cluster, *(config_map(cluster, f"m{n}") for n in range(20)))
     seen = cluster.audit.requests(since=mark, agent=agent(cluster))
-    assert len(seen) - 20 <= 9, json.dumps([f"{one.verb} {one.uri}" for one in seen], indent=1)
+    renewals = [one for one in seen if one.resource == "leases" and one.verb == "update"]  # a slow machine has some
+    assert len(seen) - len(renewals) - 20 <= 9, json.dumps([f"{one.verb} {one.uri}" for one in seen], indent=1)

@@ -200,7 +200,7 @@ def test_a_cluster_that_does_not_answer_is_named_soon(tmp_path: Path) -> None:
         begun = time.monotonic()
         with pytest.raises(ResourceError) as raised:
             asyncio.run(run())
-        assert time.monotonic() - begun < 8
+        assert time.monotonic() - begun < 20, "not as long as one that was reached before"
         for word in ("eu-1", "https://127.0.0.1:", "context ctx"):
             assert word in raised.value.message
 
@@ -238,7 +238,7 @@ def test_a_write_without_a_certain_answer_is_sent_again_and_says_so(tmp_path: Pa
 def test_a_server_that_never_recovers_is_an_error_in_the_end(tmp_path: Path) -> None:
     handler, seen = scripted(Says(503, "etcd is down"))
     with pytest.raises(ResourceError, match="patch configmaps n/a failed: etcd is down"):
-        answered_by(handler, tmp_path, patch, patience=Patience(seconds=0.5, first=0.05, most=0.1))
+        answered_by(handler, tmp_path, patch, patience=Patience(seconds=3, first=0.05, most=0.1))
     assert len(seen) > 3
 
 
@@ -251,12 +251,17 @@ def test_a_refusal_is_not_repeated(tmp_path: Path) -> None:
 
 def test_no_more_requests_are_under_way_than_allowed(tmp_path: Path) -> None:
     inside = most = 0
+    full = asyncio.Event()
 
     async def handler(request: web.Request) -> web.Response:
         nonlocal inside, most
         inside += 1
         most = max(most, inside)
-        await asyncio.sleep(0.005)
+        early = not full.is_set()
+        if inside == 7:
+            full.set()
+        await asyncio.wait_for(full.wait(), 20)
+        await asyncio.sleep(0.3 if early else 0.005)  # for an eighth to come in
         inside -= 1
         return web.json_response({})
 

@@ -147,18 +147,18 @@ def test_one_that_is_taken_away_stops_the_work(cluster: Cluster) -> None:
     async def run(client: Client) -> None:
         async with Lease(client, cluster.namespace, seconds=1.5):
             await asyncio.to_thread(held_by_another, cluster, process_identity="elsewhere/1/2.00", renewed=now())
-            await asyncio.sleep(30)
+            await asyncio.sleep(90)
 
     begun = time.monotonic()
     with pytest.raises(ResourceError, match="was lost, so the work was stopped"):
         connected(cluster, run)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 60
 
 
 def test_one_is_renewed_for_as_long_as_the_work_takes(cluster: Cluster) -> None:
     async def run(client: Client) -> None:
-        async with Lease(client, cluster.namespace, seconds=1.5):
-            await asyncio.sleep(6)
+        async with Lease(client, cluster.namespace, seconds=5):
+            await asyncio.sleep(12)
             with pytest.raises(ConflictError):
                 async with Lease(client, cluster.namespace):
                     pass

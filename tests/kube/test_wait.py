@@ -66,7 +66,7 @@ def test_what_does_not_become_healthy_is_told_with_the_reason_when_the_time_is_u
     keys = [key(cluster, "Deployment", "stuck"), key(cluster, "ConfigMap", "fine"), key(cluster, "ConfigMap", "none")]
     begun = time.monotonic()
     health = connected(cluster, lambda client: wait_for_health(client, keys, seconds=3))
-    assert 2.5 < time.monotonic() - begun < 10
+    assert 2.5 < time.monotonic() - begun < 60
     assert [found.state for found in health.values()] == [State.PROGRESSING, State.HEALTHY, State.MISSING]
     assert "0 of 2 replicas are available" in health[keys[0]].message
 

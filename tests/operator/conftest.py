@@ -9,13 +9,14 @@ import pytest
 
 from fleet.testing import Cluster
 from tests.operator.e2e import App, Operator, definitions, release, say_nothing_secret
+from tests.served import wait_served
 
 
 @pytest.fixture
 def unattended(real_cluster: Cluster, tmp_path: Path) -> Iterator[App]:
     """An app that is not there yet, in a cluster that knows its kind. Nobody looks after it."""
     real_cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
-    real_cluster.wait("the kind is served", lambda: "items" in real_cluster.get("etcds"))
+    wait_served(real_cluster, "etcds.fleet.dev")
     operator = Operator(real_cluster, tmp_path / "operator.log")
     try:
         yield App(real_cluster, operator)

@@ -16,6 +16,7 @@ from fleet.errors import ResourceError
 from fleet.model.app import API_VERSION
 from fleet.render import render
 from fleet.testing import Cluster
+from tests.served import wait_served
 
 CRDS = Path(__file__).parent.parent.parent / "crds"
 
@@ -25,10 +26,10 @@ INSTALLED: set[tuple[Path, str]] = set()  # clusters of this run that have our d
 
 @pytest.fixture
 def served(cluster: Cluster) -> Cluster:
-    """The cluster with our definitions, established."""
+    """The cluster with our definitions, served."""
     if (cluster.kubeconfig, cluster.name) not in INSTALLED:
         cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-        cluster.kubectl("wait", "--for=condition=Established", "crd/etcds.fleet.dev", "--timeout=30s")
+        wait_served(cluster, "etcds.fleet.dev")
         INSTALLED.add((cluster.kubeconfig, cluster.name))
     return cluster
 

@@ -6,6 +6,7 @@ import pytest
 
 from fleet.testing import Cluster
 from tests.kube.runtime.greeter import DEFINITION
+from tests.served import wait_served
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +19,6 @@ def defined() -> set[str]:
 def greetings(cluster: Cluster, defined: set[str]) -> Cluster:
     if cluster.name not in defined:
         cluster.apply(DEFINITION)
-        cluster.kubectl("wait", "--for=condition=Established", "crd/greetings.runtime.fleet.dev")
+        wait_served(cluster, "greetings.runtime.fleet.dev")
         defined.add(cluster.name)
     return cluster

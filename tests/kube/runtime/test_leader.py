@@ -20,7 +20,7 @@ from fleet.testing import Cluster
 from tests.kube.runtime.greeter import CONFIG_MAPS, controller, greet, greeting
 from tests.kube.runtime.running import eventually, running
 
-SECONDS = 3.0
+SECONDS = 9.0  # a machine that stands still for less than that changes nothing
 
 
 @contextlib.contextmanager
@@ -70,13 +70,13 @@ def test_the_other_takes_over_and_the_old_one_writes_no_more(greetings: Cluster,
             assert lease(greetings)["holderIdentity"] == "first"
             os.kill(first.pid, fate)
             struck = time.monotonic()
-            greetings.wait("a change of the lead", lambda: lease(greetings)["holderIdentity"] == "second", 30)
+            greetings.wait("a change of the lead", lambda: lease(greetings)["holderIdentity"] == "second", 60)
             taken = time.monotonic() - struck
             reached = beat(greetings)
             greetings.wait("the second at work", lambda: beat(greetings) > reached + 2, 30)
             if fate == signal.SIGSTOP:
                 os.kill(first.pid, signal.SIGCONT)
-                time.sleep(SECONDS)
+                time.sleep(SECONDS / 2)
                 assert first.poll() is None, "it stands by again"
             assert lease(greetings)["holderIdentity"] == "second" and lease(greetings)["leaseTransitions"] == 1
     assert taken > SECONDS / 2, "not before the Lease was over"
@@ -115,7 +115,7 @@ def test_a_lease_that_is_taken_away_stops_the_work_and_won_again_starts_it(greet
         return None
 
     async def run() -> None:
-        held = kube.Lease(greetings.namespace, "greeter", seconds=1.5, identity="here")
+        held = kube.Lease(greetings.namespace, "greeter", seconds=6, identity="here")
         operator = kube.Operator("greeter", [controller(greetings.namespace, reconcile=long, grace=0.1)], lease=held)
         async with running(greetings, operator) as client:
             await eventually("the caches", lambda: len(operator.followers) == 2)
@@ -123,10 +123,10 @@ def test_a_lease_that_is_taken_away_stops_the_work_and_won_again_starts_it(greet
             await eventually("leading", lambda: client.guard.is_open and children.get(greetings.namespace, "a"))
             stolen = '{"spec":{"holderIdentity":"thief","leaseDurationSeconds":1}}'
             await asyncio.to_thread(greetings.kubectl, "patch", "lease", "greeter", "--type=merge", "-p", stolen)
-            await eventually("giving up", lambda: cancelled == 1)
+            await eventually("giving up", lambda: cancelled == 1, 60)
             assert not client.guard.is_open
             await asyncio.to_thread(greetings.apply, greeting("b", greetings.namespace))
-            await eventually("leading again", lambda: client.guard.is_open)
+            await eventually("leading again", lambda: client.guard.is_open, 60)
             await eventually("the work of it", lambda: children.get(greetings.namespace, "b"))
             assert [follower.lists for follower in operator.followers] == [1, 1]
 

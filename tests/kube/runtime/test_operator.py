@@ -19,6 +19,7 @@ from fleet.testing import Cluster
 from tests.kube.connected import agent
 from tests.kube.runtime.greeter import CONFIG_MAPS, DEFINITION, GREETINGS, controller, greet, greeting
 from tests.kube.runtime.running import eventually, running
+from tests.served import wait_served
 
 
 async def text_of(client: kube.GuardedClient, namespace: str, name: str) -> str | None:
@@ -37,7 +38,7 @@ def test_the_example_of_the_package_works_as_it_stands(cluster: Cluster) -> None
     definition: dict[str, Any] = {**DEFINITION, "metadata": {"name": "greetings.example.com"}}
     definition["spec"] = {**DEFINITION["spec"], "group": "example.com"}
     cluster.apply(definition)
-    cluster.kubectl("wait", "--for=condition=Established", "crd/greetings.example.com")
+    wait_served(cluster, "greetings.example.com")
     cluster.apply({**greeting("hello", cluster.namespace), "apiVersion": "example.com/v1"})
     example = inspect.getdoc(kube)
     assert example is not None
@@ -254,11 +255,11 @@ def test_a_kind_that_is_not_there_is_an_error_that_says_so_in_time(cluster: Clus
     nothing = kube.Resource("none.fleet.dev", "v1", "Nothing", "nothings", True)
 
     async def run() -> None:
-        operator = kube.Operator("x", [kube.Controller("x", nothing, greet)], sync_seconds=1)
-        async with running(cluster, operator):
-            await asyncio.sleep(2)
+        operator = kube.Operator("x", [kube.Controller("x", nothing, greet)], sync_seconds=5)
+        async with kube.GuardedClient(kubeconfig=cluster.kubeconfig, context=cluster.context) as client:
+            await asyncio.wait_for(operator.run(client), 60)
 
-    with pytest.raises(ResourceError, match=r"not filled within 1 s: nothings: .*list nothings.none.fleet.dev"):
+    with pytest.raises(ResourceError, match=r"not filled within 5 s: nothings: .*list nothings.none.fleet.dev"):
         asyncio.run(run())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ def test_rights_in_one_namespace_are_used_there_and_missed_in_the_other_until_th
             assert (problem.namespace, problem.kinds) == (site.other, ("configmaps",))
             assert problem.said == words
             await asyncio.to_thread(site.allow, site.other)
-            await eventually("b", lambda: asyncio.to_thread(lambda: site.text(site.other, "b") == "Hello, world!"))
+            await eventually("b", lambda: asyncio.to_thread(lambda: site.text(site.other, "b") == "Hello, world!"), 90)
             assert len(blocked) == 1, "told once"
 
     asyncio.run(run())
@@ -225,4 +226,6 @@ def test_two_controllers_share_what_they_follow_in_a_namespace(site: Site) -> No
             await eventually("the other's look at the child of the first", lambda: "a" in looks)
 
     asyncio.run(run())
+    site.cluster.wait("the end of the watch", lambda: site.watches(mark)[site.here] >= 2)
+    time.sleep(1)
     assert site.watches(mark)[site.here] == 2, "one watch, which has ended with the operator"

@@ -16,6 +16,7 @@ from fleet.kube.runtime import wire
 from fleet.kube.runtime.guard import NotLeadingError
 from fleet.kube.runtime.wire import Sender
 from fleet.testing import Cluster
+from tests.kube.runtime.running import eventually
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -129,6 +130,7 @@ def test_what_the_guard_holds_back_is_not_sent() -> None:
             for _ in range(2):  # over a kept connection, and over a new one
                 with pytest.raises(NotLeadingError):
                     await send(sender, check=shut)
+            await eventually("both connections", lambda: len(server.received) == 2)
             await asyncio.sleep(0.05)
             assert [len(one) for one in server.received] == [1, 0]
 
@@ -172,7 +174,7 @@ def test_without_a_whole_answer_it_may_have_happened(answer: bytes) -> None:
 
 
 def test_silence_ends_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "READ_SECONDS", 0.5)
+    monkeypatch.setattr(wire, "READ_SECONDS", 3.0)
     written = bytearray()
 
     async def slow(outgoing: Outgoing) -> None:
@@ -180,7 +182,7 @@ def test_silence_ends_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
         for byte in OK[:-1]:
             outgoing.write(bytes((byte,)))
             written.append(byte)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.1)
 
     async def run() -> None:
         async with serving(slow) as (_, sender):
