@@ -30,11 +30,12 @@ from fleet.model.hidden import Hidden
 from fleet.render import crd
 from fleet.testing import Cluster
 from fleet.version import __version__
-from tests.operator.writer import Place, Writer, lost
+from tests.operator.writer import PROBLEMS, Place, Writer, lost
 
 OPERATOR_IMAGE = f"localhost/fleet-lab/fleet-operator:{__version__}"
 ETCD_IMAGE = "localhost/fleet-lab/etcd:{series}"
 PRIVATE = (".key", "password", "token")  # how keys of Secrets end that nobody else may see
+PATIENCE = 300.0  # seconds for one operation, whatever else the machine does
 REPOSITORY = Path(__file__).parents[2]
 SMALL = {"storage": "512Mi", "resources": {"cpu": "200m", "memory": "256Mi"}}  # so that many fit on two nodes
 
@@ -82,6 +83,20 @@ class Operator:
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY)
 
+    def is_looking(self, since: int) -> bool:
+        """Whether one that was started since a mark of the audit log follows the apps of the namespace by now."""
+        with self.cluster.audit.path.open("rb") as log:
+            log.seek(since)
+            events = [orjson.loads(line) for line in log if line.endswith(b"}\n")]
+        return any(
+            one["stage"] == "ResponseStarted"  # the end of a watch is that of the one before
+            and one["verb"] == "watch"
+            and one.get("userAgent", "").startswith("fleet-operator")
+            and one.get("objectRef", {}).get("resource") == "etcds"
+            and one["objectRef"].get("namespace") == self.cluster.namespace
+            for one in events
+        )
+
     def kill(self) -> None:
         """Without a word."""
         self._end(signal.SIGKILL)
@@ -96,7 +111,7 @@ class Operator:
         if self._process is None:
             return None
         self._process.send_signal(how)
-        ended, self._process = self._process.wait(30), None
+        ended, self._process = self._process.wait(60), None
         return ended
 
 
@@ -152,10 +167,10 @@ class App:
     def is_ready(self) -> bool:
         return self.condition("Ready").get("status") == "True"
 
-    def wait_ready(self, seconds: float = 120.0) -> None:
+    def wait_ready(self, seconds: float = PATIENCE) -> None:
         self.wait("it is ready", self.is_ready, seconds)
 
-    def wait(self, what: str, condition: Callable[[], bool], seconds: float = 90.0) -> None:
+    def wait(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """With what the operator said last, if it does not happen."""
         end, problem = time.monotonic() + seconds, ""
         while True:
@@ -163,8 +178,8 @@ class App:
                 if condition():
                     return
                 problem = ""
-            except (FleetError, KeyError, IndexError) as error:
-                problem = f": {error}"
+            except (FleetError, KeyError, IndexError, *PROBLEMS) as error:
+                problem = f": {type(error).__name__}: {error}"
             if time.monotonic() > end:
                 break
             time.sleep(0.1)
@@ -212,6 +227,15 @@ class App:
         return {
             name: (pod["metadata"]["uid"], sum(one["restartCount"] for one in pod["status"]["containerStatuses"]))
             for name, pod in self.pods().items()
+        }
+
+    def ready_since(self) -> dict[str, tuple[str, str]]:
+        """The members that are ready in the words of their nodes: which pod, and since when."""
+        return {
+            name: (pod["metadata"]["uid"], one["lastTransitionTime"])
+            for name, pod in sorted(self.pods().items())
+            for one in pod["status"].get("conditions", ())
+            if (one["type"], one["status"]) == ("Ready", "True")
         }
 
     def places(self, api: Api | None = None) -> list[Place]:
@@ -290,13 +314,19 @@ class App:
 
     def has_all(self, numbers: frozenset[int]) -> None:
         """Every acknowledged write is in the app."""
-        missing = lost(numbers, self.places()[0], self.tls())
+        missing: list[int] = []
+
+        def answers() -> bool:
+            missing[:] = lost(numbers, self.places()[0], self.tls())
+            return True
+
+        self.wait("a member tells what it has", answers, 60)
         assert not missing, f"{len(missing)} of {len(numbers)} acknowledged writes are lost: {missing[:10]} …"
 
     def every_member_has_all(self, numbers: frozenset[int]) -> None:
         """By its own memory, once it had a moment to catch up."""
         for place in self.places():
-            self.wait(f"{place.name} has all", partial(self._has_all, numbers, place), 10)
+            self.wait(f"{place.name} has all", partial(self._has_all, numbers, place), 60)
 
     def _has_all(self, numbers: frozenset[int], place: Place) -> bool:
         return not lost(numbers, place, self.tls(), own=True)

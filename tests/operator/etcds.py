@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import signal
 import ssl
 import subprocess
@@ -72,8 +73,12 @@ def programs(version: str) -> Programs:
                 with tarfile.open(fileobj=archive.extractfile(layer)) as files:
                     for name in ("etcd", "etcdctl", "etcdutl"):
                         _extract(files, f"usr/bin/{name}", partial / name)
-        if not target.exists():
+        try:
             partial.rename(target)
+        except OSError:
+            if not target.exists():
+                raise
+            shutil.rmtree(partial)  # another process of the tests was quicker
     return Programs(version, target)
 
 
@@ -220,13 +225,15 @@ class EtcdCluster(AbstractContextManager["EtcdCluster"]):
         return asyncio.run(run())
 
     def etcdctl(self, *arguments: str) -> str:
-        certificates = [
+        options = [
+            "--dial-timeout=30s",
+            "--command-timeout=60s",
             f"--cacert={self.directory / 'ca.crt'}",
             f"--cert={self.directory / 'user.crt'}",
             f"--key={self.directory / 'user.key'}",
         ]
         return subprocess.run(
-            [self.programs.etcdctl, f"--endpoints={self.founders[0].url}", *certificates, *arguments],
+            [self.programs.etcdctl, f"--endpoints={self.founders[0].url}", *options, *arguments],
             env={"ETCDCTL_API": "3"},
             check=True,
             capture_output=True,

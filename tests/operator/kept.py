@@ -105,7 +105,7 @@ class Kept(App):
         text = yaml.safe_dump_all(self.set_up.documents(self.namespace))
         how = ["--server-side", f"--field-manager={self.set_up.manager}"] if self.set_up.manager else []
         self.cluster.kubectl("apply", *how, "-f", "-", input=text)
-        self.wait("it serves", lambda: self.stateful()["status"].get("readyReplicas") == 3, 120)
+        self.wait("it serves", lambda: self.stateful()["status"].get("readyReplicas") == 3)
 
     def stateful(self) -> Object:
         path = f"/apis/apps/v1/namespaces/{self.namespace}/statefulsets/{self.set_up.stateful_set}"
@@ -114,7 +114,7 @@ class Kept(App):
     def adopt(self, **more: Any) -> None:
         self.want(**{**self.set_up.wanted(self.identity), **more})
 
-    def wait_adopted(self, seconds: float = 60.0) -> None:
+    def wait_adopted(self, seconds: float = 180.0) -> None:
         self.wait("it is taken over", lambda: self.condition("Adopted").get("status") == "True", seconds)
         self.wait_ready(seconds)
 

@@ -105,6 +105,7 @@ def live(life: Life, kubeconfig: Path, context: str, namespace: str, images: Map
     """As `Operator.main`, with a client that counts."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     count_commands(life)
 
     async def program() -> None:
@@ -136,12 +137,16 @@ def main(
         child.join(20)
         sys.exit(0)
 
+    held_back = {signal.SIGTERM}  # while nobody knows the child, it would be left behind
+    signal.pthread_sigmask(signal.SIG_BLOCK, held_back)
     signal.signal(signal.SIGTERM, stop)
     while True:
         life = Life(at, when, moves)
         child = fork.Process(target=live, args=(life, kubeconfig, context, namespace, {"etcd": image}))
         child.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, held_back)
         child.join()
+        signal.pthread_sigmask(signal.SIG_BLOCK, held_back)
         if child.exitcode != -signal.SIGKILL:
             sys.exit(child.exitcode or 0)
         if not again:

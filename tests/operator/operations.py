@@ -25,11 +25,11 @@ from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreac
 from fleet.errors import FleetError
 from fleet.testing import Cluster
 from fleet.testing.audit import Request
-from tests.operator.e2e import ETCD_IMAGE, REPOSITORY, App, Operator, definitions, release
+from tests.operator.e2e import ETCD_IMAGE, PATIENCE, REPOSITORY, App, Operator, definitions, release
+from tests.served import wait_served
 
 TINY = {"storage": "256Mi", "resources": {"cpu": "20m", "memory": "128Mi"}}
 NAME = "db"
-PATIENCE = 300.0  # seconds for one operation, whatever else the machine does
 _CHANGED = re.compile(r'"msg":"(added|removed) member".*?"(?:added-peer-id|removed-remote-peer-id)":"([0-9a-f]+)"')
 
 
@@ -298,7 +298,7 @@ def stage(cluster: Cluster) -> None:
     """What every story needs in its cluster."""
     cluster.images("etcd")
     cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
-    cluster.wait("the kind is served", lambda: "items" in cluster.get("etcds"))
+    wait_served(cluster, "etcds.fleet.dev")
 
 
 def beside(cluster: Cluster, name: str) -> Cluster:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fleet.testing import Cluster
-from tests.operator.e2e import SMALL
+from tests.operator.e2e import PATIENCE, SMALL
 
 ACCOUNT = "system:serviceaccount:fleet-system:fleet-operator"
 CLAIM = {
@@ -59,7 +59,7 @@ class Desk:
     def app(self) -> dict[str, Any]:
         return self.cluster.get("etcd", "registry")
 
-    def becomes(self, health: str, seconds: float = 90) -> None:
+    def becomes(self, health: str, seconds: float = PATIENCE) -> None:
         self.cluster.wait(f"health {health}", lambda: self.app()["status"]["health"] == health, seconds)
 
     def lives(self) -> dict[str, tuple[str, int]]:
@@ -79,6 +79,7 @@ def desk(real_cluster: Cluster, tmp_path: Path) -> Iterator[Desk]:
 
 
 @pytest.mark.real_nodes
+@pytest.mark.timeout(1800)
 def test_an_app_lives_through_the_operators_coming_and_going(desk: Desk) -> None:
     cluster, namespace = desk.cluster, desk.cluster.namespace
     assert "1 replica is ready" in desk.fleet("operator", "install")

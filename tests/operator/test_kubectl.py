@@ -13,15 +13,14 @@ from tests.operator.e2e import App
 def test_kubectl_alone_is_pleasant(app: App) -> None:
     kubectl = app.cluster.kubectl
     app.want(version="3.5", members=1)
-    kubectl("wait", "--for=condition=Ready", "etcd/registry", "--timeout=90s")
+    kubectl("wait", "--for=condition=Ready", "etcd/registry", "--timeout=300s", timeout=330)
     head, line = kubectl("get", "etcd").splitlines()
     assert head.split() == ["NAME", "VERSION", "READY", "LEADER", "HEALTH", "LAST", "BACKUP", "AGE"]
     assert line.split()[:5] == ["registry", app.status["version"], "1/1", "registry-0", "Healthy"]
     assert kubectl("get", "ec", "-o", "name") == "etcd.fleet.dev/registry\n"
     assert f"registry.{app.namespace}.svc:2379" in kubectl("get", "etcd", "-o", "wide")
-    told = kubectl("describe", "etcd", "registry")
     for words in ("Healthy", "registry-0 leads", "Creating", "Founded", "1 members have formed cluster"):
-        assert words in told, told
+        app.wait(f"it is told: {words}", lambda words=words: words in kubectl("describe", "etcd", "registry"), 60)  # type: ignore[misc]
     explained = kubectl("explain", "etcd.spec.members")
     assert "How many members" in explained
     assert "ENUM" in kubectl("explain", "etcd.spec.volume.onDelete") or "keep" in kubectl("explain", "etcd.spec.volume")

@@ -22,11 +22,11 @@ def test_a_backup_becomes_a_new_app_with_the_same_data(app: App) -> None:
         writer.goes_on(300)
         numbers = writer.stop()
     app.cluster.kubectl("create", "job", "--from=cronjob/registry-backup", "by-hand")
-    app.wait("it is backed up", lambda: bool(app.status.get("lastBackup")), 90)
+    app.wait("it is backed up", lambda: bool(app.status.get("lastBackup")))
     assert app.condition("BackedUp")["status"] == "True"
     copy = App(app.cluster, app.operator, "copy")
     copy.want(version="3.5", members=1, restoreFrom={"source": place})
-    copy.wait_ready(150)
+    copy.wait_ready()
     copy.has_all(numbers)
     assert copy.status["identity"] != app.status["identity"]
     with copy.writer(rate=50) as writer:

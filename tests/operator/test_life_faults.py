@@ -11,6 +11,8 @@ from fleet.lab import Lab, process
 from tests.operator.e2e import App
 from tests.operator.writer import Connection, RefusedError
 
+pytestmark = pytest.mark.timeout(1800)
+
 
 def test_an_etcd_whose_quota_is_full_lets_writes_in_again_by_itself(app: App) -> None:
     app.want(version="3.5", members=3, config={"quota": "16Mi"})
@@ -54,13 +56,13 @@ def test_a_lost_majority_is_reported_and_healed_only_with_a_word_in_git(app: App
     for pod in ("registry-1", "registry-2"):
         app.cluster.kubectl("delete", "pvc", f"data-{pod}", "--wait=false")
         app.delete_pod(pod)
-    app.wait("it says so", lambda: app.condition("Blocked").get("reason") == "QuorumLost", 150)
+    app.wait("it says so", lambda: app.condition("Blocked").get("reason") == "QuorumLost")
     assert app.status["health"] == "Failed"
     assert app.condition("Available")["status"] == "False"
     assert "force_quorum=True" in app.condition("Blocked")["message"]
     _nothing_is_touched(app, 15)
     app.change(forceQuorum=True)
-    app.wait_ready(240)
+    app.wait_ready()
     assert [one["name"] for one in app.status["members"]] == [f"registry-{number}" for number in range(3)]
     assert "ForcedQuorum" in app.reasons()
     app.every_member_has_all(numbers)
@@ -79,7 +81,8 @@ def test_a_member_comes_back_on_another_node_when_its_node_is_lost(app: App) -> 
     app.want(version="3.5", members=3)
     app.wait_ready()
     nodes = {name: pod["spec"]["nodeName"] for name, pod in app.pods().items()}
-    lonely = next(node for node in nodes.values() if list(nodes.values()).count(node) == 1)
+    lonely = min(set(nodes.values()), key=list(nodes.values()).count)
+    assert list(nodes.values()).count(lonely) == 1, f"without {lonely} there is a majority: {nodes}"
     pod = next(name for name, node in nodes.items() if node == lonely)
     lab, others = app.cluster.lab, {name: uid for name, uid in app.uids().items() if name != pod}
 
@@ -91,8 +94,8 @@ def test_a_member_comes_back_on_another_node_when_its_node_is_lost(app: App) -> 
             fault = writer.strike("loss of a node", lose)
             app.cluster.kubectl("delete", "node", lonely)
             writer.goes_on()
-            app.wait("it is replaced", lambda: "MemberReplaced" in app.reasons(), 150)
-            app.wait_ready(150)
+            app.wait("it is replaced", lambda: "MemberReplaced" in app.reasons())
+            app.wait_ready()
             numbers = writer.stop()
         print(f"{fault.what}: writes stopped for {writer.outage(fault.at):.2f} s")
         writer.was_writing()

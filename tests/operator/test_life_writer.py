@@ -18,7 +18,7 @@ def test_the_writer_sees_outages_and_losses(tmp_path: Path) -> None:
         with Writer(lambda: [place], etcd.tls()) as writer:
             writer.goes_on(100)
             fault = writer.strike("a member that stands still", member.freeze)
-            time.sleep(1.5)
+            time.sleep(2.5)
             member.thaw()
             writer.goes_on(100)
             numbers = writer.stop()
