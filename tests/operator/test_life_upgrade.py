@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
 from tests.operator.e2e import App
+
+pytestmark = pytest.mark.timeout(1800)
 
 
 def test_a_failed_upgrade_is_rolled_back_and_waits_for_another_word(app: App) -> None:
@@ -21,7 +25,9 @@ def test_a_failed_upgrade_is_rolled_back_and_waits_for_another_word(app: App) ->
         after = app.uids()
         assert sum(after[pod] != before[pod] for pod in before) == 1, "only the first one was tried"
         app.operator.kill()  # a new one knows it too
+        mark = app.cluster.audit.mark()
         app.operator.start()
+        app.wait("it looks after its apps", lambda: app.operator.is_looking(mark))
         time.sleep(6)
         assert app.uids() == after
         app.change(image=None)
