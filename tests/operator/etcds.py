@@ -145,7 +145,10 @@ class Process:
             )
 
     def freeze(self) -> None:
+        """Until it stands still: on a busy machine it may answer for a moment after the signal."""
         self._signal(signal.SIGSTOP)
+        assert self.process
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
