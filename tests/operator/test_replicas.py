@@ -26,7 +26,7 @@ from fleet.testing.audit import WRITES
 from tests.operator.etcds import EtcdCluster, programs
 from tests.operator.operations import OPERATIONS, TINY, Operation, Story, expected, stage
 
-SECONDS = 3.0
+SECONDS = 9.0  # a machine that stands still for less than that changes nothing
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
 
 
@@ -120,7 +120,7 @@ def members(story: Story) -> int:
     ("fate", "operation", "begins_with", "begun"),
     [
         (signal.SIGKILL, BY_NAME["3 to 5"], 3, lambda story: members(story) > 3),
-        (signal.SIGSTOP, BY_NAME["5 to 3"], 5, lambda story: members(story) < 5 or not story.app.is_ready()),
+        (signal.SIGSTOP, BY_NAME["5 to 3"], 5, lambda story: members(story) < 5),
     ],
     ids=["killed", "frozen"],
 )
@@ -143,7 +143,7 @@ def test_the_other_finishes_what_was_under_way_and_the_first_changes_nothing_mor
                 assert story.wait(done, second)
                 if fate == signal.SIGSTOP:
                     os.kill(first.pid, signal.SIGCONT)
-                    time.sleep(2 * SECONDS)
+                    time.sleep(SECONDS)
                     assert first.poll() is None, "it stands by again"
                     assert pair.leads(second)
 
