@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import BaseModel
@@ -20,9 +21,15 @@ def stack_file(namespace: str, clusters: Sequence[str], candidates: Sequence[Can
     lines.append(f"@fleet.stack(clusters={_flat(list(clusters))})")
     lines.append(f"def {namespace.replace('-', '_')}(cluster: fleet.Cluster) -> None:")
     for one in candidates:
-        lines += [f"    # kept as found: {text}" for text in one.kept]
+        lines += [line for text in one.kept for line in _comment(f"kept as found: {text}")]
         lines.append(_fitted("", one.app, INDENT, ""))
     return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> list[str]:
+    """However long, and whatever others wrote in it: it stays a comment."""
+    begin = " " * INDENT + "# "
+    return textwrap.wrap(text, WIDTH, initial_indent=begin, subsequent_indent=f"{begin}  ")
 
 
 def _imports(apps: Sequence[App]) -> Iterator[str]:

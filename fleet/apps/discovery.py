@@ -102,6 +102,17 @@ def beside(found: Object, around: Surroundings, app: App) -> Iterator[str]:
             yield f"CronJob {one['metadata']['name']}, which speaks to it"
 
 
+def claimed_by(found: Object, own: tuple[str, str] | None = None) -> str:
+    """Who has it already by its labels, an app or a stack that applies it as a manifest; "" if nobody but the app `own`
+    (name and kind). What a stack let go of still says whose it was: its label has to go first.
+    """
+    labels = found["metadata"].get("labels") or {}
+    app, stack = labels.get("fleet.dev/app"), labels.get("fleet.dev/stack")
+    if app is not None and (app, labels.get("fleet.dev/kind")) != own:
+        return f"the app {app}"
+    return f"the stack {stack}, as one of its manifests (label fleet.dev/stack)" if stack else ""
+
+
 def managers_in_the_way(found: Object) -> tuple[str, ...]:
     """Field managers that own what taking over must change: how a StatefulSet updates its pods."""
     strategy = found["spec"].get("updateStrategy") or {}

@@ -44,10 +44,10 @@ def adopt(
 ) -> int:
     """Find what runs already and was set up by others, and describe it as a stack. In the cluster nothing changes.
 
-    Shown are all StatefulSets that no stack has: which engine it is by its process and by what members answer, and
-    why it cannot be managed if it cannot. With --branch (or --write) comes a stack that describes exactly what runs;
-    merged and synced, it takes over without a restart. Members are asked by the engine's own client in their pods, so
-    you need the right to exec there.
+    Shown are all StatefulSets: which engine it is by its process and by what members answer, what is kept as found,
+    and why it cannot be managed if it cannot, as when a stack has it already. With --branch (or --write) comes a stack
+    that describes exactly what runs; merged and synced, it takes over without a restart. Members are asked by the
+    engine's own client in their pods, so you need the right to exec there.
 
     \b
     fleet adopt --namespace legacy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ REFUSED: dict[str, tuple[Callable[[], Candidate | Problem], str]] = {
     "strangers": (lambda: understood("plain", strangers=STRANGERS), "http://x is a member"),
     "operator": (lambda: understood("plain", _set("metadata.ownerReferences", OWNER)), "run by EtcdCluster main"),
     "ours": (lambda: understood("plain", _set("metadata.labels", {"fleet.dev/app": "x"})), "belongs to the app x"),
+    "a stack's": (lambda: understood("plain", _set("metadata.labels", {"fleet.dev/stack": "y"})), "to the stack y"),
     "two revisions": (lambda: understood("plain", _set("status.updateRevision", "r2")), "pods of two revisions"),
     "not etcd": (
         lambda: DISCOVERY.understands(
@@ -143,6 +145,57 @@ def test_what_cannot_be_managed_is_said_with_the_reason(case: str) -> None:
 def test_what_stands_beside_the_members_is_named_and_stays_theirs() -> None:
     assert candidate("ordered").kept[-2:] == ("PodDisruptionBudget etcd", "CronJob saves, which speaks to it")
     assert not [one for one in candidate("chart").kept if "saves" in one]
+
+
+def _everything(found: Object) -> None:
+    """What people write into templates beside what every etcd needs, and what servers fill in."""
+    pod = found["spec"]["template"]["spec"]
+    pod |= {"affinity": {"podAntiAffinity": {}}, "tolerations": [{"key": "x"}], "nodeSelector": {"disk": "fast"}}
+    pod |= {"securityContext": {"fsGroup": 1}, "serviceAccountName": "kv", "serviceAccount": "kv"}
+    pod |= {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler"}
+    pod["volumes"] = [{"name": "scripts", "configMap": {"name": "scripts"}}]
+    (container,) = pod["containers"]
+    container |= {"livenessProbe": {"tcpSocket": {"port": 1}}, "terminationMessagePolicy": "File"}
+    container["lifecycle"] = {"preStop": {"exec": {"command": ["/opt/scripts/prestop.sh"]}}}
+    container["env"].append({"name": "EXTRA", "value": "1"})
+    found["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    found["spec"]["volumeClaimTemplates"].append({"metadata": {"name": "wal"}, "spec": {}})
+
+
+def test_whatever_no_field_says_is_named() -> None:
+    made = understood("plain", _everything)
+    assert isinstance(made, Candidate)
+    assert made.kept[-8:] == (
+        "StatefulSet: persistentVolumeClaimRetentionPolicy",
+        "pods: affinity, nodeSelector, securityContext, serviceAccountName, tolerations",
+        "container etcd: livenessProbe, readinessProbe",
+        "hook preStop, whenever a member stops: /opt/scripts/prestop.sh",
+        "environment: EXTRA",
+        "claim template wal",
+        "volume scripts (configMap)",
+        "CronJob saves, which speaks to it",
+    )
+
+
+def test_a_line_that_is_too_long_stays_a_comment() -> None:
+    made = understood("plain", _set("spec.template.spec.hostAliases", [{"ip": "1"}]))
+    assert isinstance(made, Candidate)
+    long = stack_file("legacy", ["eu-1"], [replace(made, kept=("one " * 60 + "\nimport os",))])
+    (first, second, third) = [line for line in long.splitlines() if "one one" in line or "import os" in line]
+    assert max(map(len, (first, second, third))) <= 120
+    assert all(line.startswith("    # ") for line in (first, second, third))
+
+
+def test_nodes_and_claims_of_members_are_told() -> None:
+    set_up = SET_UPS["plain"]
+    found = set_up.stateful("legacy")
+    pods = [{"metadata": {"name": f"etcd-{one}"}, "spec": {"nodeName": f"n{one}"}} for one in range(3)]
+    size = {"resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast"}
+    claims = [{"metadata": {"name": name}, "spec": size} for name in ("data-etcd-0", "data-other-0")]
+    made = DISCOVERY.understands(found, replace(around(set_up), pods=pods, claims=claims), answers(set_up))
+    assert isinstance(made, Candidate)
+    assert made.facts["nodes"] == "etcd-0 on n0, etcd-1 on n1, etcd-2 on n2"
+    assert made.facts["volumes"] == "data-etcd-0 of 1Gi fast"
 
 
 def test_two_sets_of_one_cluster_are_both_refused() -> None:

@@ -51,6 +51,17 @@ def test_settings_are_kept_in_the_types_that_a_file_has_them() -> None:
     assert security["client-cert-auth"] is True
 
 
+@pytest.mark.parametrize("script", ["etcdctl member remove $ID", "sleep 5"])
+def test_a_hook_is_read_where_its_script_is_in_a_config_map(script: str) -> None:
+    made = SET_UPS["plain"].stateful()
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["lifecycle"] = {"preStop": {"exec": {"command": ["sh", "/scripts/stop.sh"]}}}
+    container["volumeMounts"].append({"name": "scripts", "mountPath": "/scripts"})
+    made["spec"]["template"]["spec"]["volumes"] = [{"name": "scripts", "configMap": {"name": "scripts"}}]
+    read = layout(made, lambda kind, name: {"stop.sh": script} if name == "scripts" else None)
+    assert isinstance(read, Problem if "remove" in script else Layout)
+
+
 def test_certificates_are_found_in_their_secrets() -> None:
     made = found("tls")
     assert made.files == {

@@ -31,6 +31,7 @@ REFUSED = {  # by StatefulSet: what the command line says, and the operator's re
     "right": ("http://left-0.both:2380 is a member too", "CannotAdopt", "members of several StatefulSets"),
     "old": (f"etcd {OLD} runs, and fleet knows 3.4", "VersionOutOfRange", "etcd 3.3 runs"),
     "owned": ("it is run by ConfigMap keeper", "OwnedByAnotherOperator", "run by ConfigMap keeper"),
+    "claimed": ("it belongs to the stack owner, as", "ClaimedByAnother", "belongs to the stack owner"),
     "cache": ("no process is one of: etcd", "CannotAdopt", "no container starts etcd"),
 }
 
@@ -90,7 +91,7 @@ def _alone(name: str) -> str:
 
 def _sets() -> list[Object]:
     """Pods that each began a cluster of their own; one cluster in two StatefulSets; an etcd that is too old (the real
-    program, with another number in it); one whose operator lives; and something else."""
+    program, with another number in it); one whose operator lives; and something else. Another is a stack's."""
     both = "left-0=http://left-0.both:2380,right-0=http://right-0.both:2380"
     old = _etcd("old", "old", _alone("old"), "/old/etcd")
     old["volumeMounts"].append({"name": "old", "mountPath": "/old"})
@@ -108,6 +109,25 @@ def _sets() -> list[Object]:
         ),
         _set("cache", {"name": "cache", "image": IMAGE, "command": waits}),
     ]
+
+
+OWNER = """
+import fleet
+
+@fleet.stack(clusters=[{cluster!r}], namespace={namespace!r})
+def owner(cluster: fleet.Cluster) -> None:
+    fleet.Manifest({manifest!r})
+"""
+
+
+def _claimed(app: App, root: Path) -> None:
+    """A manifest of a stack, which a sync of that stack made."""
+    desk = Desk.make(app.cluster, root)
+    manifest = _set("claimed", _etcd("claimed", "claimed", _alone("claimed")))
+    where = {"cluster": app.cluster.name, "namespace": app.namespace}
+    (desk.root / "stacks" / "owner.py").write_text(OWNER.format(**where, manifest=manifest))
+    desk.commit("A stack of its own")
+    desk.fleet("sync", "--no-wait")
 
 
 def _owned(app: App) -> Object:
@@ -171,7 +191,8 @@ def test_who_is_not_certainly_meant_is_refused_for_a_reason_and_nothing_of_it_ch
 ) -> None:
     app, cluster = unattended, unattended.cluster
     cluster.images("etcd")
-    cluster.apply(*map(_service, ("split", "both", "old", "owned")), _owned(app), *_sets())
+    cluster.apply(*map(_service, ("split", "both", "old", "owned", "claimed")), _owned(app), *_sets())
+    _claimed(app, tmp_path / "theirs")
     app.operator.kubeconfig = account.installed(cluster, tmp_path)
     account.allow(cluster)
     app.operator.start()

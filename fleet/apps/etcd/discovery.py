@@ -18,6 +18,7 @@ from fleet.apps.discovery import (
     Question,
     Surroundings,
     beside,
+    claimed_by,
     managers_in_the_way,
     services_of,
 )
@@ -28,6 +29,7 @@ from fleet.apps.etcd.image import image
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
+from fleet.apps.unsaid import unsaid, whereabouts
 from fleet.apps.workload import Find
 from fleet.errors import ConfigurationError
 from fleet.model.adopt import Adopt
@@ -142,9 +144,8 @@ def _short(text: str) -> str:
 def _unfit(found: Object) -> Problem | None:
     """What its objects say against it, before anybody is asked."""
     own = found["metadata"]
-    labels = own.get("labels") or {}
-    if whose := labels.get("fleet.dev/app"):
-        return Problem("owner", f"it belongs to the app {whose} of a stack already")
+    if whose := claimed_by(found):
+        return Problem("owner", f"it belongs to {whose} already")
     if owner := next((one for one in own.get("ownerReferences") or () if one.get("controller")), None):
         return Problem(
             "owner",
@@ -217,6 +218,7 @@ def _candidate(found: Object, around: Surroundings, read: Layout, said: Mapping[
         "members know each other as": read.peer_url,
         "clients": app.connection.url,
         "credentials": f"Secret {read.files['cert'][0]}" if read.tls else "none: no TLS",
+        **whereabouts(found, around),
     }
     return Candidate(app, identity, version, members, facts, tuple(kept), _managers(found))
 
@@ -245,9 +247,8 @@ def _app(found: Object, read: Layout, version: str, adopt: Adopt, kept: list[str
     if container["image"] != image(made, {}):
         fields["image"] = container["image"]
     fields["opts"] = Options(adopt=adopt)
-    others = [one["name"] for one in found["spec"]["template"]["spec"]["containers"] if one["name"] != read.container]
-    first = [one["name"] for one in found["spec"]["template"]["spec"].get("initContainers") or ()]
-    kept += [f"container {name}" for name in others] + [f"init container {name}" for name in first]
+    secrets = {secret for secret, _ in read.files.values()}
+    kept += unsaid(found, read.container, read.claim, prefix=finding.PREFIX, secrets=secrets)
     return Etcd(own["name"], namespace=own["namespace"], version=version, **fields)
 
 

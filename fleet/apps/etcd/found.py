@@ -19,6 +19,7 @@ from fleet.apps.workload import File, Find, Process, file_of, flags, processes
 
 Object = dict[str, Any]
 PROGRAM = "etcd"
+PREFIX = "ETCD_"  # of its variables
 _OWN = re.compile(r"name|config-file|advertise-client-urls|force-new-cluster|initial-.*|discovery.*|proxy.*|version")
 _NUMBERS = frozenset(
     {
@@ -49,11 +50,10 @@ _ANYWHERE = frozenset({"127.0.0.1", "localhost", "::1"})
 def settings(process: Process, find: Find, found: Object) -> dict[str, Any] | Problem:
     """As etcd's own file would have them. A file beats all else, flags beat the environment: as in etcd itself."""
     template, first = found["spec"]["template"], f"{found['metadata']['name']}-0"
-    prefix = "ETCD_"
     given = {
-        name.removeprefix(prefix).lower().replace("_", "-"): value
+        name.removeprefix(PREFIX).lower().replace("_", "-"): value
         for name, value in process.environment.items()
-        if name.startswith(prefix)
+        if name.startswith(PREFIX)
     } | flags(process.words)
     if path := given.get("config-file", "").replace("{pod}", first):
         held = file_of(template, process.container, path, frozenset())
@@ -89,7 +89,7 @@ def _looks_like(process: Process, template: Object) -> bool:
     container = next(one for one in template["spec"]["containers"] if one["name"] == process.container)
     image = str(container.get("image", "")).rpartition("/")[2]
     named = "etcd" in image.partition(":")[0]
-    return any(name.startswith("ETCD_") for name in process.environment) or (named and bool(process.words))
+    return any(name.startswith(PREFIX) for name in process.environment) or (named and bool(process.words))
 
 
 def layout(found: Object, find: Find) -> Layout | Problem:
@@ -97,7 +97,7 @@ def layout(found: Object, find: Find) -> Layout | Problem:
     process = candidate(found, find)
     if process is None:
         return Problem("container", "no container starts etcd")
-    if problem := _hook(found, process):
+    if problem := _hook(found, process, find):
         return problem
     own, spec = found["metadata"], found["spec"]
     config = settings(process, find, found)
@@ -134,11 +134,20 @@ def layout(found: Object, find: Find) -> Layout | Problem:
     )
 
 
-def _hook(found: Object, process: Process) -> Problem | None:
-    """A member that leaves its cluster whenever its pod stops cannot be restarted one after the other."""
-    container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == process.container)
-    hook = str((container.get("lifecycle") or {}).get("preStop") or "")
-    if "member" in hook and "remove" in hook:
+def _hook(found: Object, process: Process, find: Find) -> Problem | None:
+    """A member that leaves its cluster whenever its pod stops cannot be restarted one after the other.
+
+    Scripts are read where they are in a ConfigMap. What one does that is in the image nobody knows: discovery names it.
+    """
+    template = found["spec"]["template"]
+    container = next(one for one in template["spec"]["containers"] if one["name"] == process.container)
+    hook = (container.get("lifecycle") or {}).get("preStop") or {}
+    words = " ".join((hook.get("exec") or {}).get("command") or ())
+    for path in re.findall(r"(?<![\w.])/[-\w./]+", words):
+        held = file_of(template, process.container, path, frozenset())
+        if held is not None and held.kind == "ConfigMap":
+            words += " " + (find(held.kind, held.name) or {}).get(held.key, "")
+    if "member" in words and "remove" in words:
         return Problem("lifecycle.preStop", "its hook takes the member out of etcd whenever the pod stops")
     return None
 

@@ -7,6 +7,7 @@ from fleet.apps.etcd import EtcdConfig
 @fleet.stack(clusters=["eu-1"])
 def legacy(cluster: fleet.Cluster) -> None:
     # kept as found: resources: memory has no limit
+    # kept as found: container store: readinessProbe
     Etcd(
         "raft-store",
         version="3.4.23",
@@ -26,6 +27,7 @@ def legacy(cluster: fleet.Cluster) -> None:
     )
     # kept as found: resources: memory has no limit
     # kept as found: compaction: none by itself
+    # kept as found: container member: readinessProbe, securityContext
     # kept as found: container announcer
     # kept as found: init container prepare
     # kept as found: CronJob saves, which speaks to it
@@ -40,6 +42,8 @@ def legacy(cluster: fleet.Cluster) -> None:
     )
     # kept as found: resources: memory has no limit
     # kept as found: compaction: by revision, 1000 of them
+    # kept as found: container etcd: livenessProbe, readinessProbe
+    # kept as found: environment: ConfigMap prod-etcd-start
     Etcd(
         "prod-etcd",
         version="3.4.23",

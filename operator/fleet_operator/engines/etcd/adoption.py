@@ -14,12 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from fleet.apps.discovery import managers_in_the_way
 from fleet.apps.driver import Problem
+from fleet.apps.etcd import fitting, names
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd import kept as keeping
 from fleet.apps.etcd import layout as layouts
-from fleet.apps.etcd import names
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
@@ -30,7 +29,7 @@ from fleet_operator.core.ownership import MANAGER, spec_managers
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.stateful_set import FOUND, partition_of
 from fleet_operator.core.step import Decision, State, Take, blocked, step, wait
-from fleet_operator.core.world import Object, World, is_leaving, template_of
+from fleet_operator.core.world import Object, World, template_of
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.observe import ledger_in
@@ -224,44 +223,14 @@ def _before_asking(seen: Seen) -> Decision | None:
     app, found = seen.app, seen.world.get("StatefulSet", _wanted_set(seen.app))
     if found is None:
         return blocked("NothingToAdopt", f"{seen.unfit.message if seen.unfit else 'nothing is there'}")
-    own = found["metadata"]
-    what = f"StatefulSet {own['name']}"
-    labels = own.get("labels") or {}
-    whose = labels.get("fleet.dev/app")
-    if whose is not None and (whose, labels.get("fleet.dev/kind")) != (app.name, app.kind()):
-        return blocked("ClaimedByAnother", f"{what} belongs to the app {whose}; nothing is changed")
-    owner = next((one for one in own.get("ownerReferences") or () if one.get("controller")), None)
-    if owner is not None:
-        return blocked(
-            "OwnedByAnotherOperator",
-            f"{what} is run by {owner['kind']} {owner['name']}, whose operator would undo what ours does; stop that "
-            f"operator and delete the {owner['kind']} with --cascade=orphan first",
-        )
-    if is_leaving(found):
-        return blocked("NothingToAdopt", f"{what} is being deleted")
-    in_the_way = set(managers_in_the_way(found)) - set(app.adoption.take_from if app.adoption else ())
-    if in_the_way:
-        return blocked(
-            "ManagedByOthers",
-            f"{what}: how it updates its pods is managed by {', '.join(sorted(in_the_way))}; nothing is changed until "
-            f"git says take_from={sorted(in_the_way)}",
-        )
+    if (objection := fitting.claims(app, found)) is not None:
+        return blocked(*objection)
     if seen.unfit is not None:
-        return blocked("CannotAdopt", f"{what} cannot be taken over: {seen.unfit.field}: {seen.unfit.message}")
-    if under_way(found):
-        return blocked("UpdateUnderWay", f"{what} has pods of two revisions: finish that update first")
-    return _as_described(seen, what)
-
-
-def _as_described(seen: Seen, what: str) -> Decision | None:
-    """Git must say what is there: taking over and changing are two commits."""
-    app, kept = seen.app, names.layout(seen.app)
-    if kept is not None and kept.tls != app.tls.enabled:
-        said, there = ("with", "without") if app.tls.enabled else ("without", "with")
-        return blocked("NotAsDescribed", f"{what} runs {there} TLS, and git says {said}: tls=TLS(enabled={kept.tls})")
-    if seen.replicas != app.members:
-        return blocked("NotAsDescribed", f"{what} has {seen.replicas} members, and git says {app.members}")
-    return None
+        what, why = found["metadata"]["name"], f"{seen.unfit.field}: {seen.unfit.message}"
+        return blocked("CannotAdopt", f"StatefulSet {what} cannot be taken over: {why}")
+    kept = names.layout(app)
+    objection = fitting.differences(app, found, tls=kept.tls if kept is not None else None)
+    return blocked(*objection) if objection is not None else None
 
 
 def _waits(seen: Seen) -> Decision | None:

@@ -1,0 +1,86 @@
+"""What a StatefulSet itself says against becoming an app: foreseen by a plan, looked at again by the operator. Pure.
+
+Who the members are and which version they run they are asked for, and only the operator does that.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fleet.apps.discovery import Object, claimed_by, managers_in_the_way
+from fleet.apps.etcd import found as finding
+from fleet.apps.etcd.layout import Layout
+from fleet.apps.etcd.spec import Etcd
+from fleet.apps.etcd.upgrade import SERIES
+from fleet.model.types.version import release
+
+
+class Objection(NamedTuple):
+    reason: str  # as a condition of the app has it
+    message: str
+
+
+def foreseen(app: Etcd, found: Object) -> Objection | None:
+    """By the StatefulSet alone. What it takes from ConfigMaps is not known here, and nothing is said about that."""
+    read = finding.layout(found, lambda kind, name: None)
+    return (
+        claims(app, found)
+        or differences(app, found, tls=read.tls if isinstance(read, Layout) else None)
+        or _version(app, found)
+    )
+
+
+def claims(app: Etcd, found: Object) -> Objection | None:
+    """Whose it is: nothing is taken from anybody who was not named."""
+    own, what = found["metadata"], f"StatefulSet {found['metadata']['name']}"
+    if whose := claimed_by(found, (app.name, app.kind())):
+        return Objection("ClaimedByAnother", f"{what} belongs to {whose}; nothing is changed")
+    owner = next((one for one in own.get("ownerReferences") or () if one.get("controller")), None)
+    if owner is not None:
+        return Objection(
+            "OwnedByAnotherOperator",
+            f"{what} is run by {owner['kind']} {owner['name']}, whose operator would undo what ours does; stop that "
+            f"operator and delete the {owner['kind']} with --cascade=orphan first",
+        )
+    if "deletionTimestamp" in own:
+        return Objection("NothingToAdopt", f"{what} is being deleted")
+    in_the_way = set(managers_in_the_way(found)) - set(app.adoption.take_from if app.adoption else ())
+    if in_the_way:
+        return Objection(
+            "ManagedByOthers",
+            f"{what}: how it updates its pods is managed by {', '.join(sorted(in_the_way))}; nothing is changed until "
+            f"git says take_from={sorted(in_the_way)}",
+        )
+    return None
+
+
+def differences(app: Etcd, found: Object, *, tls: bool | None) -> Objection | None:
+    """Git must say what is there: taking over and changing are two commits. `tls` is None where it is not known."""
+    what, status = f"StatefulSet {found['metadata']['name']}", found.get("status") or {}
+    if status.get("currentRevision") != status.get("updateRevision"):
+        return Objection("UpdateUnderWay", f"{what} has pods of two revisions: finish that update first")
+    if tls is not None and tls != app.tls.enabled:
+        said, there = ("with", "without") if app.tls.enabled else ("without", "with")
+        return Objection("NotAsDescribed", f"{what} runs {there} TLS, and git says {said}: tls=TLS(enabled={tls})")
+    replicas = int(found["spec"].get("replicas", 1))
+    if replicas != app.members:
+        return Objection("NotAsDescribed", f"{what} has {replicas} members, and git says {app.members}")
+    return None
+
+
+def _version(app: Etcd, found: Object) -> Objection | None:
+    """As far as an image's tag can be read as a release of etcd: members know better, and are asked later."""
+    process = finding.candidate(found, lambda kind, name: None)
+    containers = found["spec"]["template"]["spec"]["containers"]
+    image = next((str(one.get("image", "")) for one in containers if process and one["name"] == process.container), "")
+    try:
+        runs = _series(image.partition("@")[0].rpartition("/")[2].partition(":")[2].removeprefix("v").partition("-")[0])
+    except ValueError:
+        return None
+    if runs not in SERIES or runs == _series(app.version):
+        return None
+    return Objection("NotAsDescribed", f"{image} runs, and git says {app.version}: take it over as it is first")
+
+
+def _series(version: str) -> str:
+    return ".".join(map(str, release(version).series))
