@@ -115,7 +115,10 @@ class Driver(Generic[A]):
         return None
 
     def validate(self, spec: A, previous: A | None = None) -> list[Problem]:
-        """What is wrong with a change. What is wrong with a spec by itself is refused when it is constructed."""
+        """What is wrong with a change; of a new app, what this release cannot do for it.
+
+        What no release could make sense of is refused when a spec is constructed.
+        """
         if previous is None:
             return []
         problems = [Problem(*found) for found in forbidden(previous, spec)]
@@ -149,6 +152,10 @@ class Driver(Generic[A]):
 
     def notes(self, spec: A) -> str:
         """The ConfigMap in which the operator notes what it found where it took over; "" if it notes nothing."""
+        return ""
+
+    def objection(self, spec: A, found: dict[str, Any]) -> str:
+        """What the StatefulSet that it is to take over says against that, as far as it is seen there; "" if nothing."""
         return ""
 
     def as_noted(self, spec: A, notes: Mapping[str, Any]) -> A:

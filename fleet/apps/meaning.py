@@ -10,6 +10,11 @@ from fleet.apps.driver import Driver, Hop, Impact, Problem, Refusal
 from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError
 from fleet.model.app import App
+from fleet.model.desired import Key
+from fleet.model.taken_over import taken_over
+
+Around = Mapping[Key, dict[str, Any] | None]  # what else was looked at; what is not in it, nobody looked for
+NOTHING: Around = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +34,11 @@ def meanings(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any
     return (*meaning.texts, *(f"refused: {problem}" for problem in meaning.problems))
 
 
-def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> Meaning:
-    """What applying `wanted` over `live` (None: there is nothing yet) does. Kinds that are no apps mean nothing."""
+def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any], around: Around = NOTHING) -> Meaning:
+    """What applying `wanted` over `live` (None: there is nothing yet) does. Kinds that are no apps mean nothing.
+
+    `around` has the StatefulSet that the app is to take over, if somebody looked.
+    """
     engine = driver(kind)
     if engine is None:
         return Meaning()
@@ -38,7 +46,8 @@ def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]
     if after is None:
         return Meaning()
     if live is None:
-        return Meaning((_created(engine, after),))
+        problems = tuple(engine.validate(after))
+        return Meaning(() if problems else (_created(engine, after, taken_over(dict(wanted)), around),), problems)
     before = _read(engine, live)
     if before is None:  # written by another release, or by hand: nothing certain can be said
         return Meaning(("restarts are possible: the live object has fields that this release does not know",))
@@ -77,13 +86,20 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
     return Meaning(tuple(texts), tuple(problems), pods * rounds, hops, members)
 
 
-def _created(engine: Driver[Any], spec: App) -> str:
+def _created(engine: Driver[Any], spec: App, of: Key | None, around: Around) -> str:
     count = engine.members(spec)
-    if spec.adoption is not None:
-        found = spec.adoption.stateful_set or spec.name
-        others = f", taken from {', '.join(spec.adoption.take_from)}" if spec.adoption.take_from else ""
-        return f"adopt StatefulSet {found} with {count} members as it runs: unchanged, restarts 0{others}"
-    return f"{engine.meta.name} {engine.version(spec)} with {count} member{'s' if count != 1 else ''}"
+    members = f"{count} member{'s' if count != 1 else ''}"
+    if spec.adoption is None or of is None:
+        return f"{engine.meta.name} {engine.version(spec)} with {members}"
+    others = f", taken from {', '.join(spec.adoption.take_from)}" if spec.adoption.take_from else ""
+    adopts = f"adopt StatefulSet {of.name} with {members} as it runs"
+    if of not in around:
+        return f"{adopts}: not compared with what is there{others}"
+    found = around[of]
+    if found is None:
+        return f"blocked: there is no StatefulSet {of.name} in {of.namespace}"
+    objection = engine.objection(spec, found)
+    return f"blocked: {objection}" if objection else f"{adopts}: unchanged, restarts 0{others}"
 
 
 def _upgraded(path: tuple[Hop, ...]) -> str:

@@ -14,7 +14,14 @@ from typing import Any
 from fleet.errors import AccessError, ResourceError
 from fleet.kube.client import Client
 from fleet.kube.discovery import Discovery, Resource
-from fleet.kube.objects import ListExpiredError, Scope, get, pages, without_others_fields
+from fleet.kube.objects import (
+    ListExpiredError,
+    Scope,
+    certainly_no_such_object,
+    get,
+    pages,
+    without_others_fields,
+)
 from fleet.kube.served import come_to_be_served
 from fleet.kube.together import together
 from fleet.model.desired import Key
@@ -56,6 +63,24 @@ async def read_each(client: Client, keys: Iterable[Key], versions: Mapping[Key, 
     for part in await together(reads):
         live.update(part)
     return live
+
+
+async def read_whole(client: Client, keys: Iterable[Key]) -> Live:
+    """Objects of others with what each manager owns of them; without those that may not be seen."""
+    wanted = list(dict.fromkeys(keys))
+    groups, _ = _grouped(await client.discovery(), wanted, {})
+    named = [(resource, key) for resource, its in groups.items() for members in its.values() for key in members]
+    read = await together(_get_whole(client, resource, key) for resource, key in named)
+    return {key: found for part in read for key, found in part.items()}
+
+
+async def _get_whole(client: Client, resource: Resource, key: Key) -> Live:
+    answer = await client.request("GET", resource.path(key.namespace, key.name), expect=(403, 404))
+    if answer.status == 403:
+        return {}
+    if answer.status == 404:
+        certainly_no_such_object(client, answer, str(key))
+    return {key: None if answer.status == 404 else answer.body}
 
 
 def _grouped(

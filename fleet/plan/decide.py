@@ -1,16 +1,18 @@
 """Desired × inventory × live → the steps that make them agree: one object, one verb.
 
 Nothing here asks anybody anything: `live` maps every key of `keys_to_read` to its object, or to None where the object
-is certainly absent. Whoever does not know that cannot make a plan.
+is certainly absent. Whoever does not know that cannot make a plan. `keys_beside` may be missing there: the plan then
+says that it did not compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fleet.model.desired import Desired, Key, Object
+from fleet.model.taken_over import taken_over
 from fleet.plan import untouched
 from fleet.plan.claim import Claim
 from fleet.plan.inventory import Entry, Inventory
@@ -27,6 +29,15 @@ def keys_to_read(desired: Desired, inventory: Inventory | None) -> tuple[Key, ..
     keys.update(alias for one in desired.objects for alias in one.aliases)
     keys.update(entry.key for entry in (inventory.entries if inventory else ()))
     return tuple(keys)
+
+
+def keys_beside(desired: Desired, live: Live) -> Iterator[Key]:
+    """The StatefulSets that apps of the stack are still to take over: not the stack's own, so whole as others left
+    them.
+    """
+    for one in desired.objects:
+        if one.app and live[one.key] is None and (key := taken_over(one.manifest)) is not None:
+            yield key
 
 
 def plan(
@@ -53,7 +64,9 @@ def plan(
         if step is None:
             from fleet.plan import wanted  # noqa: PLC0415 - all that compares is loaded when there is something to compare
 
-            step = wanted.step_for(desired.stack, moved, key, known, there, terms=terms)
+            step = wanted.step_for(
+                desired.stack, moved, key, known, there, terms=terms, around={} if terms.exact else live
+            )
         if key != name and not step.reason:
             step = step._replace(reason=f"is {name.name} in the stack and keeps its name in the cluster")
         steps.append(step)

@@ -86,7 +86,8 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
         }
         return Effect(Does.DATA, f"data deleted{whole.get(key.kind, '')}", destructive=True)
     spec = live.get("spec") or {}
-    if key.group == APPS and "volume" in spec and spec["volume"].get("onDelete") == "delete":
+    taken_over = "adopt" in spec  # its volumes stay
+    if key.group == APPS and not taken_over and "volume" in spec and spec["volume"].get("onDelete") == "delete":
         return Effect(Does.DATA, "data deleted: the app with its volumes", destructive=True)
     if key.group == "apps" and key.kind == "StatefulSet" and _retention(spec, "whenDeleted") == "Delete":
         return Effect(Does.DATA, "data deleted: its volume claims go with it", destructive=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +23,29 @@ if TYPE_CHECKING:
     from fleet.apps.meaning import Meaning
 
 OWN_PREFIXES = ("fleet.dev/", "app.kubernetes.io/")
+NOTHING: Mapping[Key, dict[str, Any] | None] = {}
 
 
 def step_for(
-    stack: str, wanted: Object, key: Key, known: Entry | None, live: dict[str, Any] | None, *, terms: Terms = USUAL
+    stack: str,
+    wanted: Object,
+    key: Key,
+    known: Entry | None,
+    live: dict[str, Any] | None,
+    *,
+    terms: Terms = USUAL,
+    around: Mapping[Key, dict[str, Any] | None] = NOTHING,
 ) -> Step:
-    """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing."""
+    """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing.
+
+    `around` is what was read beside it: an app that is new may be one that runs already.
+    """
     case = _Case(wanted, key, known, normalise(wanted.manifest), terms)
     if live is None:
         gone = "it was deleted by somebody else" if known and known.uid else ""
-        texts, _, _ = _meaning(wanted.app, None, case.manifest)
+        texts, impossible, _ = _meaning(wanted.app, None, case.manifest, around)
+        if impossible:
+            return case.conflict(None, f"cannot be made so: {impossible}", refused=True)
         return case.step(Verb.CREATE, None, manifest=case.manifest, entry=case.entry(), reason=gone, meanings=texts)
     if "deletionTimestamp" in live["metadata"]:
         return case.conflict(live, "is being deleted; sync again once it is gone")
@@ -80,7 +94,7 @@ class _Case:
             **more,
         )
 
-    def conflict(self, live: dict[str, Any], reason: str, *, refused: bool = False) -> Step:
+    def conflict(self, live: dict[str, Any] | None, reason: str, *, refused: bool = False) -> Step:
         return self.step(Verb.CONFLICT, live, reason=reason, refused=refused)
 
 
@@ -142,14 +156,17 @@ def _adopting(effect: Effect | None) -> Effect | None:
 
 
 def _meaning(
-    app: str, live: dict[str, Any] | None, manifest: dict[str, Any]
+    app: str,
+    live: dict[str, Any] | None,
+    manifest: dict[str, Any],
+    around: Mapping[Key, dict[str, Any] | None] = NOTHING,
 ) -> tuple[tuple[str, ...], str, Meaning | None]:
     """What it means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
     if not app:
         return (), "", None
     from fleet.apps.meaning import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
 
-    meaning = explain(app, live, manifest)
+    meaning = explain(app, live, manifest, around)
     return meaning.texts, "; ".join(str(problem) for problem in meaning.problems), meaning
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.model.app import App
+from fleet.model.app import ADOPTION, App
 from fleet.model.group import ON_DELETE
 
 KINDS = frozenset({("v1", "Namespace"), ("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim")})
@@ -20,7 +20,7 @@ def released(manifest: dict[str, Any], app: type[App] | None = None) -> dict[str
         metadata = manifest["metadata"]
         annotations = {ON_DELETE: "delete", **(metadata.get("annotations") or {})}
         return {**manifest, "metadata": {**metadata, "annotations": annotations}}
-    if app is not None and "volume" in app.model_fields:
-        spec = manifest["spec"]
+    if app is not None and "volume" in app.model_fields and ADOPTION not in manifest["spec"]:
+        spec = manifest["spec"]  # volumes of members that were taken over stay, whatever is said
         return {**manifest, "spec": {**spec, "volume": {"onDelete": "delete", **(spec.get("volume") or {})}}}
     return manifest

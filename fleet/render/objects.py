@@ -60,6 +60,7 @@ def _object(resource: App | Manifest, collected: Collected) -> Object:
     if isinstance(resource, App):
         manifest = _custom_resource(resource)
         app = resource.kind()
+        _check_served(resource, resource.source)
     else:
         manifest = copied(dict(resource.object))
         app = _written_by_hand(manifest, resource.source)
@@ -105,8 +106,15 @@ def _written_by_hand(manifest: dict[str, Any], source: Source) -> str:
     engine = driver(key.kind) if key.group == GROUP else None
     if engine is None:
         return ""
-    engine.app.from_manifest(manifest, source=source)
+    _check_served(engine.app.from_manifest(manifest, source=source), source)
     return key.kind
+
+
+def _check_served(app: App, source: Source) -> None:
+    """What nothing would come of is refused where it is written, and not accepted in silence."""
+    engine = driver(app.kind())
+    for problem in engine.validate(app) if engine else ():
+        raise ConfigurationError(problem.message, hint=problem.hint, source=source, field=problem.field)
 
 
 def _type_of(kind: str) -> type[App] | None:

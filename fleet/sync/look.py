@@ -9,12 +9,12 @@ from fleet.errors import FleetError
 from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
 from fleet.kube.inventory import Stored, load, load_all
-from fleet.kube.live import Live, read_each, read_live
+from fleet.kube.live import Live, read_each, read_live, read_whole
 from fleet.kube.secrecy import secrecy_of
 from fleet.kube.together import together
 from fleet.model.desired import Desired, Key
 from fleet.model.secrecy import declared_secrecy
-from fleet.plan import Claim, Inventory, Plan, Step, keys_to_read, leave, plan
+from fleet.plan import Claim, Inventory, Plan, Step, keys_beside, keys_to_read, leave, plan
 from fleet.plan.narrow import EVERYTHING, Narrowing, narrowed
 from fleet.plan.rivals import named
 from fleet.plan.terms import Terms
@@ -101,7 +101,9 @@ async def _live(client: Client, stacks: Sequence[Desired], stored: Mapping[str, 
     known = [stored[one.stack] for one in stacks if one.stack in stored]
     keys = {key for one in stacks for key in keys_to_read(one, stored.get(one.stack))}
     versions = _versions(stacks, known)
-    return await _certain(client, await read_live(client, keys, versions), known, versions)
+    live = await _certain(client, await read_live(client, keys, versions), known, versions)
+    beside = {key for one in stacks for key in keys_beside(one, live)}
+    return {**live, **await read_whole(client, beside)} if beside else live
 
 
 def _narrowed(seen: Seen, narrowing: Narrowing, inventories: Iterable[Inventory]) -> Seen:

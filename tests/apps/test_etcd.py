@@ -15,6 +15,14 @@ from fleet.apps.etcd.files import quota
 from fleet.apps.meaning import explain, meanings
 from fleet.apps.registry import driver, drivers, packages
 from fleet.model.app import API_VERSION
+from fleet.model.desired import Key
+from tests.operator.kept import SET_UPS
+
+HELM = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}}}]
+
+
+def changed(found: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {**found, "metadata": {**found["metadata"], **metadata}}
 
 
 def resource(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
@@ -171,6 +179,68 @@ def test_a_change_that_cannot_be_is_refused_before_it_is_sent(
     assert [problem.field for problem in meaning.problems] == [field]
     assert meaning.restarts == 0
     assert meanings("Etcd", before, after)[-1].startswith(f"refused: {field}: ")
+
+
+ADOPTED = {"adopt": {"identity": "c1", "statefulSet": "kv"}}
+BUCKET = {"s3": {"place": "b", "secret": "s"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"backup": {"schedule": "@daily", "to": BUCKET}}, "backup.to"),
+        ({"restoreFrom": {"source": BUCKET}}, "restore_from.source"),
+        ({"tls": {"issuer": "ca"}}, "tls.issuer"),
+        ({**ADOPTED, "tls": {"authority": "2"}}, "tls.authority"),
+        ({**ADOPTED, "tls": {"lifetime": "30d"}}, "tls.lifetime"),
+        ({**ADOPTED, "volume": {"onDelete": "delete"}}, "volume.on_delete"),
+        ({**ADOPTED, "restoreFrom": {"source": {"claim": {"claim": "b"}}}}, "restore_from"),
+    ],
+)
+def test_what_nothing_would_come_of_is_refused_of_a_new_app_too(spec: dict[str, Any], field: str) -> None:
+    meaning = explain("Etcd", None, resource(**spec))
+    assert [problem.field for problem in meaning.problems] == [field]
+    assert all(problem.hint for problem in meaning.problems)
+    assert meaning.texts == ()
+
+
+RUNNING = SET_UPS["tls"].stateful("shop")
+KV = Key("apps", "StatefulSet", "shop", "kv")
+
+
+@pytest.mark.parametrize(
+    ("spec", "found", "said"),
+    [
+        ({}, RUNNING, "adopt StatefulSet kv with 3 members as it runs: unchanged, restarts 0"),
+        ({"members": 5}, RUNNING, "blocked: StatefulSet kv has 3 members, and git says 5"),
+        ({"tls": {"enabled": False}}, RUNNING, "blocked: StatefulSet kv runs with TLS, and git says without"),
+        ({"version": "3.6"}, RUNNING, "3.4 runs, and git says 3.6"),
+        ({}, None, "blocked: there is no StatefulSet kv in shop"),
+        ({}, changed(RUNNING, labels={"fleet.dev/stack": "x"}), "blocked: StatefulSet kv belongs to the stack x"),
+        (
+            {},
+            changed(RUNNING, managedFields=HELM),
+            "blocked: StatefulSet kv: how it updates its pods is managed by helm",
+        ),
+        (
+            {"adopt": {**ADOPTED["adopt"], "takeFrom": ["helm"]}},
+            changed(RUNNING, managedFields=HELM),
+            "taken from helm",
+        ),
+    ],
+)
+def test_what_is_taken_over_is_compared_with_what_runs(
+    spec: dict[str, Any], found: dict[str, Any] | None, said: str
+) -> None:
+    wanted = resource(**{"version": "3.4", **ADOPTED, **spec})
+    (words,) = explain("Etcd", None, wanted, {KV: found}).texts
+    assert said in words
+    assert ("restarts 0" in words) == ("blocked" not in words)
+
+
+def test_what_nobody_looked_at_is_not_promised() -> None:
+    (words,) = explain("Etcd", None, resource(**ADOPTED)).texts
+    assert words == "adopt StatefulSet kv with 3 members as it runs: not compared with what is there"
 
 
 def test_restore_from_may_be_taken_out_once_it_has_done_its_work() -> None:

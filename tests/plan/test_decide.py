@@ -10,6 +10,7 @@ import pytest
 from fleet.errors import ConflictError
 from fleet.model.desired import Key
 from fleet.plan import Change, Claim, Entry, Inventory, Plan, Step, Verb, keys_to_read, leave, plan
+from fleet.plan.effect import delete_effect
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 
@@ -33,6 +34,26 @@ def test_what_is_absent_is_created_with_an_intent_in_the_inventory() -> None:
     assert step.entry is not None
     assert step.entry.uid == ""
     assert not made.empty
+
+
+def test_a_new_app_that_nothing_would_come_of_is_refused_and_not_made() -> None:
+    to = {"s3": {"place": "b", "secret": "s"}}
+    spec = {"version": "3.5", "backup": {"schedule": "@daily", "to": to}}
+    own = {"name": "db", "namespace": "shop"}
+    step = only(
+        planned(
+            {"apiVersion": "fleet.dev/v1alpha1", "kind": "Etcd", "metadata": own, "spec": spec}, None, None, app="Etcd"
+        )
+    )
+    assert (step.verb, step.refused, step.manifest) == (Verb.CONFLICT, True, None)
+    assert step.reason == "cannot be made so: backup.to: S3 is not served yet (use Claim(…) or NFS(…))"
+
+
+def test_volumes_of_an_app_that_was_taken_over_are_not_said_to_be_deleted() -> None:
+    key = Key("fleet.dev", "Etcd", "shop", "db")
+    spec = {"volume": {"onDelete": "delete"}}
+    assert delete_effect(key, {"spec": spec})
+    assert delete_effect(key, {"spec": {**spec, "adopt": {"identity": "c1"}}}) is None
 
 
 def test_what_is_as_wanted_is_unchanged_and_costs_nothing() -> None:

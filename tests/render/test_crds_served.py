@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fleet
-from fleet import S3, Backup, Resources, Restore, Volume
+from fleet import NFS, Backup, Claim, Resources, Restore, Volume
 from fleet.apps import Etcd
 from fleet.apps.etcd import EtcdConfig
 from fleet.errors import ResourceError
@@ -65,8 +65,8 @@ def test_what_is_rendered_is_taken_and_the_server_fills_in_the_same_defaults(ser
             resources=Resources(cpu="2", memory="8Gi", cpu_limit="4"),
             volume=Volume(storage_class="fast.ssd", on_delete="delete"),
             config=EtcdConfig(quota="8Gi", options={"pre-vote": "true"}),
-            backup=Backup(schedule="0 3 * * *", to=S3("backups/shop", secret="s3", endpoint="https://s3.example.com")),
-            restore_from=Restore(S3("backups/old", secret="s3")),
+            backup=Backup(schedule="0 3 * * *", to=NFS("nas", "/exports/shop")),
+            restore_from=Restore(Claim("backups", folder="old")),
         )
 
     declared = shop(fleet.Cluster("c"))

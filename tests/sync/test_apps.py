@@ -43,6 +43,69 @@ def test_definitions_of_apps_are_made_where_they_are_missing(repository: FleetRe
     assert repository.sync("--expect-no-changes").code == 0
 
 
+RUNS = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: kv}
+spec:
+  replicas: 3
+  serviceName: kv
+  updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 0}}
+  selector: {matchLabels: {app: kv}}
+  template:
+    metadata: {labels: {app: kv}}
+    spec: {containers: [{name: kv, image: "etcd:v3.5.21", command: [etcd, "--listen-client-urls=http://0.0.0.0:2379"]}]}
+"""
+
+
+def test_what_runs_already_is_compared_before_a_plan_promises_anything(repository: FleetRepository) -> None:
+    """Where clusters are looked at; and by one question, which is asked only until the app is there."""
+    eu, us = repository.clusters
+    for cluster in (eu, us):
+        cluster.kubectl("create", "namespace", repository.namespace)
+    helm = ("apply", "--server-side", "--field-manager=helm", "-f", "-")
+    eu.kubectl("-n", repository.namespace, *helm, input=RUNS)
+    repository.wants()
+    empty = repository.commit()
+
+    def wants(take_from: str, members: int = 3) -> None:
+        adopt = f"Options(adopt=fleet.Adopt(identity='c1', take_from=[{take_from}]))"
+        etcd = f"Etcd('kv', version='3.5', members={members}, tls=fleet.TLS(enabled=False), opts={adopt})"
+        repository.wants(ETCD, etcd)
+
+    wants("")
+    repository.commit()
+    said = repository.fleet("preview").out
+    assert "blocked: StatefulSet kv: how it updates its pods is managed by helm" in said
+    assert "take_from=['helm']" in said
+    assert f"blocked: there is no StatefulSet kv in {repository.namespace}" in said
+    wants("'helm'", 5)
+    assert "blocked: StatefulSet kv has 3 members, and git says 5" in repository.fleet("preview").out
+    wants("'helm'")
+    said = repository.fleet("preview").out
+    assert "adopt StatefulSet kv with 3 members as it runs: unchanged, restarts 0, taken from helm" in said
+    repository.commit()
+    between = repository.fleet("preview", "--base", empty, "--head", "HEAD").out
+    assert "as it runs: not compared with what is there, taken from helm" in between
+    assert repository.sync("--no-wait").code == 0
+    marks = [one.audit.mark() for one in (eu, us)]
+    assert repository.fleet("preview", "--expect-no-changes").code == 0
+    asked = [
+        request for one, mark in zip((eu, us), marks, strict=True) for request in one.audit.requests(mark, agent=OURS)
+    ]
+    assert not [one for one in asked if one.resource == "statefulsets"]
+
+
+def test_a_backup_to_where_none_can_be_made_is_refused_where_it_is_written(repository: FleetRepository) -> None:
+    backup = "fleet.Backup(schedule='@daily', to=fleet.S3('b', secret='s'))"
+    repository.wants(ETCD, f"Etcd('db', version='3.5', backup={backup})")
+    done = repository.fleet("check")
+    assert done.code != 0
+    assert "S3 is not served yet" in done.err
+    assert "use Claim(…) or NFS(…)" in done.err
+    assert "stacks/stack.py:" in done.err
+
+
 def test_a_plan_says_what_a_change_means_and_refuses_what_the_engine_cannot_do(repository: FleetRepository) -> None:
     eu, us = repository.clusters
     repository.wants(ETCD, "Etcd('db', version='3.5', storage='2Gi')")

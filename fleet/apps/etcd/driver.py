@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fleet.apps.client import Client
-from fleet.apps.driver import Capabilities, Driver, EngineMeta, Impact, Path
+from fleet.apps.driver import Capabilities, Driver, EngineMeta, Impact, Path, Problem
 from fleet.apps.etcd import names
 from fleet.apps.etcd.client import client
 from fleet.apps.etcd.layout import read as read_layout
 from fleet.apps.etcd.ledger import LEDGER
 from fleet.apps.etcd.ledger import read as read_ledger
 from fleet.apps.etcd.spec import Etcd
+from fleet.apps.etcd.unserved import unserved
 from fleet.apps.etcd.upgrade import SERIES, path
 
 if TYPE_CHECKING:
@@ -50,6 +51,15 @@ class EtcdDriver(Driver[Etcd]):
         "resources": Impact.RESTART,
         "image": Impact.RESTART,
     }
+
+    def validate(self, spec: Etcd, previous: Etcd | None = None) -> list[Problem]:
+        return [*super().validate(spec, previous), *unserved(spec)]
+
+    def objection(self, spec: Etcd, found: dict[str, Any]) -> str:
+        from fleet.apps.etcd.fitting import foreseen  # noqa: PLC0415 - for apps that run already, and are new here
+
+        known = foreseen(spec, found)
+        return known.message if known else ""
 
     def discovery(self) -> Discovery:
         from fleet.apps.etcd.discovery import DISCOVERY  # noqa: PLC0415 - for `fleet adopt` alone

@@ -6,20 +6,15 @@ from typing import Any
 
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.spec import Etcd
-from fleet.model.backup import NFS, S3, Claim, Store
+from fleet.apps.etcd.unserved import NO_S3, stores
+from fleet.model.backup import NFS, Claim, Store
 
 MOUNT = "/store"
-_NO_S3 = "S3 is not served yet", "use Claim(…) or NFS(…)"
 
 
 def problems(app: Etcd) -> list[Problem]:
     """What this release cannot do about an app's backups, found before anything is made."""
-    found = []
-    if app.backup is not None and isinstance(app.backup.to, S3):
-        found.append(Problem("backup.to", *_NO_S3))
-    if app.restore_from is not None and isinstance(app.restore_from.source, S3):
-        found.append(Problem("restore_from.source", *_NO_S3))
-    return found
+    return list(stores(app))
 
 
 def volume(store: Store, *, read_only: bool) -> dict[str, Any]:
@@ -29,7 +24,7 @@ def volume(store: Store, *, read_only: bool) -> dict[str, Any]:
             return {"name": "store", "persistentVolumeClaim": {"claimName": name, "readOnly": read_only}}
         case NFS(server=server, path=path):
             return {"name": "store", "nfs": {"server": server, "path": path, "readOnly": read_only}}
-    raise NotImplementedError(_NO_S3[0])  # `problems` has said so before
+    raise NotImplementedError(NO_S3[0])  # `problems` has said so before
 
 
 def mount(*, read_only: bool) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""What can be said of an etcd and nothing would come of it: refused with the reason, before anything is made. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fleet.apps.driver import Problem
+from fleet.apps.etcd.spec import Etcd
+from fleet.model.backup import S3
+from fleet.model.settings import TLS
+
+NO_S3 = "S3 is not served yet", "use Claim(…) or NFS(…)"
+
+
+def unserved(app: Etcd) -> Iterator[Problem]:
+    """By this release, of any app; and of one whose members others set up."""
+    yield from stores(app)
+    if app.tls.issuer is not None:
+        yield Problem(
+            "tls.issuer", "Issuers of cert-manager are not served yet", "leave it out: the app has its own CA"
+        )
+    if app.adoption is not None:
+        yield from _as_found(app)
+
+
+def stores(app: Etcd) -> Iterator[Problem]:
+    """Places of backups."""
+    if app.backup is not None and isinstance(app.backup.to, S3):
+        yield Problem("backup.to", *NO_S3)
+    if app.restore_from is not None and isinstance(app.restore_from.source, S3):
+        yield Problem("restore_from.source", *NO_S3)
+
+
+def _as_found(app: Etcd) -> Iterator[Problem]:
+    """Certificates and volumes of members that were taken over stay with whoever made them."""
+    renews = "certificates of members that are taken over are made and renewed by whoever did before"
+    for field in ("authority", "lifetime"):
+        if getattr(app.tls, field) != getattr(TLS(), field):
+            yield Problem(f"tls.{field}", renews, "leave it out")
+    if app.volume.on_delete == "delete":
+        kept = "volumes of members that are taken over are kept when the app goes"
+        yield Problem("volume.on_delete", kept, "leave it out, and delete the claims by hand")
+    if app.restore_from is not None:
+        yield Problem("restore_from", "members that are taken over have their data", "leave it out")
