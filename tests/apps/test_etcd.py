@@ -190,7 +190,6 @@ BUCKET = {"s3": {"place": "b", "secret": "s"}}
     [
         ({"backup": {"schedule": "@daily", "to": BUCKET}}, "backup.to"),
         ({"restoreFrom": {"source": BUCKET}}, "restore_from.source"),
-        ({"tls": {"issuer": "ca"}}, "tls.issuer"),
         ({**ADOPTED, "tls": {"authority": "2"}}, "tls.authority"),
         ({**ADOPTED, "tls": {"lifetime": "30d"}}, "tls.lifetime"),
         ({**ADOPTED, "volume": {"onDelete": "delete"}}, "volume.on_delete"),

@@ -15,10 +15,6 @@ NO_S3 = "S3 is not served yet", "use Claim(…) or NFS(…)"
 def unserved(app: Etcd) -> Iterator[Problem]:
     """By this release, of any app; and of one whose members others set up."""
     yield from stores(app)
-    if app.tls.issuer is not None:
-        yield Problem(
-            "tls.issuer", "Issuers of cert-manager are not served yet", "leave it out: the app has its own CA"
-        )
     if app.adoption is not None:
         yield from _as_found(app)
 
