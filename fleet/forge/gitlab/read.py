@@ -16,6 +16,7 @@ from fleet.forge.model import (
 )
 
 _ACTIONS = {"open": Action.OPENED, "reopen": Action.REOPENED, "close": Action.CLOSED, "merge": Action.MERGED}
+_NOTES = ("Note Hook", "Confidential Note Hook")  # the latter where a note is internal
 
 
 def pull_request(said: Document, head_clone_url: str = "") -> PullRequest:
@@ -63,7 +64,7 @@ def event(name: str, said: Document) -> Event | None:
         if action is None:
             return None
         return PullRequestChanged(repository(said.part("project")), _changed(said, action), action)
-    if name == "Note Hook" and _is_new_comment(said):
+    if name in _NOTES and _is_new_comment(said):
         made = said.part("object_attributes")
         return Commented(
             repository(said.part("project")),
