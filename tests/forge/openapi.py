@@ -48,10 +48,14 @@ class Api:
         self.agree(example, content["schema"], "answer")
         return int(status), example
 
+    def answered(self, operation: dict[str, Any], body: Any) -> None:
+        """An answer of our own when it went well, against the description."""
+        self.agree(body, operation["responses"]["200"]["content"]["application/json"]["schema"], "answer")
+
     def agree(self, value: Any, schema: dict[str, Any], where: str) -> None:
         schema = self._meant(schema)
         if value is None:
-            # GitHub's own examples leave out `nullable` here and there; that is theirs.
+            # GitHub's own examples leave out `nullable` here and there, and types of Go do not say it; that is theirs.
             return
         for one in schema.get("allOf", ()):
             self.agree(value, one, where)
@@ -65,6 +69,8 @@ class Api:
         if isinstance(value, dict):
             missing = set(schema.get("required", ())) - set(value) if where == "body" else set()
             assert not missing, f"{where}: without {missing}"
+            more = set(value) - set(schema.get("properties", ())) if schema.get("additionalProperties") is False else ()
+            assert not more, f"{where} has more than is described: {more}"
             for name, one in schema.get("properties", {}).items():
                 if name in value:
                     self.agree(value[name], one, f"{where}.{name}")

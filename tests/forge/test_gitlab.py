@@ -1,29 +1,59 @@
-"""Requests to GitLab as its API's documentation has them, and its answers."""
+"""Every request to GitLab agrees with GitLab's own client, and so do the answers here; those it publishes are read."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
+import orjson
 import pytest
 
 from fleet.errors import NotFoundError, ResourceError
 from fleet.forge.client import Forge, connect
+from fleet.forge.gitlab.client import DEVELOPER
 from fleet.forge.model import Kind, Repository, State
+from tests.forge.gitlab_client import document
 from tests.forge.gitlab_payloads import BASE, HEAD, merge_request, note
+from tests.forge.openapi import Api
+from tests.forge.published import GITLAB, published
 from tests.forge.server import Asked, Reply, Server, serving
 
 T = TypeVar("T")
-PROJECT = "/forge/api/v4/projects/team%2Fsub%2Ffleet"
+PREFIX = "/forge/api/v4"
+PROJECT = f"{PREFIX}/projects/team%2Fsub%2Ffleet"
+
+
+class Example(Reply):
+    """A published one, which has more than the client's types."""
+
+
+@cache
+def description() -> Api:
+    return Api(document(published(GITLAB)))
+
+
+def example(name: str) -> Any:
+    """An answer that GitLab's client is tested with."""
+    return orjson.loads(published(GITLAB)[f"testdata/{name}.json"])
+
+
+def checked(asked: Asked, reply: Reply) -> Reply:
+    """Once the question agrees with the description, and with it an answer of ours."""
+    assert asked.headers["private-token"] == "token-of-ours"
+    operation = description().check(asked.method, asked.target.removeprefix(PREFIX), asked.json)
+    if reply.status < 300 and not isinstance(reply, Example):
+        description().answered(operation, reply.body)
+    return reply
 
 
 def talk(what: Callable[[Forge], Awaitable[T]], answers: dict[str, Reply]) -> tuple[T, list[Asked]]:
     """`answers` by method and path, without the query."""
 
     def answer(asked: Asked) -> Reply:
-        assert asked.headers["private-token"] == "token-of-ours"
-        return answers.get(f"{asked.method} {asked.target.partition('?')[0]}", Reply(404, {"message": "404 Not Found"}))
+        absent = Reply(404, {"message": "404 Not Found"})
+        return checked(asked, answers.get(f"{asked.method} {asked.target.partition('?')[0]}", absent))
 
     with serving(answer) as server:
         return asyncio.run(_as(what, server)), server.asked
@@ -44,14 +74,32 @@ def test_a_merge_request() -> None:
     assert found.fetch_ref(Kind.GITLAB) == "refs/merge-requests/7/head"
 
 
+def test_the_published_merge_requests_are_read() -> None:
+    said = example("get_merge_request")
+    answers: dict[str, Reply] = {f"GET {PROJECT}/merge_requests/{said['iid']}": Example(200, said)}
+    found, _ = talk(lambda forge: forge.pull_request(said["iid"]), answers)
+    assert (found.number, found.title, found.author) == (said["iid"], said["title"], said["author"]["username"])
+    assert (found.base_ref, found.head_ref, found.url) == (
+        said["target_branch"],
+        said["source_branch"],
+        said["web_url"],
+    )
+    assert (found.head_sha, found.base_sha) == (said["sha"], said["diff_refs"]["start_sha"])
+    assert (found.fork, found.is_open, found.merged) == (False, True, False)
+    several = example("get_merge_requests")
+    answers = {f"GET {PROJECT}/merge_requests": Example(200, several)}
+    listed, _ = talk(lambda forge: forge.pull_requests(), answers)
+    assert [(one.number, one.head_sha) for one in listed] == [(one["iid"], one["sha"]) for one in several]
+
+
 def test_a_merge_request_from_a_fork_says_where_that_is_if_it_is_to_be_seen() -> None:
     answers = {
         f"GET {PROJECT}/merge_requests/7": Reply(200, merge_request(source_project_id=14)),
-        "GET /forge/api/v4/projects/14": Reply(200, {"http_url_to_repo": "https://gitlab.example.com/ann/fleet.git"}),
+        f"GET {PREFIX}/projects/14": Reply(200, {"http_url_to_repo": "https://gitlab.example.com/ann/fleet.git"}),
     }
     found, _ = talk(lambda forge: forge.pull_request(7), answers)
     assert (found.fork, found.head_clone_url) == (True, "https://gitlab.example.com/ann/fleet.git")
-    del answers["GET /forge/api/v4/projects/14"]
+    del answers[f"GET {PREFIX}/projects/14"]
     assert talk(lambda forge: forge.pull_request(7), answers)[0].head_clone_url == ""
     answers[f"GET {PROJECT}/merge_requests/7"] = Reply(200, merge_request(source_project_id=None, state="merged"))
     found, _ = talk(lambda forge: forge.pull_request(7), answers)
@@ -105,7 +153,8 @@ def test_a_commit_of_a_fork_is_on_no_branch_so_its_status_says_what_it_is_of() -
         await forge.set_status(HEAD, "fleet/preview", State.SUCCESS)
 
     def answer(asked: Asked) -> Reply:
-        return Reply(201, {}) if "ref" in asked.json else Reply(404, {"message": "404 References for commit Not Found"})
+        absent = Reply(404, {"message": "404 References for commit Not Found"})
+        return checked(asked, Reply(201, {}) if "ref" in asked.json else absent)
 
     with serving(answer) as server:
         asyncio.run(_as(told, server))
@@ -126,16 +175,32 @@ def test_a_commit_of_a_fork_is_on_no_branch_so_its_status_says_what_it_is_of() -
 )
 def test_who_may_approve(member: Reply, may: bool) -> None:
     answers = {
-        "GET /forge/api/v4/users": Reply(200, [{"id": 11, "username": "Ann"}]),
+        f"GET {PREFIX}/users": Reply(200, [{"id": 11, "username": "Ann"}]),
         f"GET {PROJECT}/members/all/11": member,
     }
     assert talk(lambda forge: forge.may_approve("ann"), answers)[0] is may
 
 
+def test_the_level_from_which_on_one_may_push_is_the_published_one() -> None:
+    assert f"DeveloperPermissions     AccessLevelValue = {DEVELOPER}\n" in published(GITLAB)["types.go"]
+
+
+def test_published_users_are_told_apart_by_their_names() -> None:
+    users = example("list_users")
+    answers: dict[str, Reply] = {
+        f"GET {PREFIX}/users": Example(200, users),
+        f"GET {PROJECT}/members/all/2": Reply(200, {"id": 2, "access_level": 30, "state": "active"}),
+    }
+    names = [one["username"] for one in users]
+    may = [name for name in names if talk(lambda forge: forge.may_approve(name), answers)[0]]  # noqa: B023 - run at once
+    assert may == [names[1]]
+
+
 def test_nobody_of_that_name_may_approve() -> None:
-    answers = {"GET /forge/api/v4/users": Reply(200, [])}
+    answers = {f"GET {PREFIX}/users": Reply(200, [])}
     assert talk(lambda forge: forge.may_approve("ann&admin=1"), answers)[0] is False
 
 
 def test_whose_token_it_is() -> None:
-    assert talk(lambda forge: forge.me(), {"GET /forge/api/v4/user": Reply(200, {"username": "bot"})})[0] == "bot"
+    said = example("get_user_bot")
+    assert talk(lambda forge: forge.me(), {f"GET {PREFIX}/user": Example(200, said)})[0] == said["username"]

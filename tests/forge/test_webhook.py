@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import re
 from typing import Any
 
 import orjson
@@ -13,8 +14,8 @@ import pytest
 from fleet.errors import AccessError, ConfigurationError
 from fleet.forge.model import Action, Commented, Event, Kind, PullRequestChanged, Pushed, Repository
 from fleet.forge.webhook import MOST_BYTES, read
-from tests.forge import gitlab_payloads as gitlab
-from tests.forge.published import WEBHOOKS, published
+from tests.forge.gitlab_client import document
+from tests.forge.published import GITLAB, WEBHOOKS, published
 
 SECRET = "a secret of both"
 
@@ -38,6 +39,18 @@ def examples(name: str) -> list[dict[str, Any]]:
     [found] = [one["examples"] for one in published(WEBHOOKS) if one["name"] == name]
     assert found
     return list(found)
+
+
+def gitlab(name: str) -> dict[str, Any]:
+    """An event that GitLab's own client is tested with. One has spaces at the ends of its names; that is theirs."""
+    found: dict[str, Any] = _stripped(orjson.loads(published(GITLAB)[f"testdata/webhooks/{name}.json"]))
+    return found
+
+
+def _stripped(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name.strip(): _stripped(value) for name, value in data.items()}
+    return data.strip() if isinstance(data, str) else data
 
 
 def test_every_published_event_of_github_is_read_or_means_nothing() -> None:
@@ -113,14 +126,71 @@ def test_every_published_push_of_github_is_read() -> None:
         assert (event.ref, event.before, event.after) == (payload["ref"], payload["before"], payload["after"])
 
 
-def test_a_merge_request_of_gitlab_is_read() -> None:
-    event = from_gitlab("Merge Request Hook", gitlab.MERGE_REQUEST)
+def test_every_published_event_of_gitlab_is_read_or_means_nothing() -> None:
+    sources = published(GITLAB)
+    ours = {
+        "push": "Push Hook",
+        "tag_push": "Tag Push Hook",
+        "merge_request": "Merge Request Hook",
+        "note": "Note Hook",
+    }
+    names = set(re.findall(r'EventType = "(.+)"', sources["event_parsing.go"]))
+    assert set(ours.values()) < names
+    assert 'eventTypeHeader = "X-Gitlab-Event"' in sources["event_parsing.go"]
+    assert 'eventTokenHeader = "X-Gitlab-Token"' in sources["event_parsing.go"]
+    meant = set()
+    for path in sources:
+        if not path.startswith("testdata/webhooks/"):
+            continue
+        file = path.removeprefix("testdata/webhooks/").removesuffix(".json")
+        payload = gitlab(file)
+        for name in names - set(ours.values()) - {"Confidential Note Hook"}:
+            assert from_gitlab(name, payload) is None
+        name = ours.get(payload.get("object_kind", ""), "")
+        event = from_gitlab(name, payload) if name else None
+        if event:
+            meant.add(file)
+            assert str(event.repository) == payload["project"]["web_url"]
+            assert event.repository.path == payload["project"]["path_with_namespace"]
+    merge_requests = {"merge_request", "service_merge_request", "group_merge_request"}
+    assert meant == {"push", "tag_push", "note_merge_request"} | merge_requests
+
+
+@pytest.mark.parametrize(
+    ("file", "action"),
+    [
+        ("merge_request", Action.OPENED),
+        ("service_merge_request", Action.PUSHED),
+        ("group_merge_request", Action.MERGED),
+    ],
+)
+def test_every_published_merge_request_of_gitlab_is_read(file: str, action: Action) -> None:
+    payload = gitlab(file)
+    event, said = from_gitlab("Merge Request Hook", payload), payload["object_attributes"]
     assert isinstance(event, PullRequestChanged)
-    assert event.repository == Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/sub/fleet")
     found = event.pull_request
-    assert (event.action, found.number, found.author, found.fork) == (Action.OPENED, 7, "ann", True)
-    assert (found.base_ref, found.head_ref, found.head_sha) == ("main", "francs", gitlab.HEAD)
-    assert found.head_clone_url == "https://gitlab.example.com/forge/ann/fleet.git"
+    assert event.action is action
+    assert found.author == (payload["user"]["username"] if action is Action.OPENED else "")
+    assert (found.number, found.title, found.url) == (said["iid"], said["title"], said["url"])
+    assert (found.base_ref, found.head_ref) == (said["target_branch"], said["source_branch"])
+    assert found.head_sha == said["last_commit"]["id"]
+    assert found.head_clone_url == said["source"]["git_http_url"]
+    assert not found.fork
+    assert (found.is_open, found.merged) == (action is not Action.MERGED, action is Action.MERGED)
+
+
+def test_a_merge_request_of_gitlab_from_a_fork_and_from_one_that_is_gone_in_a_group_of_a_group() -> None:
+    payload = gitlab("merge_request")
+    payload["project"] |= {
+        "web_url": "https://gitlab.example.com/forge/team/sub/fleet",
+        "path_with_namespace": "team/sub/fleet",
+    }
+    for source in (15, None):
+        payload["object_attributes"]["source_project_id"] = source
+        event = from_gitlab("Merge Request Hook", payload)
+        assert isinstance(event, PullRequestChanged)
+        assert event.repository == Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/sub/fleet")
+        assert event.pull_request.fork
 
 
 @pytest.mark.parametrize(
@@ -135,25 +205,47 @@ def test_a_merge_request_of_gitlab_is_read() -> None:
     ],
 )
 def test_what_happened_to_a_merge_request(change: dict[str, str], action: Action | None) -> None:
-    payload = gitlab.MERGE_REQUEST | {"object_attributes": gitlab.MERGE_REQUEST["object_attributes"] | change}
+    payload = gitlab("merge_request")
+    payload["object_attributes"] |= change
     event = from_gitlab("Merge Request Hook", payload)
     assert (event.action if isinstance(event, PullRequestChanged) else None) == action
+    assert not isinstance(event, PullRequestChanged) or event.pull_request.is_open == ("state" not in change)
 
 
-def test_a_comment_on_a_merge_request_is_read_and_all_other_notes_are_not() -> None:
-    event = from_gitlab("Note Hook", gitlab.NOTE)
-    assert event == Commented(
-        Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/sub/fleet"), 7, "ann", "Looks good", 1244
+def test_another_branch_to_merge_into_is_another_change_at_gitlab_too() -> None:
+    described = document(published(GITLAB))["components"]["schemas"]["MergeEventChanges"]["properties"]
+    for name, action in (("title", None), ("target_branch", Action.PUSHED)):
+        assert name in described
+        payload = gitlab("merge_request")
+        payload["object_attributes"]["action"] = "update"
+        payload["changes"] = {name: {"previous": "before", "current": "after"}}
+        event = from_gitlab("Merge Request Hook", payload)
+        assert (event.action if isinstance(event, PullRequestChanged) else None) == action
+
+
+@pytest.mark.parametrize("name", ["Note Hook", "Confidential Note Hook"])
+def test_a_comment_on_a_merge_request_is_read_and_all_other_notes_are_not(name: str) -> None:
+    payload = gitlab("note_merge_request")
+    said = payload["object_attributes"]
+    assert from_gitlab(name, payload) == Commented(
+        Repository(Kind.GITLAB, "http://example.com", "gitlab-org/gitlab-test"),
+        payload["merge_request"]["iid"],
+        payload["user"]["username"],
+        said["note"],
+        said["id"],
     )
-    for change in ({"noteable_type": "Issue"}, {"system": True}, {"action": "update"}):
-        other = gitlab.NOTE | {"object_attributes": gitlab.NOTE["object_attributes"] | change}
-        assert from_gitlab("Note Hook", other) is None
+    for file in ("note_commit", "note_issue", "note_snippet"):
+        assert from_gitlab(name, gitlab(file)) is None
+    for change in ({"system": True}, {"action": "update"}):
+        assert from_gitlab(name, payload | {"object_attributes": said | change}) is None
 
 
-def test_a_push_to_gitlab_is_read() -> None:
-    event = from_gitlab("Push Hook", gitlab.PUSH)
+@pytest.mark.parametrize(("file", "name"), [("push", "Push Hook"), ("tag_push", "Tag Push Hook")])
+def test_every_published_push_to_gitlab_is_read(file: str, name: str) -> None:
+    payload = gitlab(file)
+    event = from_gitlab(name, payload)
     assert isinstance(event, Pushed)
-    assert (event.ref, event.before, event.after) == ("refs/heads/main", "1" * 40, gitlab.HEAD)
+    assert (event.ref, event.before, event.after) == (payload["ref"], payload["before"], payload["after"])
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -181,7 +273,7 @@ def test_the_signature_is_of_the_bytes_as_they_came_and_of_this_secret() -> None
 def test_a_signing_token_of_gitlab_signs_id_time_and_body() -> None:
     key = bytes(range(32))
     secret = f"whsec_{base64.b64encode(key).decode()}"
-    body = orjson.dumps(gitlab.PUSH)
+    body = orjson.dumps(gitlab("push"))
     made = base64.b64encode(hmac.new(key, b"msg-1.1700000000." + body, hashlib.sha256).digest()).decode()
     headers = {
         "X-Gitlab-Event": "Push Hook",
