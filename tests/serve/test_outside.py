@@ -12,7 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from fleet.errors import Source
-from fleet.evaluate.result import ClusterData, Evaluation
+from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.forge.model import State
 from fleet.git.mirror import Mirror
 from fleet.git.reporting import read_status
@@ -131,7 +131,8 @@ def test_what_agents_report_about_this_commit_is_told_on_and_only_what_they_got_
     here = Source("clusters/all.py", 1)
     clusters = (ClusterData("edge", {}, None, None, True, here), ClusterData("eu", {}, None, None, False, here))
     files = Files(Repository(NO_FILES, Settings()), "b" * 40)
-    current = Wanted(files, Evaluation(clusters, ()))
+    stack = StackResult("s", here, ("edge", "eu"), RolloutData((), "0s", "15m"), ())
+    current = Wanted(files, Evaluation(clusters, (stack,)))
     heard: list[tuple[str, bool]] = []
     agents = ForAgents(lambda: current, Order(), lambda: None, lambda one, moved: heard.append((one.health, moved)))
 
