@@ -47,6 +47,7 @@ def test_the_picture_brings_its_own_background_and_needs_nothing_from_elsewhere(
     picture = (ROOT / "docs" / "images" / "terminal.svg").read_text(encoding="utf-8")
     assert "<rect" in picture
     assert ">fleet preview<" in picture
+    assert ">2 destructive changes<" in picture, "as the program says it now"
     assert re.findall(r"(?:href|src|url)\W", picture) == []
 
 
