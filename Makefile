@@ -3,8 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Tests wait more than they work: a process per core, each with clusters of its own, a file's tests in one of them.
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 .PHONY: help setup demo test test-full soak bench docs lint format lock clean
 .DEFAULT_GOAL := help
@@ -31,11 +29,11 @@ demo: setup ## Start two real clusters, sync the example fleet from git, show wh
 
 test: setup ## Run every test on real clusters
 	$(BIN)/python -m fleet lab prepare images forge s3
-	$(PYTEST)
+	$(BIN)/python -m tests.suite
 
 test-full: setup ## Run every test, and every case of the long suites (hours)
 	$(BIN)/python -m fleet lab prepare images forge s3
-	$(PYTEST) --full
+	$(BIN)/python -m tests.suite --full
 
 soak: setup ## An hour of commits, kills and faults at once; keeps what came of it in docs/soak.md
 	$(BIN)/python -m tests.soak --write

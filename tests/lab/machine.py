@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ NAMES |= {"gitea", "versitygw"}
 KERNEL = {"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"}
 KERNEL |= {"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 TEST_MOUNT = "fleet-test"  # the source of what tests mount for themselves
+PASSING = 5.0  # so long may a thing of nobody be there: another lab's, caught between its beginning and its mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,16 @@ def snapshot() -> Machine:
         "kernel": {f"{name} {path.read_text()}" for name in KERNEL if (path := Path("/proc/sys") / name).exists()},
     }
     return Machine(things, {Path(lab) for one in psutil.process_iter() if (lab := mark(one))})
+
+
+def left_behind(before: Machine, lab: Path) -> dict[str, set[str]]:
+    """What a lab has left, by kind: at once what says it is of it; what says nothing, if it is there after a while."""
+    end = time.monotonic() + PASSING
+    while found := difference(before, snapshot(), lab):
+        if time.monotonic() > end or any(_is_of(lab, one) for things in found.values() for one in things):
+            return found
+        time.sleep(0.5)
+    return {}
 
 
 def difference(before: Machine, after: Machine, lab: Path) -> dict[str, set[str]]:
@@ -96,7 +108,7 @@ def _described(one: psutil.Process) -> str:
     """A process that a lab could have started, with the lab that it is of; "" for any other."""
     try:
         ours = one.name() in NAMES and one.status() != psutil.STATUS_ZOMBIE
-        lab = _lab(one) if ours else ""
+        lab = lab_of(one) if ours else ""
         if not lab and not one.cmdline():
             return ""  # its memory is gone, and its mark with it: another lab's that ends at this moment
         return f"{one.pid} {one.name()} {lab}".strip() if ours else ""
@@ -140,18 +152,22 @@ def _namespaces() -> set[str]:
             namespace = str(Path(f"/proc/{one.pid}/ns/net").readlink())
         except OSError:
             continue
-        if namespace != own and (_lab(one) or _described(one)):
-            found[namespace] = found.get(namespace, "") or _lab(one)
+        if namespace != own and (lab_of(one) or _described(one)):
+            found[namespace] = found.get(namespace, "") or lab_of(one)
     return {f"{namespace} {lab}".strip() for namespace, lab in found.items()}
 
 
-def _lab(one: psutil.Process) -> str:
-    """The lab that a process says it is of, or whose control group it is in as a container."""
+def lab_of(one: psutil.Process) -> str:
+    """The lab that a process says it is of, or whose control group it is in, or that the one which started it is of.
+
+    Gitea calls itself as a hook of git, with an environment of git's own.
+    """
     try:
         groups = Path(f"/proc/{one.pid}/cgroup").read_text().split()
-    except OSError:
-        groups = []
-    return mark(one) or next((group for group in groups if "fleet-lab-" in group), "")
+        group = next((group for group in groups if "fleet-lab-" in group), "")
+        return mark(one) or group or next((lab for parent in one.parents() if (lab := mark(parent))), "")
+    except (psutil.Error, OSError):
+        return mark(one)
 
 
 def _output(*command: str) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import time
 from pathlib import Path
 
+import psutil
+
+from fleet.lab import process
 from fleet.lab.spec import identity_of
-from tests.lab.machine import Machine, difference
+from tests.lab.machine import Machine, difference, lab_of, mark
 
 OWN, OTHER = Path("/nowhere/labs/own-2"), Path("/nowhere/labs/own")
 
@@ -30,3 +36,19 @@ def test_things_of_the_lab_itself_and_of_nobody_are_left_behind() -> None:
 def test_a_lab_that_has_no_process_yet_has_its_links_already() -> None:
     after = machine({"eth0", "flabcdef-201"}, set(), set())
     assert difference(machine({"eth0"}, set(), set()), after, OWN) == {}
+
+
+def test_a_process_with_an_environment_of_its_own_is_of_the_lab_that_started_it() -> None:
+    command = ["sh", "-c", "env -i sleep 60; true"]  # as git does for its hooks, and Gitea is one
+    with subprocess.Popen(command, env={**os.environ, process.MARK: str(OTHER)}) as parent:
+        try:
+            while not (children := psutil.Process(parent.pid).children()) or children[0].name() != "sleep":
+                time.sleep(0.01)
+            child = children[0]
+            assert mark(child) == ""
+            assert lab_of(child) == str(OTHER)
+        finally:
+            parent.kill()
+            child.kill()
+            child.wait()
+    assert lab_of(child) == ""

@@ -18,7 +18,7 @@ from fleet.lab import Lab, cgroups, loops, network, paths, process, residue, spe
 from fleet.lab.lab import down
 from fleet.testing import Cluster
 from fleet.testing.plugin import Labs
-from tests.lab.machine import difference, mark, snapshot
+from tests.lab.machine import left_behind, mark, snapshot
 from tests.lab.test_real_nodes import pod
 from tests.lab.test_volumes import claim
 
@@ -66,7 +66,7 @@ def test_nothing_is_left_after_down_and_other_labs_are_not_disturbed(cluster: Cl
     running_pod(lab)
     assert lab.status()["ready"]
     down("gone")
-    assert difference(before, snapshot(), lab.directory) == {}
+    assert left_behind(before, lab.directory) == {}
     assert lasting(cluster.lab) == other
     assert cluster.kubectl("get", "nodes")
 
@@ -93,7 +93,7 @@ def test_nothing_is_left_after_a_process_of_the_lab_was_killed(victim: str) -> N
             continue
     assert killed
     down("killed")
-    assert difference(before, snapshot(), lab.directory) == {}
+    assert left_behind(before, lab.directory) == {}
 
 
 EARLY_AND_LATE = ["lab.json", "kubelet"]
@@ -127,7 +127,7 @@ def test_nothing_is_left_after_up_was_killed_in_the_middle(what: str) -> None:
     starting.send_signal(signal.SIGKILL)
     starting.wait()
     down("half")
-    assert difference(before, snapshot(), lab) == {}
+    assert left_behind(before, lab) == {}
 
 
 def test_up_again_is_a_no_op_and_a_node_can_join_later() -> None:

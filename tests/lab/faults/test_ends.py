@@ -22,7 +22,7 @@ from fleet.lab.lab import down
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
 from tests.lab.faults.town import Town
-from tests.lab.machine import difference, snapshot
+from tests.lab.machine import left_behind, snapshot
 
 
 def answers(cluster: Cluster) -> bool:
@@ -226,4 +226,4 @@ def test_nothing_is_left_of_a_lab_that_goes_down_in_the_middle_of_faults() -> No
     faults.freeze(node)
     assert len(faults.active()) == 4
     down("broken")
-    assert difference(before, snapshot(), lab.directory) == {}
+    assert left_behind(before, lab.directory) == {}

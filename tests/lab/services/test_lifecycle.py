@@ -23,7 +23,7 @@ from fleet.lab.services.s3 import REGION
 from fleet.testing.forge import ForgeUser
 from fleet.testing.s3 import Account, Bucket
 from fleet.testing.sigv4 import Key
-from tests.lab.machine import difference, snapshot
+from tests.lab.machine import left_behind, snapshot
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_what_a_forge_keeps_is_there_after_a_stop_and_after_it_was_killed() -> N
 
     directory = spec.directory("alone")
     down("alone")
-    assert difference(before, snapshot(), directory) == {}
+    assert left_behind(before, directory) == {}
 
 
 def test_what_s3_keeps_is_there_after_a_stop_a_freeze_and_a_kill() -> None:
@@ -88,7 +88,7 @@ def test_what_s3_keeps_is_there_after_a_stop_a_freeze_and_a_kill() -> None:
     assert bucket.get("a") == b"kept"
     directory = spec.directory("alone")
     down("alone")
-    assert difference(before, snapshot(), directory) == {}
+    assert left_behind(before, directory) == {}
 
 
 def test_a_service_that_does_not_answer_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_nothing_is_left_when_a_start_is_killed_in_the_middle() -> None:
     assert start("half", ["forge"])[0].lab == "half"
     directory = spec.directory("half")
     down("half")
-    assert difference(before, snapshot(), directory) == {}
+    assert left_behind(before, directory) == {}
 
 
 def test_the_command_line_says_how_to_use_a_service_and_how_it_is(capfd: pytest.CaptureFixture[str]) -> None:
