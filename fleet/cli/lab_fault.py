@@ -242,10 +242,14 @@ def corrupt(asked: Asked, file: str, places: int, seed: int, target: str) -> Non
 
 
 @fault.command()
-@place_options
+@fault_options
 @target_argument
 def lose(asked: Asked, target: str) -> None:
-    """Lose all that is on a volume, for good. Its pods are killed and find it empty."""
+    """Lose all that is on a volume, or a node with all its disks, for good.
+
+    A volume's pods are killed and find it empty. When a node's fault is cleared, a new one of its name starts; the
+    volumes that were on the old one cannot be mounted any more.
+    """
     asked.begin(asked.words.lose(target))
 
 

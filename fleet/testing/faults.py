@@ -111,9 +111,9 @@ class Faults:
         """Change bytes of a file on a volume, or of the largest."""
         return self.inject(self._words.corrupt(target, file=file, places=places, seed=seed), seconds)
 
-    def lose(self, target: str) -> None:
-        """Lose what is on a volume, for good."""
-        self.inject(self._words.lose(target))
+    def lose(self, target: str, *, seconds: float | None = None) -> Broken:
+        """Lose what is on a volume, for good; or a node with all its disks, until a new one comes at the end."""
+        return self.inject(self._words.lose(target), seconds)
 
     def schedule(
         self,

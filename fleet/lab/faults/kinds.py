@@ -13,6 +13,7 @@ KINDS = {
     "kill-node": "nodes:KillNode",
     "stop-node": "nodes:StopNode",
     "freeze-node": "nodes:FreezeNode",
+    "lose-node": "nodes:LoseNode",
     "kill-program": "control:KillProgram",
     "freeze-program": "control:FreezeProgram",
     "partition": "partition:Partition",

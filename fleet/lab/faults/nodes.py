@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
-from fleet.lab import cgroups, process
+from fleet.lab import cgroups, loops, process
 from fleet.lab.faults import find, records, signals
 from fleet.lab.faults.fault import Active, Fault
 from fleet.lab.faults.kind import Facts, Kind
@@ -88,6 +89,35 @@ class StopNode(Kind):
 
     def end(self, lab: Lab, active: Active) -> None:
         _start_again(lab, active)
+
+
+class LoseNode(Kind):
+    """As when a machine burns: its volumes are lost with it. A new one of the same name comes in its place."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        return _resolve(lab, fault)
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        _kill(dict(active.facts))
+        _lose_disks(lab.plane(lab.spec.cluster(active.fault.cluster)).directory / "volumes" / active.facts["node"])
+
+    def end(self, lab: Lab, active: Active) -> None:
+        _start_again(lab, active)
+
+
+def _lose_disks(volumes: Path) -> None:
+    """No disk is made twice: whoever mounts one of these volumes is told that there is none.
+
+    The files go first, so that the provisioner attaches none of them again; the links last, as they lead to devices.
+    """
+    for disk in volumes.glob("*/disk"):
+        disk.unlink()
+    deadline = time.monotonic() + 10
+    while (devices := loops.devices(volumes)) and time.monotonic() < deadline:
+        for device in devices:
+            loops.release(device)
+    for link in volumes.glob("*/device"):
+        link.unlink()
 
 
 class FreezeNode(Kind):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from fleet.errors import ConfigurationError
+from fleet.lab.faults.api.words import ApiWords
 from fleet.lab.faults.fault import Fault
-from fleet.lab.faults.targets import Thing, parse
+from fleet.lab.faults.targets import Target, Thing, parse
 from fleet.lab.faults.words import API_SERVER, Words
 
 Make = Callable[[Words, str, Random], Fault]
@@ -22,7 +23,11 @@ class Choice:
     things: tuple[Thing, ...]
     make: Make
     once: bool = False  # it happens, and nothing has to be undone
-    harmless: bool = True  # all is as before afterwards, so it may be chosen without being asked for
+    unasked: bool = True  # all is as before afterwards, so it may be chosen without being asked for
+    program: str = ""  # the only program that it can happen to
+
+    def fits(self, target: Target) -> bool:
+        return target.thing in self.things and self.program in ("", target.name)
 
 
 CHOICES = (
@@ -52,9 +57,43 @@ CHOICES = (
         "corrupt",
         ("volume",),
         lambda say, target, chance: say.corrupt(target, seed=_seed(chance)),
-        harmless=False,
+        unasked=False,
     ),
-    Choice("lose", ("volume",), lambda say, target, chance: say.lose(target), once=True, harmless=False),
+    Choice("lose", ("volume",), lambda say, target, chance: say.lose(target), once=True, unasked=False),
+    Choice("lose", ("node",), lambda say, target, chance: say.lose(target), unasked=False),
+    # What came later has to be asked for: a seed of before gives what it gave.
+    Choice(
+        "fail",
+        ("program",),
+        lambda say, target, chance: ApiWords(say.cluster).fail(
+            chance.choice([429, 500, 503]), share=chance.choice([0.1, 0.5, 1]), seed=_seed(chance)
+        ),
+        unasked=False,
+        program=API_SERVER,
+    ),
+    Choice(
+        "slow",
+        ("program",),
+        lambda say, target, chance: ApiWords(say.cluster).slow(
+            chance.choice([0.1, 0.5, 2]), share=chance.choice([0.1, 1]), seed=_seed(chance)
+        ),
+        unasked=False,
+        program=API_SERVER,
+    ),
+    Choice(
+        "forget",
+        ("program",),
+        lambda say, target, chance: ApiWords(say.cluster).forget(after_events=chance.choice([0, 1, 5])),
+        unasked=False,
+        program=API_SERVER,
+    ),
+    Choice(
+        "skew",
+        ("program",),
+        lambda say, target, chance: ApiWords(say.cluster).skew(chance.choice([-60, -10, 10, 60])),
+        unasked=False,
+        program=API_SERVER,
+    ),
 )
 NAMES = tuple(dict.fromkeys(choice.name for choice in CHOICES))
 
@@ -122,7 +161,7 @@ class Schedule:
             (choice, str(parse(target, self.namespace)))
             for target in self.targets
             for choice in CHOICES
-            if parse(target, self.namespace).thing in choice.things and self._wants(choice)
+            if choice.fits(parse(target, self.namespace)) and self._wants(choice)
         ]
         if not possible:
             raise ConfigurationError(
@@ -131,4 +170,4 @@ class Schedule:
         return possible
 
     def _wants(self, choice: Choice) -> bool:
-        return choice.name in self.only if self.only else choice.harmless
+        return choice.name in self.only if self.only else choice.unasked

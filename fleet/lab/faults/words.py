@@ -93,8 +93,9 @@ class Words:
         return self._one("corrupt-volume", found, {"file": file, "places": places, "seed": seed})
 
     def lose(self, target: str) -> Fault:
-        """Lose what is on a volume for good; the pods that use it come back and find it empty."""
-        return self._one("lose-volume", expect(target, self.namespace, "lose", "volume"), {})
+        """Lose what is on a volume for good, or a node together with the disks of all its volumes."""
+        found = expect(target, self.namespace, "lose", "volume", "node")
+        return self._one(f"lose-{found.thing}", found, {})
 
     def _one(self, kind: str, target: Target, options: Mapping[str, Any]) -> Fault:
         return Fault(kind, self.cluster, (str(target),), options)

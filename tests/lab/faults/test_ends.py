@@ -120,6 +120,7 @@ def test_simulated_nodes_have_nothing_that_could_break(cluster: Cluster) -> None
 CHILD = """
 import os, sys, time
 from fleet.lab import Lab
+from fleet.lab.proxy.match import Match
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
 
@@ -140,6 +141,18 @@ THREE = """
 faults.corrupt("volume/data", file="numbers", places=5)
 faults.api.skew(-40)
 faults.freeze(f"node/{nodes[1]}")
+"""
+KILLED = """
+faults.kill(f"node/{nodes[1]}")
+faults.api.slow(1.0, Match(resource="secrets"))
+"""
+STOPPED = """
+faults.stop(f"node/{nodes[1]}", grace=1)
+faults.api.forget(Match(resource="secrets"))
+"""
+LOST = """
+faults.lose(f"node/{nodes[0]}")
+faults.api.fail(503, Match(resource="secrets"))
 """
 
 
@@ -189,6 +202,36 @@ def test_bytes_nodes_and_times_are_put_right_when_the_process_that_broke_them_is
 
 
 @pytest.mark.real_nodes
+@pytest.mark.parametrize(
+    ("script", "gone", "kinds"),
+    [
+        (KILLED, "there", ["kill-node", "slow-api"]),
+        (STOPPED, "there", ["stop-node", "forget-api"]),
+        (LOST, "here", ["lose-node", "fail-api"]),  # it has no volume that the next test would miss
+    ],
+    ids=["killed", "stopped", "lost"],
+)
+def test_nodes_start_again_when_the_process_that_ended_them_is_killed(
+    town: Town, script: str, gone: str, kinds: list[str]
+) -> None:
+    cluster, spec = town.cluster, town.cluster.lab.spec.cluster(town.cluster.name)
+    other = {"here": "there", "there": "here"}[gone]
+    restarts = town.restarts(gone)
+    child = broken_by(town, script)
+    assert [one.fault.kind for one in records.read(cluster.lab.directory)] == kinds
+    assert not town.reaches(other, gone)
+    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
+    child.send_signal(signal.SIGKILL)
+    wait_cleared(cluster.lab.directory)
+    child.wait()
+    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
+    cluster.wait("its pod runs again", lambda: town.restarts(gone) > restarts, 90)
+    cluster.wait("its pod answers", lambda: town.reaches(other, gone), 90)
+    cluster.wait("the nodes are ready", lambda: all(town.is_ready(node) for node in town.nodes), 90)
+    town.shell("there", "rm -f /data/asked-to-end")
+
+
+@pytest.mark.real_nodes
 def test_a_schedule_breaks_and_mends_and_says_its_seed(town: Town, breaking: Faults) -> None:
     said: list[str] = []
     schedule = breaking.schedule(
@@ -201,6 +244,15 @@ def test_a_schedule_breaks_and_mends_and_says_its_seed(town: Town, breaking: Fau
     assert breaking.active() == []
     assert town.reaches("here", "beside")
     assert town.reaches("there", "here")
+
+
+def test_a_schedule_can_be_of_the_ways_in_which_an_api_server_fails(cluster: Cluster) -> None:
+    faults, ways = Faults(cluster), ["fail", "slow", "forget", "skew"]
+    schedule = faults.schedule(2, ["kube-apiserver"], length=5, pause=0.3, lasts=(0.1, 0.3), only=ways)
+    assert {event.fault.kind for event in schedule.events()} == {"fail-api", "slow-api", "forget-api", "skew-leases"}
+    assert faults.run(schedule, lambda line: None) == list(schedule.events())
+    assert faults.active() == []
+    wait_answers(cluster)
 
 
 @pytest.fixture

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError
+from fleet.lab import loops, volumes
+from fleet.testing import Cluster
 from fleet.testing.faults import Faults
-from tests.lab.faults.town import Town
+from tests.lab.faults.town import Town, claim, pod
 
 pytestmark = pytest.mark.real_nodes
 
@@ -72,6 +74,32 @@ def test_a_stopped_node_asks_its_pods_to_end(town: Town, breaking: Faults) -> No
     assert "asked-to-end" in town.shell("there", "ls /data")
     town.shell("there", "rm /data/asked-to-end")
     town.cluster.wait("it is ready", lambda: town.is_ready(town.nodes[1]))
+
+
+def test_a_lost_node_takes_its_disks_along_and_a_new_one_comes_without_them(real_cluster: Cluster) -> None:
+    """Nothing of it comes back: not with the node, and not with a pod that asks for the volume again."""
+    real_cluster.images("etcd:3.5")
+    node, faults = sorted(real_cluster.node_names)[0], Faults(real_cluster)  # where no pod of the town has a volume
+    town = Town(real_cluster)
+    real_cluster.apply(claim("data"), pod("keeper", node, "data"))
+    real_cluster.kubectl("wait", "--for=condition=Ready", "pod/keeper", "--timeout=90s")
+    town.shell("keeper", "echo kept > /data/file; sync")
+    volume = volumes.find(real_cluster.lab, real_cluster.name, real_cluster.namespace, "data")
+    assert volume.file.exists()
+    with faults.lose(f"node/{node}"):
+        assert not volume.file.exists()
+        assert volume.device not in loops.devices(real_cluster.lab.directory)
+        assert [one.fault.kind for one in faults.active()] == ["lose-node"]
+    real_cluster.wait("a new node is ready", lambda: town.is_ready(node), 90)
+    real_cluster.kubectl("delete", "pod/keeper", "--grace-period=0", "--force")
+    real_cluster.apply(pod("keeper", node, "data"))
+    said = lambda: "MountVolume" in real_cluster.kubectl("events", "--for=pod/keeper")  # noqa: E731
+    real_cluster.wait("the node cannot mount it", said, 90)
+    real_cluster.kubectl("delete", "pod/keeper", "pvc/data", "--grace-period=0")
+    real_cluster.wait("nothing is kept of it", lambda: not volume.file.parent.exists(), 90)
+    real_cluster.apply(claim("data"), pod("keeper", node, "data"))
+    real_cluster.kubectl("wait", "--for=condition=Ready", "pod/keeper", "--timeout=90s")
+    assert set(town.shell("keeper", "ls -A /data").split()) <= {"lost+found"}
 
 
 def test_what_is_not_there_is_said_with_what_is(town: Town, breaking: Faults) -> None:

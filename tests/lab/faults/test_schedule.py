@@ -45,7 +45,17 @@ def test_only_what_can_be_undone_is_chosen_unless_it_is_asked_for() -> None:
     kinds = {event.fault.kind for event in replace(PLAN, length=5000).events()}
     assert kinds.isdisjoint({"lose-volume", "corrupt-volume"})
     assert {"kill-pod", "freeze-node", "partition", "disturb", "fill-volume", "kill-program"} <= kinds
-    assert {event.fault.kind for event in replace(PLAN, only=("lose",)).events()} == {"lose-volume"}
+    assert {event.fault.kind for event in replace(PLAN, only=("lose",)).events()} == {"lose-volume", "lose-node"}
+
+
+def test_an_api_server_can_fail_in_its_own_ways_when_that_is_asked_for() -> None:
+    ways = ("fail", "slow", "forget", "skew")
+    events = replace(PLAN, only=ways, length=2000).events()
+    assert {event.fault.kind for event in events} == {"fail-api", "slow-api", "forget-api", "skew-leases"}
+    assert {event.fault.targets for event in events} == {("kube-apiserver",)}
+    assert all(event.seconds > 0 for event in events)
+    with pytest.raises(ConfigurationError, match="can happen to any of the targets"):
+        replace(PLAN, only=ways, targets=("etcd", "pod/web-0")).events()
 
 
 def test_what_happens_once_has_no_end() -> None:
