@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fleet.lab import Lab, process
+from fleet.testing.faults import Faults
 from tests.operator.e2e import App
 from tests.operator.writer import Connection, RefusedError
 
@@ -77,21 +77,18 @@ def _nothing_is_touched(app: App, seconds: float) -> None:
     assert [one for one in written if app.namespace in one.uri and "/events" not in one.uri] == []
 
 
-def test_a_member_comes_back_on_another_node_when_its_node_is_lost(app: App) -> None:
+def test_a_member_comes_back_on_another_node_when_its_node_is_lost_with_its_disks(app: App) -> None:
     app.want(version="3.5", members=3)
     app.wait_ready()
     nodes = {name: pod["spec"]["nodeName"] for name, pod in app.pods().items()}
     lonely = min(set(nodes.values()), key=list(nodes.values()).count)
     assert list(nodes.values()).count(lonely) == 1, f"without {lonely} there is a majority: {nodes}"
     pod = next(name for name, node in nodes.items() if node == lonely)
-    lab, others = app.cluster.lab, {name: uid for name, uid in app.uids().items() if name != pod}
-
-    def lose() -> None:
-        process.running(lab.directory)[f"{app.cluster.name}/{lonely}"].kill()
-
+    others = {name: uid for name, uid in app.uids().items() if name != pod}
+    faults = Faults(app.cluster)
     try:
         with app.writer() as writer:
-            fault = writer.strike("loss of a node", lose)
+            fault = writer.strike("loss of a node", lambda: faults.lose(f"node/{lonely}"))
             app.cluster.kubectl("delete", "node", lonely)
             writer.goes_on()
             app.wait("it is replaced", lambda: "MemberReplaced" in app.reasons())
@@ -105,4 +102,4 @@ def test_a_member_comes_back_on_another_node_when_its_node_is_lost(app: App) -> 
         assert lonely not in {found["spec"]["nodeName"] for found in after.values()}
         assert {name: found["metadata"]["uid"] for name, found in after.items() if name != pod} == others
     finally:
-        Lab.up(lab.spec.name, [app.cluster.name])  # the node comes back for whoever is next
+        faults.clear()  # a new node comes in its place for whoever is next

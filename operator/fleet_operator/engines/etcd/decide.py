@@ -313,7 +313,13 @@ def _comes_back(seen: Seen, pod: str) -> Decision:
     if place.phase != "settled" or not place.spoiled:
         left = Place("settled", place.member, spoiled=claim["metadata"]["uid"] if claim is not None else GONE)
         note = f"{pod} will get an empty volume"
-        return step(State.DEGRADED, "Replacing", note, noted(seen, ledger_of(seen).with_place(pod, left)))
+        # Said here as well: the answer to its removal may have been lost, and the event with it.
+        return step(
+            State.DEGRADED,
+            "Replacing",
+            note,
+            noted(seen, ledger_of(seen).with_place(pod, left), "MemberReplaced", f"{pod} is no member: {note}"),
+        )
     if claim is not None and claim["metadata"]["uid"] == place.spoiled:
         decision = _empty_volume(seen, pod, claim)
         if decision.steps:
