@@ -117,6 +117,7 @@ def agent(
     import asyncio
     import os
 
+    from fleet.cli.collector import collect_less
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.logs import log_to_stderr
     from fleet.serve.program import Program
@@ -133,6 +134,7 @@ def agent(
         inside=inside,
         name=NAME,
     )
+    collect_less()
     log_to_stderr(form, verbose=verbose)
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
     client = _client() if inside and lease else None

@@ -130,6 +130,7 @@ def serve(
     import asyncio
     import os
 
+    from fleet.cli.collector import collect_less
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.logs import log_to_stderr
     from fleet.serve.program import NAME, Program
@@ -155,6 +156,7 @@ def serve(
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
         reports=tuple(reports),
     )
+    collect_less()
     log_to_stderr(form, verbose=verbose)
     shared = Lease("fleet-system", NAME) if client is not None and lease else None
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()

@@ -190,8 +190,7 @@ def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: 
     from fleet.errors import FleetError
     from fleet.git.reporting import chosen as at
     from fleet.git.reporting import read_status
-    from fleet.model.types.duration import seconds
-    from fleet.rendered.centre import heard_of_agents
+    from fleet.model.span import seconds
     from fleet.sync.approvals import Approvals, read
     from fleet.sync.ordered import Order, bystanders, watched
 
@@ -211,13 +210,18 @@ def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: 
         with suppress(FleetError):  # then whatever is well is so since now, and of what agents did nothing is known
             found = read_status(git, remote=at(files.remotes, settings.remote), branch=settings.status_branch)
             records = {(one.stack, one.cluster): one for one in found.records}
+    elsewhere = {}
+    if away:
+        from fleet.rendered.centre import heard_of_agents
+
+        elsewhere = heard_of_agents(files, away, records)
     return Order(
         {one.name: one for one in chosen.stacks},
         wait=wait,
         approvals=approvals,
         bystanders=bystanders(chosen, wanted),
         told=records,
-        elsewhere=heard_of_agents(files, away, records) if away else {},
+        elsewhere=elsewhere,
     )
 
 

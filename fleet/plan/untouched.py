@@ -35,10 +35,17 @@ def _is_as_applied(wanted: Object, key: Key, known: Entry, there: dict[str, Any]
     return (
         known.seen == there.get("resourceVersion")
         and known.uid == there["uid"]
-        and known.hash == (wanted.hash or manifest_hash(normalise(manifest)))
+        and known.hash == (wanted.hash or _hashed(wanted))
         and "deletionTimestamp" not in there
         and known.version == manifest["apiVersion"].rpartition("/")[2]
         and known.protect == wanted.protect
         and known.after == wanted.depends_on
         and known.retain == (wanted.retain_on_delete or is_retained(key, manifest))
     )
+
+
+def _hashed(wanted: Object) -> str:
+    """Found out once: a process that goes on asks again with every look."""
+    found = manifest_hash(normalise(wanted.manifest))
+    object.__setattr__(wanted, "hash", found)
+    return found

@@ -18,7 +18,7 @@ import orjson
 from fleet.errors import ConfigurationError, Source
 from fleet.evaluate.answer import check_name, check_object, document
 from fleet.evaluate.decode import MalformedError, decode
-from fleet.model.types.window import span
+from fleet.model.week import span
 from fleet.rendered.model import SCHEMA, Index, RenderedSet, StackFile, content_of, with_hashes
 from fleet.repository.read import InvalidError, account, name, ref
 

@@ -21,8 +21,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from fleet.evaluate.result import RolloutData
-from fleet.model.types.duration import seconds
-from fleet.model.types.window import span
+from fleet.model.span import seconds
+from fleet.model.week import span
 
 WELL = frozenset({"Healthy", "Suspended"})
 ILL = frozenset({"Degraded", "Missing"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from fleet.cli.collector import collect_less
 from fleet.evaluate import Evaluation, evaluate
 from fleet.plan.claim import Claim
 from fleet.sync.choice import targets
@@ -19,6 +20,7 @@ from fleet.sync.source import Files, commit
 
 
 def main() -> None:
+    collect_less()
     with commit() as files:
         evaluation = evaluate(files.repository).check()
     look(files, evaluation)

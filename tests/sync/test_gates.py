@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fleet.evaluate.result import RolloutData
-from fleet.model.types.window import span
+from fleet.model.week import span
 from fleet.sync.gates import Standing, Verdict, gate
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC).timestamp()  # a Monday

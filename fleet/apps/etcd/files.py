@@ -18,7 +18,7 @@ from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
-from fleet.model.types.duration import seconds
+from fleet.model.span import seconds
 from fleet.model.types.quantity import amount
 
 _LARGEST_QUOTA = 8 * 2**30

@@ -8,22 +8,13 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 
 from fleet.model.invalid import wrong
+from fleet.model.span import GRAMMAR
 
-_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_GRAMMAR = re.compile(r"(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _LOOSE = re.compile(r"(\d+)\s*(w|d|h|m|s)[a-z]*", re.IGNORECASE)
 
 
-def seconds(text: str) -> int:
-    """How long a checked duration is."""
-    match = _GRAMMAR.fullmatch(text)
-    if not match or not text:
-        raise ValueError(f"{text!r} is not a duration")
-    return sum(int(number or 0) * factor for number, factor in zip(match.groups(), _UNITS.values(), strict=True))
-
-
 def check_duration(text: str) -> str:
-    if text and _GRAMMAR.fullmatch(text):
+    if text and GRAMMAR.fullmatch(text):
         return text
     loose = _LOOSE.fullmatch(text.strip())
     near = f"{loose[1]}{loose[2].lower()}" if loose else ""

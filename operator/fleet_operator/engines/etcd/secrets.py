@@ -12,7 +12,7 @@ from typing import Any
 from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import TRUST, metadata
 from fleet.apps.etcd.spec import Etcd
-from fleet.model.types.duration import seconds
+from fleet.model.span import seconds
 from fleet_operator.core.certificates import Leaf, Pair
 from fleet_operator.core.world import Object, World
 from fleet_operator.engines.etcd.authorities import Authorities, Signer
