@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
+from fleet.apps.abilities import beyond
 from fleet.apps.client import Client
 from fleet.model.app import App
 from fleet.model.rule import forbidden
@@ -46,7 +47,6 @@ class Capabilities:
     downgrade: bool = False
     backup: bool = True
     restore: bool = True
-    failover: bool = True
     adopt: bool = True
 
 
@@ -119,9 +119,10 @@ class Driver(Generic[A]):
 
         What no release could make sense of is refused when a spec is constructed.
         """
+        problems = [Problem(*found) for found in beyond(self, spec, previous)]
         if previous is None:
-            return []
-        problems = [Problem(*found) for found in forbidden(previous, spec)]
+            return problems
+        problems += [Problem(*found) for found in forbidden(previous, spec)]
         before, after = self.version(previous), self.version(spec)
         path = self.path(before, after)
         if isinstance(path, Refusal):

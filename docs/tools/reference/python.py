@@ -8,7 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ import fleet
 from docs.tools.reference.text import annotation, cell, comments, first, prose, shown, signature
 from fleet import testing as fleet_testing
 from fleet.apps import driver as drivers
+from fleet.apps.driver import Driver
 from fleet.apps.registry import driver, kinds
 from fleet.testing import plugin
 from fleet.testing import proxy as fleet_testing_proxy
@@ -55,6 +56,7 @@ def apps() -> str:
         meta = found.meta
         parts += [f"## {kind}", "", meta.words, ""]
         parts += [f"Versions: {', '.join(meta.versions)}. Members: {meta.fewest} to {meta.most}.", ""]
+        parts += _engine(found)
         parts += _class(found.app, f"fleet.apps.{kind}", "###")
         package = importlib.import_module(f"fleet.apps.{kind.lower()}")
         for name in package.__all__:
@@ -66,6 +68,25 @@ def apps() -> str:
         parts += [f"| `{field}` | {impact.value}: {costs[impact.name]} |" for field, impact in found.impacts.items()]
         parts.append("")
     return "\n".join(parts)
+
+
+QUORUM = {
+    "majority": "a majority of the members",
+    "external": "whatever the engine asks outside of itself",
+    "none": "nobody: every member stands alone",
+}
+
+
+def _engine(found: Driver[Any]) -> list[str]:
+    """What its driver says of it, and what it can do."""
+    meta, caps = found.meta, asdict(found.caps)
+    ports = ", ".join(f"{name} {number}" for name, number in meta.ports.items())
+    able, unable = ([name for name, can in caps.items() if can is one] for one in (True, False))
+    words = [
+        f"Members are {', '.join(meta.roles)}; writes are decided by {QUORUM[meta.quorum]}. Ports: {ports}.",
+        f"The operator can: {', '.join(able)}." + (f" It cannot: {', '.join(unable)}." if unable else ""),
+    ]
+    return [" ".join(words), ""]
 
 
 def testing() -> str:
