@@ -160,7 +160,7 @@ class Git:
         access = _access(self.directory)
         settings = environment.variables(
             global_config=access.path,
-            filters=access.filters,
+            programs=access.programs,
             access=access.overruling,
             protocol=protocol,
             overrides=extra,
@@ -239,7 +239,7 @@ def _check_version() -> None:
 
 class _Access(NamedTuple):
     path: str  # of a private file with what the person's configuration says about access
-    filters: tuple[str, ...]  # that are configured, and shall not be run
+    programs: tuple[str, ...]  # that are configured as filters or hooks, and shall not be run
     overruled: tuple[str, ...]  # which settings of the clone are not used
     overruling: tuple[tuple[str, str], ...]  # what is set in their place
 
@@ -260,7 +260,7 @@ def _access(directory: Path) -> _Access:
     draft.replace(path)  # whole at once: another thread may ask for it
     return _Access(
         str(path),
-        environment.filter_names(listing),
+        environment.programs(listing),
         environment.overruled(listing),
         tuple(environment.overruling(listing)),
     )

@@ -15,10 +15,15 @@ from collections.abc import Iterable, Mapping
 
 _ACCESS_KEYS = r"^(credential|http|url|safe\.directory|core\.sshcommand|ssh\.variant)(\.|$)"
 _FILTER_KEYS = r"^filter\..+\.(clean|smudge|process|required)$"
+_HOOK_KEYS = r"^hook\..+\.(command|event|enabled)$"  # of git 2.54 and later; older ones have files only
 _REMOTE_KEYS = r"^remote\..+\.proxy$"
-ASKED_KEYS = f"{_ACCESS_KEYS}|{_FILTER_KEYS}|{_REMOTE_KEYS}"
+ASKED_KEYS = f"{_ACCESS_KEYS}|{_FILTER_KEYS}|{_HOOK_KEYS}|{_REMOTE_KEYS}"
 """What is asked of a configuration, as `git config --get-regexp` wants it (keys are lower case there)."""
 
+_EMPTIED = {
+    "filter": (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")),
+    "hook": (("enabled", "false"),),
+}
 Pair = tuple[str, str | None]
 """A setting; `None` is a key without a value (true)."""
 
@@ -88,19 +93,15 @@ def variables(
     global_config: str,
     protocol: str | None,
     overrides: Mapping[str, str],
-    filters: Iterable[str] = (),
+    programs: Iterable[str] = (),
     access: Iterable[tuple[str, str]] = (),
 ) -> dict[str, str]:
     """What is set for one command. Without a `protocol` it can reach no remote at all, not even lazily.
 
-    `filters` are those that the repository's own configuration names: programs that git would run over files; `access`
-    is what overrules it.
+    `programs` are the filters and hooks that a configuration names, as `filter.NAME` and `hook.NAME`: git would run
+    them; `access` is what overrules it.
     """
-    emptied = [
-        (f"filter.{name}.{key}", value)
-        for name in filters
-        for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
-    ]
+    emptied = [(f"{name}.{key}", value) for name in programs for key, value in _EMPTIED[name.partition(".")[0]]]
     settings = [*_HARDENED.items(), *emptied, *access]
     result = {
         "GIT_ALLOW_PROTOCOL": protocol or "none",
@@ -152,12 +153,11 @@ def overruling(listing: bytes) -> list[tuple[str, str]]:
     return result
 
 
-def filter_names(listing: bytes) -> tuple[str, ...]:
-    """Of the same listing: which filters there are, whoever configured them."""
+def programs(listing: bytes) -> tuple[str, ...]:
+    """Of the same listing: which filters and hooks there are, whoever configured them."""
     keys = (entry.partition("\n")[0] for _, entry in _entries(listing))
-    return tuple(
-        dict.fromkeys(key.partition(".")[2].rpartition(".")[0] for key in keys if re.fullmatch(_FILTER_KEYS, key))
-    )
+    found = (key.rpartition(".")[0] for key in keys if re.fullmatch(f"{_FILTER_KEYS}|{_HOOK_KEYS}", key))
+    return tuple(dict.fromkeys(found))
 
 
 def _overruled_keys(listing: bytes) -> list[str]:

@@ -36,9 +36,19 @@ def forwarded(url: str, authority: Authority | None = None) -> Iterator[str]:
     try:
         yield place._replace(scheme=scheme, netloc=f"{address}:{port}").geturl()
     finally:
-        loop.call_soon_threadsafe(server.close)
+        asyncio.run_coroutine_threadsafe(_stop(server), loop).result()
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.close()
+
+
+async def _stop(server: asyncio.Server) -> None:
+    """With every connection that is still open."""
+    server.close()
+    open_ones = asyncio.all_tasks() - {asyncio.current_task()}
+    for one in open_ones:
+        one.cancel()
+    await asyncio.gather(*open_ones, return_exceptions=True)
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -202,6 +202,15 @@ def test_a_clone_cannot_say_that_certificates_are_not_to_be_checked(tmp_path: Pa
     assert home.exists()
 
 
+def test_a_hook_of_a_clones_configuration_is_switched_off(tmp_path: Path) -> None:
+    """Git has those since 2.54; what an older one reads of its configuration is the same."""
+    path = clone(tmp_path / "clone", a="1")
+    git(path, "config", "hook.evil one.command", "touch was-here")
+    git(path, "config", "hook.evil one.event", "post-index-change")
+    git(path, "config", "hook.evil one.enabled", "true")
+    assert Repository.find(path).git.run("ask", "config", "--bool", "--get", "hook.evil one.enabled").text == "false"
+
+
 @pytest.mark.parametrize(
     "hook", ["post-checkout", "post-index-change", "reference-transaction", "pre-push", "fsmonitor"]
 )
