@@ -268,6 +268,7 @@ def test_a_member_off_the_list_loses_its_volume_and_pod_before_it_is_announced_a
     """And until then its file says that it must have data: what is restarted on the old volume becomes nobody."""
     drawing = Drawing().crash("db-2", NO_DATA).off_the_list("db-2")
     written = applied(drawing.decision(), "ConfigMap")
+    assert [one.reason for one in drawing.decision().steps] == ["MemberReplaced"]  # its removal may have been unheard
     left = read(written["metadata"]["annotations"][LEDGER]).places["db-2"]
     assert left == Place("settled", f"{member_id(2):x}", spoiled="claim-db-2")
     assert "nowhere.invalid" in yaml.safe_load(file(written["data"], app(), "db-2"))["initial-cluster"]
