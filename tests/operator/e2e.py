@@ -6,6 +6,7 @@ straight to the API server; what a person would do goes through kubectl.
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import ssl
 import subprocess
@@ -30,7 +31,7 @@ from fleet.model.hidden import Hidden
 from fleet.render import crd
 from fleet.testing import Cluster
 from fleet.version import __version__
-from tests.operator.writer import PROBLEMS, Place, Writer, lost
+from tests.operator.writer import PROBLEMS, Connection, Place, Writer, lost
 
 OPERATOR_IMAGE = f"localhost/fleet-lab/fleet-operator:{__version__}"
 ETCD_IMAGE = "localhost/fleet-lab/etcd:{series}"
@@ -254,6 +255,29 @@ class App:
     def leader(self) -> str:
         found: str = self.status["leader"]
         return found
+
+    def election(self) -> tuple[int, str]:
+        """How many there were, and who leads since the last, in the words of all members."""
+
+        async def ask(place: Place) -> Object:
+            async with asyncio.timeout(10):
+                connection = await Connection.open(place, self.tls())
+                try:
+                    return await connection.ask("maintenance/status", {})
+                finally:
+                    connection.close()
+
+        found: list[tuple[int, str]] = []
+
+        def agreed() -> bool:
+            told = {place.name.partition(".")[0]: asyncio.run(ask(place)) for place in self.places()}
+            leaders = {pod for pod, one in told.items() if one["leader"] == one["header"]["member_id"]}
+            terms = {int(one["raftTerm"]) for one in told.values()}
+            found[:] = [(term, pod) for term in terms for pod in leaders]
+            return len(found) == 1
+
+        self.wait("members agree on who leads", agreed)
+        return found[0]
 
     def process(self, pod: str) -> psutil.Process:
         """The etcd in a pod: nodes share this machine's kernel."""

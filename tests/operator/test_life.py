@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import time
@@ -13,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.operator.e2e import App, Object
-from tests.operator.writer import Connection, Place, Writer
+from tests.operator.e2e import App
+from tests.operator.writer import Writer
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -62,13 +61,13 @@ def _resize(app: App, writer: Writer, members: int) -> None:
 
 
 def _upgrade(app: App, writer: Writer) -> None:
-    known, before = len(app.events()), _election(app)
+    known, before = len(app.events()), app.election()
     fault = writer.strike("upgrade", lambda: _rolls(app, version="3.5"))
     assert {one["version"].rpartition(".")[0] for one in app.status["members"]} == {"3.5"}
     for snapshots in (6000, 7000, 8000):
         if _leader_last(app, known, before):
             break
-        known, before = len(app.events()), _election(app)
+        known, before = len(app.events()), app.election()
         _rolls(app, config={"snapshotCount": snapshots})
     else:
         raise AssertionError(f"members elect another leader in every roll: {app.events()[known:]}")
@@ -95,30 +94,6 @@ def _rolls(app: App, **change: Any) -> None:
         assert first[earlier["uid"]] <= later["creationTimestamp"]
 
 
-def _election(app: App) -> tuple[int, str]:
-    """How many there were, and who leads since the last, in the members' own words."""
-
-    async def ask(place: Place) -> Object:
-        async with asyncio.timeout(10):
-            connection = await Connection.open(place, app.tls())
-            try:
-                return await connection.ask("maintenance/status", {})
-            finally:
-                connection.close()
-
-    found: list[tuple[int, str]] = []
-
-    def agreed() -> bool:
-        told = {place.name.partition(".")[0]: asyncio.run(ask(place)) for place in app.places()}
-        leaders = {pod for pod, one in told.items() if one["leader"] == one["header"]["member_id"]}
-        terms = {int(one["raftTerm"]) for one in told.values()}
-        found[:] = [(term, pod) for term in terms for pod in leaders]
-        return len(found) == 1
-
-    app.wait("members agree on who leads", agreed)
-    return found[0]
-
-
 def _leader_last(app: App, known: int, before: tuple[int, str]) -> bool:
     """From what the operator said since: who was restarted did not lead, and the last one had led until right before.
 
@@ -128,7 +103,7 @@ def _leader_last(app: App, known: int, before: tuple[int, str]) -> bool:
     restarted = []
     told = [one for one in app.events()[known:] if one[0] in ("LeaderMoved", "Restarting")]
     elections, leader = before
-    if _election(app)[0] != elections + sum(reason == "LeaderMoved" for reason, _ in told):
+    if app.election()[0] != elections + sum(reason == "LeaderMoved" for reason, _ in told):
         print(f"members elected a leader by themselves meanwhile: {told}")
         return False
     for reason, note in told:
@@ -146,12 +121,12 @@ def _leader_last(app: App, known: int, before: tuple[int, str]) -> bool:
 
 def _lose_the_leader(app: App, writer: Writer) -> None:
     """Somebody is elected; where its pod is there again sooner than the others give it up, that may be the same one."""
-    elections, leader = _election(app)
+    elections, leader = app.election()
     before = app.uids()[leader]
     fault = writer.strike("loss of the leader's pod", app.lose_pod(leader))
     app.wait("its pod is another", lambda: app.uids().get(leader, before) != before)
     app.wait_ready()
-    assert _election(app)[0] > elections
+    assert app.election()[0] > elections
     _after(app, writer, fault.what, fault.at)
 
 
