@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from fleet_operator.core.order import decide
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, Step, Take
 from fleet_operator.core.world import Object, World
-from fleet_operator.engines.etcd.decide import decide
+from fleet_operator.engines.etcd.decide import at_rest, concerns
 from fleet_operator.engines.etcd.protocol import Alarm, AlarmKind, Member, MemberStatus
 from fleet_operator.engines.etcd.seen import Seen
 
@@ -33,6 +34,11 @@ VERSIONS = {"3.4": "3.4.23", "3.5": "3.5.16", "3.6": "3.6.1"}
 
 def app(**spec: Any) -> Etcd:
     return Etcd("db", namespace="shop", **{"version": "3.5", "members": 3, **spec})
+
+
+def decided(seen: Seen, images: Mapping[str, str] = IMAGES) -> Decision:
+    """As the operator's core does it with what the engine gives it."""
+    return decide(concerns(seen, images), at_rest(seen))
 
 
 def before(seconds: float) -> str:
@@ -213,7 +219,7 @@ class Drawing:
         return Seen(self.app, world, self.ledger, self.statuses, self.silent, members, self.alarms)
 
     def decision(self) -> Decision:
-        return decide(self.seen(), IMAGES)
+        return decided(self.seen())
 
     def steps(self) -> list[str]:
         """What is decided, in short."""

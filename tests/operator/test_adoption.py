@@ -13,15 +13,14 @@ from fleet_operator.core.foreign import is_claim_of
 from fleet_operator.core.release import is_asked
 from fleet_operator.core.step import Decision, Take
 from fleet_operator.core.world import World
-from fleet_operator.engines.etcd.adoption import adopted, conditions, known, placed
-from fleet_operator.engines.etcd.decide import decide
+from fleet_operator.engines.etcd.adoption import conditions, known, placed
 from fleet_operator.engines.etcd.observe import ledger_in
 from fleet_operator.engines.etcd.protocol import Member, MemberStatus
 from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import Etcd
 from fleet.apps.template import mark_of
-from tests.operator.drawn import applied, said
+from tests.operator.drawn import applied, decided, said
 from tests.operator.kept import SET_UPS, SetUp
 
 Object = dict[str, Any]
@@ -82,8 +81,7 @@ class Found:
         return known(made, Seen(made.app, made.world, ledger_in(made.app, world), statuses, why, members))
 
     def decision(self) -> Decision:
-        seen = self.seen()
-        return adopted(seen) or decide(seen, IMAGES)
+        return decided(self.seen(), IMAGES)
 
     def taken(self) -> Found:
         """As it is once every step was carried out."""

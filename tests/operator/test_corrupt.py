@@ -16,14 +16,13 @@ from pathlib import Path
 import pytest
 from fleet_operator.core.step import Act, NotYetError
 from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.decide import decide
 from fleet_operator.engines.etcd.observe import observe
 from fleet_operator.engines.etcd.protocol import Alarm, Etcd, Refused
 from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import names
 from fleet.apps.etcd.ledger import Place
-from tests.operator.drawn import IMAGES, Drawing, app, said
+from tests.operator.drawn import Drawing, app, decided, said
 from tests.operator.etcds import VERSIONS, EtcdCluster, Process, leader, programs
 
 PODS = ("db-0", "db-1", "db-2")
@@ -69,7 +68,7 @@ async def _carried_out(etcd: Etcd, cluster: EtcdCluster, drawing: Drawing, secon
     end = time.monotonic() + seconds
     while True:
         seen = await _seen(etcd, cluster, drawing)
-        (step,) = decide(seen, IMAGES).steps
+        (step,) = decided(seen).steps
         assert isinstance(step, Act)
         try:
             await act(etcd, seen, step)
@@ -100,7 +99,7 @@ def test_a_corrupt_member_is_taken_out_and_writes_are_let_in_again(version: str,
             await etcd.put(leading.endpoint, "key", "value")
             assert (await etcd.status(leading.endpoint)).alarms == ()
             assert _healthy(cluster, leading)
-            steps = decide(await _seen(etcd, cluster, drawing), IMAGES).steps
+            steps = decided(await _seen(etcd, cluster, drawing)).steps
             assert [said(one) for one in steps] == ["apply ConfigMap db-members"], "it gets an empty volume"
 
         cluster.talk(work)

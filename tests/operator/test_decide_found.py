@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from fleet_operator.core.step import State
 from fleet_operator.core.world import World
-from fleet_operator.engines.etcd.decide import decide
 
+from tests.operator.drawn import decided
 from tests.operator.test_adoption import IMAGES, Found
 
 
@@ -22,7 +22,7 @@ def test_a_lost_majority_cannot_be_forced_before_the_first_roll_and_nobody_is_as
     }
     world = World({**seen.world.objects, "Pod": pods}, seen.world.nodes, seen.world.now)
     alone = dict(list(seen.statuses.items())[:1])
-    decision = decide(replace(seen, world=world, statuses=alone, members=None), IMAGES)
+    decision = decided(replace(seen, world=world, statuses=alone, members=None), IMAGES)
     assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "QuorumLost", ())
     assert "cannot be forced before its first roll" in decision.message
     assert "force_quorum" not in decision.message

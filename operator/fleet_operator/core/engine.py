@@ -1,7 +1,7 @@
 """What the core needs of an engine: the half of its driver that acts. The pure half is in `fleet.apps`.
 
 An engine observes and decides; it never touches Kubernetes itself. `observe` is bounded in time and never raises for
-what it finds; `decide` is a pure function of that; `act` carries out one request to the engine and may be repeated.
+what it finds; `concerns` are pure functions of that; `act` carries out one request to the engine and may be repeated.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 from fleet.apps.status import LastBackup, MemberStatus
 from fleet.kube.discovery import Resource
 from fleet.model.app import App
+from fleet_operator.core.order import Concerns
 from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
 
@@ -49,7 +50,11 @@ class Engine(Protocol[A, S]):
     def attachments(self, seen: S) -> list[Object]:
         """What hangs on members that run, such as the schedule of backups."""
 
-    def decide(self, seen: S) -> Decision: ...
+    def concerns(self, seen: S) -> Concerns:
+        """What it has to do about each, as functions that the core asks in its order until one has a decision."""
+
+    def at_rest(self, seen: S) -> Decision:
+        """What it says of an app with nothing to do."""
 
     async def act(self, seen: S, act: Act, allowed: Allowed) -> None:
         """`allowed` raises when another process may lead by now: to be asked with every request that goes out."""

@@ -13,6 +13,7 @@ from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine, Report
 from fleet_operator.core.execute import apply, execute
 from fleet_operator.core.foreign import foreign
+from fleet_operator.core.order import decide
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_asked, released
 from fleet_operator.core.report import known_backup, status
@@ -67,7 +68,7 @@ class Reconciler:
             request.event(decision.reason, decision.message, warning=True)
             return Result(decision.after)
         seen = await engine.observe(app, self._world(request, others))
-        decision = engine.decide(seen)
+        decision = decide(engine.concerns(seen), engine.at_rest(seen))
         report = engine.report(seen, known_backup(manifest))
         await self._report(request, manifest, decision, report, app.endpoint)
         if paused:

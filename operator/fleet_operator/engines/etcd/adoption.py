@@ -77,7 +77,9 @@ def known(placed: Placed, seen: Seen) -> Seen:
 
 
 def adopted(seen: Seen) -> Decision | None:
-    """None once it is taken over."""
+    """None once it is taken over, and for an app that is made anew."""
+    if seen.app.adoption is None:
+        return None
     if seen.ledger is not None and seen.ledger.layout and seen.ledger.identity:
         return None
     if (refusal := _before_asking(seen)) is not None:

@@ -22,11 +22,12 @@ from fleet_operator.backup.outcome import backed_up, newest
 from fleet_operator.backup.schedule import cron_job
 from fleet_operator.core.certificates import Pair, client_context, found_context
 from fleet_operator.core.engine import Allowed, Report
+from fleet_operator.core.order import Concerns
 from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd import adoption
 from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.decide import OPERATOR, decide
+from fleet_operator.engines.etcd.decide import OPERATOR, at_rest, concerns
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
 from fleet_operator.engines.etcd.protocol import Etcd as Protocol
@@ -80,11 +81,12 @@ class EtcdEngine:
         )
         return [job]
 
-    def decide(self, seen: Seen) -> Decision:
-        if seen.app.adoption is not None and (decision := adoption.adopted(seen)) is not None:
-            return decision
+    def concerns(self, seen: Seen) -> Concerns:
         held = authorities(seen.app, seen.world) if seen.app.tls.enabled and not seen.app.adoption else None
-        return decide(seen, self._images, held.trust if held else "")
+        return concerns(seen, self._images, held.trust if held else "")
+
+    def at_rest(self, seen: Seen) -> Decision:
+        return at_rest(seen)
 
     async def act(self, seen: Seen, step: Act, allowed: Allowed) -> None:
         etcd = await self._connected(seen.app, seen.world)

@@ -76,3 +76,8 @@ def describe(seen: Seen, pod: str) -> str:
     if member.is_learner:
         return "it catches up"
     return "it is not ready" if seen.statuses[pod].leader else "it knows no leader"
+
+
+def unwell(seen: Seen) -> str:
+    """Who is not well and why; "" when all are."""
+    return "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if not seen.healthy(pod))

@@ -119,3 +119,14 @@ class Seen:
     def pod_stays(self, pod: str) -> bool:
         found = self.world.pod(pod)
         return found is not None and not is_leaving(found)
+
+
+def ledger_of(seen: Seen) -> Ledger:
+    assert seen.ledger is not None  # noqa: S101 - the founders wrote it before anything else
+    return seen.ledger
+
+
+def set_of(seen: Seen) -> Object:
+    found = seen.stateful_set
+    assert found is not None  # noqa: S101 - `founded` saw to it
+    return found

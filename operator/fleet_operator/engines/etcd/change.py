@@ -1,0 +1,125 @@
+"""Another configuration or version: which one is next, and how it goes through the members or is given up. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fleet.apps.driver import Hop, Refusal
+from fleet.apps.etcd import names
+from fleet.apps.etcd.driver import DRIVER
+from fleet.apps.etcd.image import image
+from fleet.apps.etcd.kept import template as kept_template
+from fleet.apps.etcd.manifests import template
+from fleet.apps.etcd.spec import Etcd
+from fleet.apps.template import mark_of
+from fleet.model.types.version import release
+from fleet_operator.core import roll
+from fleet_operator.core.roll import Rolling
+from fleet_operator.core.step import Act, Decision, State, blocked, step
+from fleet_operator.core.world import Object, template_of
+from fleet_operator.engines.etcd.faults import spoiled
+from fleet_operator.engines.etcd.notes import noted
+from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
+
+Images = Mapping[str, str]
+
+
+def rolled(seen: Seen, images: Images, trust: str) -> Decision | None:
+    """Configuration and version, one member at a time."""
+    current, ledger = rolling(seen, images, trust), ledger_of(seen)
+    if isinstance(current, Refusal):
+        return blocked("NoWay", f"{current.reason}" + (f" ({current.hint})" if current.hint else ""))
+    if current.mark == ledger.failed:
+        return blocked("RollFailed", f"{ledger.failure}. It is not tried again until the app is changed in git")
+    if ledger.failed and template_of(current.found) == current.mark and not current.old():
+        return step(State.PROGRESSING, "Rolled", "", noted(seen, replace(ledger, failed="", failure="")))
+    hop = next_hop(seen)
+    if isinstance(hop, Hop) and hop.kind == "downgrade" and template_of(current.found) != current.mark:
+        allow = Act("downgrade", {"version": ".".join(hop.target.split(".")[:2])})
+        decision = roll.advance(current)
+        return replace(decision, steps=(allow, *decision.steps)) if decision and decision.steps else decision
+    return roll.advance(current)
+
+
+def failed_roll(seen: Seen, images: Images, trust: str) -> Decision | None:
+    """A template with which a member does not come back is given up: it is noted, then taken back."""
+    ledger, current = ledger_of(seen), rolling(seen, images, trust)
+    if isinstance(current, Refusal):
+        return None
+    if ledger.failed and (decision := roll.take_back(current, ledger.failed)) is not None:
+        return decision
+    reason = roll.broken(current)
+    if reason is None or any(spoiled(seen, pod) for pod in seen.pods):
+        return None
+    failed = replace(ledger, failed=template_of(current.found), failure=f"{current.what}: {reason}")
+    note = f"{current.what} is given up: {reason}"
+    return step(State.DEGRADED, "RollFailed", note, noted(seen, failed, "RollFailed", note))
+
+
+def rolling(seen: Seen, images: Images, trust: str) -> Rolling | Refusal:
+    wanted = wanted_template(seen, images, trust)
+    if isinstance(wanted, Refusal):
+        return wanted
+    made, what = wanted
+    return Rolling(
+        world=seen.world,
+        found=set_of(seen),
+        pods=seen.pods,
+        wanted=made,
+        mark=mark_of(made),
+        what=what,
+        healthy=seen.healthy,
+        leader=seen.leader,
+        can_stop=seen.can_lose,
+    )
+
+
+def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str] | Refusal:
+    """The template that members should have now, and what giving it to them is called."""
+    hop = next_hop(seen)
+    if isinstance(hop, Refusal):
+        return hop
+    app: Etcd = seen.app if hop is None else seen.app.model_copy(update={"version": hop.target})
+    mixed = len({status.version for status in seen.statuses.values()}) > 1
+    what = f"upgrade to {app.version}" if mixed else "new configuration"
+    if hop is not None:
+        what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}"
+    if (kept := names.layout(app)) is not None:
+        return kept_template(app, kept, set_of(seen)["spec"]["template"], image(app, images)), what
+    return template(app, image(app, images), trust), what
+
+
+def next_hop(seen: Seen) -> Hop | Refusal | None:
+    """The next release on the way to the wanted one; None when the members run that series."""
+    running, wanted = seen.oldest_version, seen.app.version
+    if running is None or release(running).series == release(wanted).series:
+        return None
+    path = DRIVER.path(running, wanted)
+    if isinstance(path, Refusal):
+        return path
+    if len(path) > 1 and seen.app.image:
+        return Refusal(
+            f"from {running} to {wanted} are {len(path)} steps, and `image` names only one",
+            f"go to {path[0].target} first",
+        )
+    return path[0] if path else None
+
+
+def stays(seen: Seen) -> Decision | None:
+    """A downgrade that git does not want any more is taken back: with it allowed, etcd keeps to the older format."""
+    targets = {status.downgrading_to for status in seen.statuses.values() if status.downgrading_to}
+    if not any(release(target).series < release(seen.app.version).series for target in targets):
+        return None
+    note = f"the downgrade to {', '.join(sorted(targets))} is taken back: git says {seen.app.version}"
+    return step(State.PROGRESSING, "Staying", note, Act("no-downgrade", {}, "DowngradeCancelled", note))
+
+
+def arrived(seen: Seen, images: Images) -> Decision | None:
+    """All members have the image of the next hop, and still run what they ran: the image is not what its name says."""
+    hop = next_hop(seen)
+    if not isinstance(hop, Hop):
+        return None
+    had = image(seen.app.model_copy(update={"version": hop.target}), images)
+    needed = f"; {hop.note} first" if hop.note else ""
+    return blocked("NoWay", f"image {had} gives {seen.oldest_version}, and git says {seen.app.version}{needed}")
