@@ -14,7 +14,6 @@ from fleet.cli.output import emit, remark
 if TYPE_CHECKING:
     from fleet.evaluate import Evaluation
     from fleet.git.names import Address
-    from fleet.git.status import Record
     from fleet.rendered.centre import Rendering
     from fleet.sync.source import Files
 
@@ -43,8 +42,8 @@ def push_options(command: F) -> F:
         click.option(
             "--reports",
             multiple=True,
-            metavar="URL",
-            help="With --push, where agents report, if not beside; may be repeated.",
+            metavar="[CLUSTER,…=]URL",
+            help="With --push, where agents report, if not beside, and which of them; may be repeated.",
         ),
         click.option("--remote", metavar="NAME|URL", help="With --push, where to. [default: as fleet.toml says]"),
         click.option("--push", is_flag=True, help="Render a commit for clusters that pull, and push it there."),
@@ -70,12 +69,15 @@ def render_and_push(
 
     from fleet.cli.preview import finish
     from fleet.rendered.centre import Seen, Wish, chosen_clusters, render
+    from fleet.rendered.reported import reported
+    from fleet.rendered.reported import reports as place
     from fleet.sync import approvals
     from fleet.sync.evaluated import evaluated
     from fleet.sync.source import commit
 
     if form == "yaml":
         raise click.UsageError("with --push the output is text or json")
+    elsewhere = [place(one) for one in reports]
     with commit(revision or "HEAD", known=True) as files:
         for line in files.remarks:
             remark(line)
@@ -95,7 +97,8 @@ def render_and_push(
     assert files.git is not None  # noqa: S101 - commits come from git
     home, target = _destination(files, None), _destination(files, remote)
     wish = Wish(tuple(clusters), allow_deletes, allow_rewritten, revision is not None, with_secrets, require_approved)
-    seen = Seen(_records(files, home, reports), approvals.read(files.git, home))
+    branch = files.repository.settings.git.status_branch
+    seen = Seen(reported(files.git, home, elsewhere, branch), approvals.read(files.git, home))
     found = render(files, evaluation, wish, target, seen, now=time.time())
     _forget(files, evaluation, home)
     emit(_data(files, found), form, lambda: _text(found))
@@ -112,17 +115,6 @@ def _destination(files: Files, remote: str | None) -> Address | None:
     if remote is None or remote in files.remotes:
         return chosen(files.remotes, remote or files.repository.settings.git.remote)
     return names.address(remote, by_person=True)
-
-
-def _records(files: Files, home: Address | None, reports: Sequence[str]) -> list[Record]:
-    from fleet.git import names
-    from fleet.git.reporting import read_status
-
-    assert files.git is not None  # noqa: S101
-    places = [names.address(one, by_person=True) for one in reports]
-    branch = files.repository.settings.git.status_branch
-    found = (read_status(files.git, remote=place, branch=branch).records for place in (home, *places))
-    return list({(one.stack, one.cluster): one for records in found for one in records}.values())
 
 
 def _forget(files: Files, evaluation: Evaluation, home: Address | None) -> None:

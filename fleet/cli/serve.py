@@ -74,7 +74,12 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
     help="The cluster with the replicas' Lease and with kubeconfigs in Secrets. [default: in a pod, its own]",
 )
 @click.option("--lease/--no-lease", default=True, help="Stand by while another replica leads. [default: lease]")
-@click.option("--reports", multiple=True, metavar="URL", help="Where agents report, if not here too; may be repeated.")
+@click.option(
+    "--reports",
+    multiple=True,
+    metavar="[CLUSTER,…=]URL",
+    help="Where agents report, if not here too, and which of them; may be repeated.",
+)
 @log_option
 @click.option("--manifests", is_flag=True, help="Print the objects that run it in a management cluster.")
 @click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
@@ -118,6 +123,9 @@ def serve(
     fleet serve https://git.example.com/team/fleet.git#main --listen :8080
     fleet serve https://… --manifests --image registry.example.com/fleet-serve:1.0 | kubectl apply --server-side -f -
     """
+    from fleet.rendered.reported import reports as place
+
+    elsewhere = tuple(place(one) for one in reports)
     if manifests:
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
         flags += [] if previews else ["--no-previews"]
@@ -154,7 +162,7 @@ def serve(
         public_url=public_url,
         notify=notify,
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
-        reports=tuple(reports),
+        reports=elsewhere,
     )
     collect_less()
     log_to_stderr(form, verbose=verbose)

@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fleet.errors import FleetError
-from fleet.git.names import Address, address
-from fleet.git.reporting import chosen, read_status
+from fleet.git.names import Address
+from fleet.git.reporting import chosen
 from fleet.git.status import Record, Report
 from fleet.kube.runtime.queue import Backoff
 from fleet.rendered.branch import given_at
 from fleet.rendered.centre import Rendering, Seen, Wish, chosen_clusters, render, tell_trouble
 from fleet.rendered.model import Trouble
+from fleet.rendered.reported import Reports, reported
 from fleet.serve.order import Order
 from fleet.serve.wanted import Pair, Wanted
 
@@ -38,7 +39,7 @@ class ForAgents:
     order: Order
     done: Callable[[], None]
     heard: Callable[[Report, bool], None] = lambda report, moved: None  # an agent's word, and whether it got something
-    reports: tuple[str, ...] = ()  # where else agents report
+    reports: tuple[Reports, ...] = ()  # where else agents report
     require_approved: bool = False
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _trouble: Trouble | None = None
@@ -149,8 +150,7 @@ class ForAgents:
     def _records(self, current: Wanted) -> list[Record]:
         git, branch = current.files.git, current.files.repository.settings.git.status_branch
         assert git is not None  # noqa: S101 - it is of a mirror
-        places = (_remote(current), *(address(one, by_person=True) for one in self.reports))
-        return [one for place in places for one in read_status(git, remote=place, branch=branch).records]
+        return reported(git, _remote(current), self.reports, branch)
 
     def _tell(self, current: Wanted, clusters: Iterable[str], problem: FleetError) -> None:
         git, settings = current.files.git, current.files.repository.settings.git

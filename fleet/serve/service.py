@@ -32,6 +32,7 @@ from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
+from fleet.rendered.reported import Reports
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
 from fleet.serve.loss import told
 from fleet.serve.order import Order
@@ -88,7 +89,7 @@ class Manner:
     management: Client | None = None  # for clusters that are reached through a Secret there
     signers: Path | None = None  # only commits signed with one of their keys are applied
     inside: bool = False  # the one cluster that is meant is the one that it runs in
-    reports: tuple[str, ...] = ()  # where agents report, besides the status branch
+    reports: tuple[Reports, ...] = ()  # where agents report, besides the status branch
     name: str = "fleet-serve"  # of the program, for those who ask who applied something
 
 

@@ -18,6 +18,7 @@ from fleet.git.reporting import report
 from fleet.git.repository import Repository
 from fleet.git.status import Report
 from fleet.plan import Inventory, Plan
+from fleet.rendered.reported import reports
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.rendering import LOOK, ForAgents
@@ -49,7 +50,9 @@ class Centre:
     agents: ForAgents = field(init=False)
 
     def __post_init__(self) -> None:
-        self.agents = ForAgents(lambda: self.current, self.order, lambda: None, reports=self.reports)
+        self.agents = ForAgents(
+            lambda: self.current, self.order, lambda: None, reports=tuple(map(reports, self.reports))
+        )
 
     def take(self) -> Wanted:
         """The newest commit."""
