@@ -120,8 +120,8 @@ def agent(
     from fleet.cli.collector import collect_less
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.logs import log_to_stderr
+    from fleet.serve.manner import Manner
     from fleet.serve.program import Program
-    from fleet.serve.service import Manner
 
     manner = Manner(
         kubeconfig,

@@ -141,8 +141,8 @@ def serve(
     from fleet.cli.collector import collect_less
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.logs import log_to_stderr
+    from fleet.serve.manner import Manner
     from fleet.serve.program import NAME, Program
-    from fleet.serve.service import Manner
 
     if public_url and listen is None:
         raise click.UsageError("--public-url says how people reach what listens: say --listen, too")

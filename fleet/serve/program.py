@@ -24,10 +24,11 @@ from fleet.kube.runtime.metrics import Gauge, Labels, exposition
 from fleet.kube.runtime.serving import serving
 from fleet.serve.happenings import Metrics
 from fleet.serve.hooks import Hooks, meant
+from fleet.serve.manner import Manner
 from fleet.serve.origin import Origin
 from fleet.serve.pages import PREFIX, answered
 from fleet.serve.reading import Evaluating, Reading
-from fleet.serve.service import Manner, Service
+from fleet.serve.service import Service
 
 NAME = "fleet-serve"
 LAST_WORDS = 10.0  # seconds for what is not written into git yet, at the end

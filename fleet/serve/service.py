@@ -14,10 +14,9 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from fleet.approve.gate import Gate
 from fleet.errors import AccessError, FleetError
@@ -32,9 +31,9 @@ from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
-from fleet.rendered.reported import Reports
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
 from fleet.serve.loss import told
+from fleet.serve.manner import Manner
 from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
@@ -47,7 +46,7 @@ from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
 from fleet.serve.spending import PartlySeenError, Spending
 from fleet.serve.telling import Telling
-from fleet.serve.wanted import Pair, Wanted, moved
+from fleet.serve.wanted import Pair, Wanted, moved, without
 from fleet.serve.watching import kinds_of
 from fleet.sync import approvals
 from fleet.sync.choice import Target
@@ -67,30 +66,6 @@ MOVING = frozenset({"Progressing", "Missing"})
 LOOK_AGAIN = 30.0  # seconds until what moves is looked at, should no watch tell before
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """What a person decides for the whole process."""
-
-    kubeconfig: Path | None = None
-    cache: Path = Path("/var/cache/fleet")
-    poll: float = 30.0  # seconds between two looks at a repository, more or less
-    resync: float = 600.0  # seconds between two looks at everything, whatever the watches say
-    status: bool = True  # write health into git
-    require_approved: bool = False  # whatever fleet.toml says
-    forge: bool = False  # commit statuses there
-    previews: bool = False  # of pull requests
-    public_url: str = ""  # how people reach this process, for pages of previews
-    notify: str = ""  # where to POST changes of health to
-    notify_secret: str = field(default="", repr=False)
-    settle: float = 0.5
-    every: float = 3.0  # seconds between two writes of health
-    management: Client | None = None  # for clusters that are reached through a Secret there
-    signers: Path | None = None  # only commits signed with one of their keys are applied
-    inside: bool = False  # the one cluster that is meant is the one that it runs in
-    reports: tuple[Reports, ...] = ()  # where agents report, besides the status branch
-    name: str = "fleet-serve"  # of the program, for those who ask who applied something
 
 
 @dataclass(slots=True)
@@ -399,13 +374,14 @@ class Service:
 
     async def _pass(self, cluster: str, pairs: list[Pair]) -> None:
         current = self.current
-        target = _target(current, cluster, [stack for stack, _ in pairs]) if current else None
+        stacks = None if (ALL, cluster) in pairs else {stack for stack, _ in pairs}
+        target = current.target(cluster, stacks) if current else None
         if current is None or target is None:
             return  # it is in git no more
         busy = target.stacks.intersection(stack for stack, where in self._busy if where == cluster)
         for stack in busy:  # another pass has it: what that one did not see, the next one does
             self._queue.add_after((stack, cluster), BUSY)
-        target = _without(target, busy)
+        target = without(target, busy)
         if not target.stacks:
             return
         claimed = {(stack, cluster) for stack in target.stacks}
@@ -591,21 +567,3 @@ class Service:
     def _changed(self, stack: str, cluster: str) -> None:
         if self.current is not None and (stack, cluster) in self.current.desired:
             self._queue.add((stack, cluster))
-
-
-def _target(current: Wanted, cluster: str, stacks: list[str]) -> Target | None:
-    """What a pass is about: some stacks, or all and what the cluster should have no more."""
-    target = current.targets.get(cluster)
-    if target is None or ALL in stacks:
-        return target
-    known = target.stacks.intersection(stacks)
-    desired = tuple(one for one in target.desired if one.stack in known)
-    return replace(target, desired=desired, stacks=known, complete=False) if known else None
-
-
-def _without(target: Target, stacks: Set[str]) -> Target:
-    """What is not looked at is not missing either: nothing is said about orphans then."""
-    if not stacks:
-        return target
-    desired = tuple(one for one in target.desired if one.stack not in stacks)
-    return replace(target, desired=desired, stacks=target.stacks - stacks, complete=False)

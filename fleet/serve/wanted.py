@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,13 @@ class Wanted:
         """By cluster, those with an agent of their own left out."""
         return {one.cluster.name: one for one in targets(self.evaluation, (), ()) if not one.cluster.pull}
 
+    def target(self, cluster: str, stacks: Set[str] | None) -> Target | None:
+        """What a pass there is about: these stacks, or (None) all and what the cluster should have no more."""
+        target = self.targets.get(cluster)
+        if target is None or stacks is None:
+            return target
+        return _only(target, target.stacks & stacks) if target.stacks & stacks else None
+
     @cached_property
     def stacks(self) -> dict[str, StackResult]:
         return {one.name: one for one in self.evaluation.stacks}
@@ -88,6 +95,16 @@ class Wanted:
     def desired(self) -> dict[Pair, Desired]:
         """All that is to be had in clusters that are reached from here."""
         return {(one.stack, one.cluster): one for target in self.targets.values() for one in target.desired}
+
+
+def without(target: Target, stacks: Set[str]) -> Target:
+    return _only(target, target.stacks - stacks) if stacks else target
+
+
+def _only(target: Target, stacks: frozenset[str]) -> Target:
+    """What is not looked at is not missing either: nothing is said about orphans then."""
+    desired = tuple(one for one in target.desired if one.stack in stacks)
+    return replace(target, desired=desired, stacks=stacks, complete=False)
 
 
 def held_back(result: Result, reason: str) -> WaitingError:
