@@ -5,6 +5,7 @@ Nothing here knows pydantic, Kubernetes clients or git; it can be printed, store
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -49,7 +50,17 @@ class Object:
     ignore_changes: tuple[str, ...] = ()  # field paths such as "spec.replicas"
     aliases: tuple[Key, ...] = ()  # former identities: found there, the object is renamed and not made anew
     hash: str = field(default="", compare=False)  # of the manifest as it is applied, where it is known already
+    # Found out once, and never taken along to a copy with another manifest.
     _key: Key | None = field(default=None, init=False, repr=False, compare=False)
+    _hash: str = field(default="", init=False, repr=False, compare=False)
+
+    def hashed(self, how: Callable[[dict[str, Any]], str]) -> str:
+        """The hash of the manifest, by the one way that there is to make it: a process that goes on asks often."""
+        found = self.hash or self._hash
+        if not found:
+            found = how(self.manifest)
+            object.__setattr__(self, "_hash", found)
+        return found
 
     @property
     def key(self) -> Key:

@@ -40,6 +40,11 @@ def manifest_hash(manifest: dict[str, Any]) -> str:
     return manifest_digest(manifest)[:20]
 
 
+def applied_hash(manifest: dict[str, Any]) -> str:
+    """The same of a manifest as it is written."""
+    return manifest_hash(normalise(manifest))
+
+
 def manifest_digest(manifest: dict[str, Any]) -> str:
     """The whole hash, for what is compared with the word of somebody who may mean ill: nobody finds two of one."""
     return hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()

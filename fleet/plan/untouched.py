@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.model.desired import Key, Object
 from fleet.plan.inventory import Entry
-from fleet.plan.normal import manifest_hash, normalise
+from fleet.plan.normal import applied_hash
 from fleet.plan.retention import is_retained
 from fleet.plan.step import Step, Verb
 
@@ -35,17 +35,10 @@ def _is_as_applied(wanted: Object, key: Key, known: Entry, there: dict[str, Any]
     return (
         known.seen == there.get("resourceVersion")
         and known.uid == there["uid"]
-        and known.hash == (wanted.hash or _hashed(wanted))
+        and known.hash == wanted.hashed(applied_hash)
         and "deletionTimestamp" not in there
         and known.version == manifest["apiVersion"].rpartition("/")[2]
         and known.protect == wanted.protect
         and known.after == wanted.depends_on
         and known.retain == (wanted.retain_on_delete or is_retained(key, manifest))
     )
-
-
-def _hashed(wanted: Object) -> str:
-    """Found out once: a process that goes on asks again with every look."""
-    found = manifest_hash(normalise(wanted.manifest))
-    object.__setattr__(wanted, "hash", found)
-    return found

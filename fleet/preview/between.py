@@ -16,7 +16,7 @@ from fleet.model.desired import Desired, Key, Object
 from fleet.model.secrecy import Secrecy, declared_secrecy
 from fleet.plan import Entry, Inventory, Plan, Verb, keys_to_read, leave, plan
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
-from fleet.plan.normal import manifest_hash, normalise
+from fleet.plan.normal import applied_hash, normalise
 from fleet.plan.owned import MANAGER, Fields
 from fleet.plan.retention import is_retained
 from fleet.plan.terms import Terms
@@ -155,7 +155,7 @@ def _entry(one: Object) -> Entry:
         key=one.key,
         version=one.manifest["apiVersion"].rpartition("/")[2],
         uid=THERE,
-        hash=one.hash or manifest_hash(normalise(one.manifest)),
+        hash=one.hashed(applied_hash),
         retain=one.retain_on_delete or is_retained(one.key, one.manifest),
         protect=one.protect,
         after=one.depends_on,

@@ -13,7 +13,7 @@ from typing import Any
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.model.desired import Desired, Object
-from fleet.plan.normal import manifest_hash, normalise
+from fleet.plan.normal import applied_hash
 from fleet.sync.approvals import digest_of
 
 SCHEMA = "fleet.dev/rendered/v1"
@@ -137,7 +137,7 @@ def held(file: StackFile, newer: StackFile) -> StackFile:
 
 def with_hashes(file: StackFile) -> StackFile:
     """With what the plan would work out anew for every object in every pass."""
-    objects = (replace(one, hash=manifest_hash(normalise(one.manifest))) for one in file.objects)
+    objects = (replace(one, hash=applied_hash(one.manifest)) for one in file.objects)
     return replace(file, objects=tuple(objects))
 
 

@@ -17,7 +17,7 @@ from fleet.git.publication import Changes, Edit, fetched, publish
 from fleet.git.repository import Repository
 from fleet.git.status import clean
 from fleet.model.desired import Desired
-from fleet.plan.normal import manifest_hash, normalise
+from fleet.plan.normal import applied_hash
 
 REF = "refs/fleet/waves"
 Approvals = Mapping[tuple[str, str], frozenset[int]]  # stack and digest → waves
@@ -47,7 +47,7 @@ def digest_of(wanted: Iterable[Desired]) -> str:
     found = hashlib.sha256()
     for desired in wanted:
         for one in desired.objects:
-            text = one.hash or manifest_hash(normalise(one.manifest))
+            text = one.hashed(applied_hash)
             found.update(f"{desired.cluster}\t{one.key}\t{text}\n".encode())
     return found.hexdigest()[:32]
 

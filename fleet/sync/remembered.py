@@ -23,7 +23,7 @@ from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.model.desired import Desired, Key, Object
 from fleet.model.secrecy import declared_secrecy, is_secret
-from fleet.plan.normal import manifest_hash, normalise
+from fleet.plan.normal import applied_hash
 from fleet.repository.settings import Settings
 from fleet.sync.surroundings import surroundings
 
@@ -133,7 +133,7 @@ def _object_data(one: Object) -> list[Any]:
     for name in ("depends_on", "aliases", "ignore_changes", "take_from"):
         if value := getattr(one, name):
             options[name] = value
-    return [one.manifest, one.source.file, one.source.line, manifest_hash(normalise(one.manifest)), options]
+    return [one.manifest, one.source.file, one.source.line, applied_hash(one.manifest), options]
 
 
 def _evaluation(data: dict[str, Any]) -> Evaluation:
