@@ -58,8 +58,9 @@ class Volume(Model, frozen=True):
 class TLS(Model, frozen=True):
     """Encryption between clients and members and between members."""
 
-    enabled: Annotated[bool, IMMUTABLE] = True
-    """Encrypt, and let only clients in that have a certificate of the app's own CA, which the operator makes."""
+    enabled: bool = True
+    """Encrypt, and let only clients in that have a certificate of the app's own CA, which the operator makes.
+    It cannot be changed once the app exists, but can be turned on for members that were taken over without it."""
     lifetime: Duration = "90d"
     """How long certificates are valid; they are renewed after two thirds of it."""
     authority: Annotated[str, Field(max_length=63)] = ""

@@ -122,6 +122,9 @@ def test_every_field_has_a_known_cost() -> None:
     assert fields == {name.partition(".")[0] for name in DRIVER.impacts}
 
 
+ADOPTED = {"adopt": {"identity": "c1", "statefulSet": "kv"}}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -155,6 +158,7 @@ def test_every_field_has_a_known_cost() -> None:
         (resource(resources={"cpuLimit": "1"}), resource(resources={"cpuLimit": "1000m"}), []),
         (resource(), resource(resources={"cpuLimit": "1"}), ["restarts 3 pods (resources.cpu_limit)"]),
         (resource(), resource(tls={"lifetime": "30d"}), ["reloads tls.lifetime without a restart"]),
+        (resource(**ADOPTED, tls={"enabled": False}), resource(**ADOPTED), ["restarts 3 pods (tls.enabled)"]),
         (resource(), resource(backup={"schedule": "@daily", "to": {"claim": {"claim": "b"}}}), []),
     ],
 )
@@ -167,6 +171,8 @@ def test_what_a_change_means(before: dict[str, Any] | None, after: dict[str, Any
     [
         (resource(storage="10Gi"), resource(storage="9Gi"), "storage"),
         (resource(), resource(tls={"enabled": False}), "tls.enabled"),
+        (resource(tls={"enabled": False}), resource(), "tls.enabled"),
+        (resource(**ADOPTED), resource(**ADOPTED, tls={"enabled": False}), "tls.enabled"),
         (resource(), resource(volume={"storageClass": "fast"}), "volume.storage_class"),
         (resource(), resource(version="3.4"), "version"),
         (resource(), resource(restoreFrom={"source": {"claim": {"claim": "b"}}}), "restore_from"),
@@ -181,7 +187,6 @@ def test_a_change_that_cannot_be_is_refused_before_it_is_sent(
     assert meanings("Etcd", before, after)[-1].startswith(f"refused: {field}: ")
 
 
-ADOPTED = {"adopt": {"identity": "c1", "statefulSet": "kv"}}
 BUCKET = {"s3": {"place": "b", "secret": "s"}}
 
 

@@ -104,9 +104,12 @@ def test_a_wrong_spec_is_refused_by_the_server_too(served: Cluster) -> None:
     assert "start with a letter" in refusal(served, etcd("9lives"))
 
 
+ADOPTED: dict[str, Any] = {"adopt": {"identity": "c1"}}
 FORBIDDEN: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"storage": "10Gi"}, {"storage": "9Gi"}, "cannot become smaller"),
     ({}, {"tls": {"enabled": False}}, "cannot be changed once the app exists"),
+    ({"tls": {"enabled": False}}, {"tls": {"enabled": True}}, "cannot be changed once the app exists"),
+    ({**ADOPTED}, {**ADOPTED, "tls": {"enabled": False}}, "cannot be changed once the app exists"),
     ({}, {"volume": {"storageClass": "fast"}}, "storageClass cannot be changed once the app exists"),
     ({"volume": {"storageClass": "a"}}, {"volume": {"storageClass": "b"}}, "cannot be changed once the app exists"),
     ({}, {"restoreFrom": {"source": {"claim": {"claim": "b"}}}}, "can only be given when the app is new"),
@@ -123,6 +126,9 @@ def test_changes_that_can_be_are_taken(served: Cluster) -> None:
     served.apply(etcd(restoreFrom={"source": {"claim": {"claim": "b"}}}))
     served.apply(etcd(members=5, storage="16Gi", version="3.6"))
     assert "restoreFrom" not in served.get("etcd", "db")["spec"]
+    served.apply(etcd("taken", **ADOPTED, tls={"enabled": False}))
+    served.apply(etcd("taken", **ADOPTED))
+    assert served.get("etcd", "taken")["spec"]["tls"]["enabled"] is True
 
 
 def test_kubectl_explains_every_field(served: Cluster) -> None:

@@ -31,7 +31,8 @@ def _as_found(app: Etcd, kept: Layout) -> Client:
     flags = {"ca": "--cacert", "cert": "--cert", "key": "--key"}
     certificates = tuple(f"{flags[name]}={path}" for name, path in kept.paths.items())
     here = kept.client_url if "{pod}" in kept.client_url else f"{names.scheme(app)}://127.0.0.1:{kept.port}"
-    plain = {"ETCDCTL_ENDPOINTS": app.connection.url}
-    files = {"ETCDCTL_CACERT": "ca.crt", "ETCDCTL_CERT": "tls.crt", "ETCDCTL_KEY": "tls.key"} if kept.tls else {}
+    plain = {"ETCDCTL_ENDPOINTS": names.connection(app).url}
+    given = {"ETCDCTL_CACERT": "ca.crt", "ETCDCTL_CERT": "tls.crt", "ETCDCTL_KEY": "tls.key"}
+    files = given if names.encrypted(app) else {}
     environment = {**plain, **{name: f"{{directory}}/{file}" for name, file in files.items()}}
     return Client(kept.container, ("etcdctl", f"--endpoints={here}", *certificates), environment)

@@ -40,7 +40,7 @@ class EtcdDriver(Driver[Etcd]):
         "storage": Impact.GROW,
         "volume.storage_class": Impact.IMMUTABLE,
         "volume": Impact.NONE,
-        "tls.enabled": Impact.IMMUTABLE,
+        "tls.enabled": Impact.RESTART,  # of members that others set up without it; else it cannot be changed
         "tls.authority": Impact.RESTART,  # and whom to trust only when it starts
         "tls": Impact.RELOAD,  # etcd reads certificates anew at every handshake
         "backup": Impact.NONE,

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from fleet.apps.etcd import names
+from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
@@ -66,7 +66,7 @@ def kept_settings(app: Etcd, kept: Layout) -> dict[str, Any]:
     changed = {name: value for name, value in _made(app).items() if before.get(name) != value}
     if not app.config.quota:
         changed.pop("quota-backend-bytes", None)  # of etcd's own choice still
-    return {**kept.config, **changed}
+    return {**kept.config, **changed, **secured.settings(kept)}
 
 
 def at_adoption(app: Etcd, kept: Layout) -> Etcd:
@@ -109,8 +109,8 @@ def file_of(app: Etcd, pod: str, place: Place, shared: Mapping[str, Any]) -> str
     """One member's file. What it says about the cluster counts only while the member has no data."""
     own = {
         "name": pod,
-        "initial-advertise-peer-urls": names.peer_url(app, pod),
-        "advertise-client-urls": names.client_url(app, pod),
+        "initial-advertise-peer-urls": ",".join(names.peer_urls(app, pod)),
+        "advertise-client-urls": _advertised(app, pod, shared),
         "initial-cluster-state": "new" if place.phase == "founding" else "existing",
         "initial-cluster": _cluster(app, place),
     }
@@ -120,7 +120,14 @@ def file_of(app: Etcd, pod: str, place: Place, shared: Mapping[str, Any]) -> str
     return yaml.safe_dump({**shared, **own}, sort_keys=True)
 
 
+def _advertised(app: Etcd, pod: str, shared: Mapping[str, Any]) -> str:
+    kept, url = names.layout(app), names.client_url(app, pod)
+    return secured.advertised(kept, url, str(shared.get("listen-client-urls", ""))) if kept else url
+
+
 def _cluster(app: Etcd, place: Place) -> str:
+    if place.phase == "joining" and place.known_as:
+        return ",".join(place.known_as)
     if place.phase in ("founding", "joining"):
         return ",".join(f"{pod}={names.peer_url(app, pod)}" for pod in place.cluster)
     return f"this-member-has-lost-its-data={names.scheme(app)}://nowhere.invalid:{names.PEER}"

@@ -2,7 +2,8 @@
 
 Everything in it stays (init containers, sidecars, probes, volumes, users, certificates) but for what day two needs:
 members read a file as those of any etcd of fleet's do, pods carry the app's labels, and the image is git's once git
-says something about it. The mark is of these few things alone, so what a server fills in does not count.
+says something about it; so is TLS (see `secured`). The mark is of these few things alone, so what a server fills in
+does not count.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import hashlib
 import json
 from typing import Any
 
-from fleet.apps.etcd import names
+from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.files import file_name, revision
 from fleet.apps.etcd.layout import Layout
+from fleet.apps.etcd.manifests import TRUST
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import TEMPLATE
 from fleet.model.app import ROLL
@@ -59,8 +61,9 @@ def changed_resources(app: Etcd, kept: Layout) -> Manifest | None:
     return {"requests": {"cpu": app.resources.cpu, "memory": app.resources.memory}, "limits": limits}
 
 
-def mark(app: Etcd, kept: Layout, image: str) -> str:
+def mark(app: Etcd, kept: Layout, image: str, trust: str = "") -> str:
     parts = [wanted_image(app, kept, image), revision(app), changed_resources(app, kept), app.roll]
+    parts += [trust] if trust else []
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:10]
 
 
@@ -74,12 +77,15 @@ def as_it_was(app: Etcd, kept: Layout) -> bool:
     )
 
 
-def template(app: Etcd, kept: Layout, present: Manifest, image: str) -> Manifest:
-    """The present one with these few changes, each of which may be there already."""
+def template(app: Etcd, kept: Layout, present: Manifest, image: str, trust: str = "") -> Manifest:
+    """The present one with these few changes, each of which may be there already. `trust`: as in `manifests`."""
     made = copy.deepcopy(present)
     metadata = made.setdefault("metadata", {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels(app)}
-    said = {TEMPLATE: mark(app, kept, image), **({ROLL: app.roll} if app.roll else {})}
+    said = {
+        TEMPLATE: mark(app, kept, image, trust),
+        **{name: one for name, one in ((ROLL, app.roll), (TRUST, trust)) if one},
+    }
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **said}
     spec = made["spec"]
     container = next(one for one in spec["containers"] if one["name"] == kept.container)
@@ -96,4 +102,6 @@ def template(app: Etcd, kept: Layout, present: Manifest, image: str) -> Manifest
         container["resources"] = resources
     files = {"name": VOLUME, "configMap": {"name": names.members_map(app), "defaultMode": 0o644}}
     spec["volumes"] = [*(one for one in spec.get("volumes") or () if one["name"] != VOLUME), files]
+    peers = {"peer": names.peer_secret(app)} if secured.secures_peers(kept) else {}
+    secured.equip(spec, container, kept, {"server": names.server_secret(app), **peers})
     return made

@@ -1,7 +1,7 @@
 """An etcd that others set up, as it is: what its parts are called, where members listen, how they are configured.
 
-Read from its StatefulSet, kept in the ledger from the moment it is taken over, and then the same for ever: data hangs
-on it. An app without one is laid out as `names` says.
+Read from its StatefulSet, kept in the ledger from the moment it is taken over, and then the same for ever but for TLS,
+which may be turned on (see `secured`): data hangs on it. An app without one is laid out as `names` says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
+Stage = Literal["", "opening", "open", "closing", "closed"]
 ATTRIBUTE = "_layout"  # of an app: where it is kept while a pass looks at it
 
 
@@ -28,16 +29,19 @@ class Layout:
     files: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # ca, cert, key: Secret and key; none: no TLS
     paths: Mapping[str, str] = field(default_factory=dict)  # the same files, as the container sees them
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the app as it was when it was taken over
+    secured: Stage = ""  # how far TLS with certificates of fleet's own is, where none was found
+    metrics: int = 0  # the port for probes, from when on clients are served with TLS alone
 
     @property
     def tls(self) -> bool:
+        """Whether it was found with TLS."""
         return bool(self.files)
 
 
 def write(layout: Layout) -> dict[str, Any]:
     """As it is read again, tuples being lists: so two can be compared."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(layout)))
-    return found
+    return {name: value for name, value in found.items() if value or name not in ("secured", "metrics")}
 
 
 def read(data: Mapping[str, Any]) -> Layout:

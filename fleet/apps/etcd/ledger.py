@@ -24,6 +24,7 @@ class Place:
     member: str = ""  # etcd's id, in its hexadecimal form
     cluster: tuple[str, ...] = ()  # the pods that a founding or joining member finds as members, itself included
     spoiled: str = ""  # the UID of a claim whose data is of no use: it goes before another member starts here
+    known_as: tuple[str, ...] = ()  # `cluster` as `pod=URL`, where peer URLs may not all be of one pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Ledger:
         found = asdict(self)
         if not self.layout:
             del found["layout"]
+        for place in found["places"].values():
+            if not place["known_as"]:
+                del place["known_as"]
         return json.dumps(found, sort_keys=True)
 
 
@@ -54,7 +58,9 @@ def founders(pods: tuple[str, ...]) -> Ledger:
 
 def read(text: str) -> Ledger:
     found: dict[str, Any] = json.loads(text)
+    lists = ("cluster", "known_as")
     places = {
-        pod: Place(**{**place, "cluster": tuple(place.get("cluster", ()))}) for pod, place in found["places"].items()
+        pod: Place(**{**place, **{name: tuple(place.get(name, ())) for name in lists}})
+        for pod, place in found["places"].items()
     }
     return Ledger(**{**found, "places": places})

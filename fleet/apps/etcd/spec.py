@@ -10,7 +10,7 @@ from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.upgrade import SERIES
 from fleet.model.app import App
 from fleet.model.backup import Backup, Restore
-from fleet.model.rule import Rule
+from fleet.model.rule import IMMUTABLE, Rule
 from fleet.model.settings import TLS, Resources, Volume
 from fleet.model.types import Quantity, Version
 from fleet.model.types.quantity import amount
@@ -43,6 +43,14 @@ STARTS_ONCE = Rule(
     hint="make a new app with restore_from, or remove it here: it has done its work",
     field="restore_from",
 )
+ENCRYPTION_STAYS = Rule(
+    cel="self.tls.enabled == oldSelf.tls.enabled || (has(self.adopt) && self.tls.enabled)",
+    message=IMMUTABLE.message,
+    allows=lambda old, new: new.tls.enabled == old.tls.enabled or (new.adoption is not None and new.tls.enabled),
+    hint=IMMUTABLE.hint,
+    field="tls.enabled",
+    at="tls.enabled",
+)
 
 
 class Etcd(App, frozen=True):
@@ -72,7 +80,7 @@ class Etcd(App, frozen=True):
     """If a majority is lost for good, let the operator go on from the member that knows most. Writes may be lost."""
 
     port: ClassVar[int] = 2379
-    rules: ClassVar[tuple[Rule, ...]] = (*App.rules, STARTS_ONCE)
+    rules: ClassVar[tuple[Rule, ...]] = (*App.rules, STARTS_ONCE, ENCRYPTION_STAYS)
 
     def _scheme(self) -> str:
         return "https" if self.tls.enabled else "http"
