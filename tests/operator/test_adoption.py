@@ -6,7 +6,7 @@ import copy
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from fleet_operator.core.foreign import is_claim_of
@@ -83,7 +83,7 @@ class Found:
     def decision(self) -> Decision:
         return decided(self.seen(), IMAGES)
 
-    def taken(self) -> Found:
+    def taken(self) -> Self:
         """As it is once every step was carried out."""
         for _ in range(5):
             decision = self.decision()

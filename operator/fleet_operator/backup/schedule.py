@@ -29,7 +29,7 @@ def cron_job(
     kept = [store.mount(read_only=False)]
     volumes: list[Manifest] = [store.volume(backup.to, read_only=False)]
     saving = list(kept)
-    if app.tls.enabled:
+    if names.encrypted(app):
         saving.append({"name": "client", "mountPath": _CERTIFICATES, "readOnly": True})
         volumes.append({"name": "client", "secret": {"secretName": names.connection_secret(app), "defaultMode": 0o440}})
     whose = ["--app", app.name, "--job", "$(JOB_NAME)", "--directory", where]
@@ -80,4 +80,4 @@ def _save(app: Etcd, target: str) -> list[str]:
         f"--key={_CERTIFICATES}/tls.key",
     ]
     endpoint = f"--endpoints={names.scheme(app)}://{app.endpoint}"
-    return ["etcdctl", endpoint, *(certificates if app.tls.enabled else []), "snapshot", "save", target]
+    return ["etcdctl", endpoint, *(certificates if names.encrypted(app) else []), "snapshot", "save", target]

@@ -26,6 +26,9 @@ async def _act(etcd: Etcd, seen: Seen, step: Act) -> None:
     match step.what:
         case "add":
             await _add(etcd, seen, step.arguments["peer_url"])
+        case "readdress":
+            urls = tuple(step.arguments["peer_urls"].split(","))
+            await _in_turn(seen, lambda place: etcd.update_peer_urls(place, step.arguments["member"], urls))
         case "remove":
             await _remove(etcd, seen, step.arguments["member"])
         case "promote":
@@ -78,7 +81,7 @@ async def _in_turn(seen: Seen, change: Callable[[Endpoint], Awaitable[object]]) 
 
 async def _add(etcd: Etcd, seen: Seen, peer_url: str) -> None:
     try:
-        await _in_turn(seen, lambda place: etcd.add_learner(place, peer_url))
+        await _in_turn(seen, lambda place: etcd.add_learner(place, *peer_url.split(",")))
     except Refused as problem:
         if not problem.already_there:
             raise

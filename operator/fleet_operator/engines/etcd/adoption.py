@@ -88,8 +88,8 @@ def adopted(seen: Seen) -> Decision | None:
     return _after_asking(seen) or waiting or _take(seen)
 
 
-def conditions(seen: Seen) -> tuple[tuple[str, str, str, str], ...]:
-    """`Adopted`, and what is still to come with the next restart."""
+def conditions(seen: Seen, pending: str = "") -> tuple[tuple[str, str, str, str], ...]:
+    """`Adopted`, and what is still to come with the next restart; `pending` is what does beside labels and files."""
     kept, found = names.layout(seen.app), seen.stateful_set
     if seen.app.adoption is None:
         return ()
@@ -98,7 +98,7 @@ def conditions(seen: Seen) -> tuple[tuple[str, str, str, str], ...]:
     others = spec_managers(found)
     also = f"; {', '.join(others)} still manage{'s' if len(others) == 1 else ''} fields of it" if others else ""
     taken = f"StatefulSet {kept.stateful_set} is run as it was found, cluster {seen.ledger.identity}{also}"
-    return (("Adopted", "True", "TakenOver", taken), _converged(seen, found))
+    return (("Adopted", "True", "TakenOver", taken), _converged(seen, found, pending))
 
 
 def let_go(seen: Seen) -> Decision | None:
@@ -152,13 +152,14 @@ def changes_over(seen: Seen) -> bool:
     return names.layout(seen.app) is not None and found is not None and (bool(late(seen)) or under_way(found))
 
 
-def _converged(seen: Seen, found: Object) -> tuple[str, str, str, str]:
+def _converged(seen: Seen, found: Object, pending: str) -> tuple[str, str, str, str]:
     current = template_of(found)
     late = [pod for pod in seen.pods if as_found(seen) or template_of(seen.world.pod(pod)) != current]
-    if not late:
+    if not late and not pending:
         return ("Converged", "True", "Rolled", "members read the operator's files, and pods carry the app's labels")
-    pending = "pods get the app's labels; members read files instead of flags, which members that join need"
-    return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {seen.app.name}`): {pending}")
+    labels = "pods get the app's labels; members read files instead of flags, which members that join need"
+    waits = "; ".join([*([labels] if late else []), *([pending] if pending else [])])
+    return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {seen.app.name}`): {waits}")
 
 
 def _strategy(found: Object) -> str:

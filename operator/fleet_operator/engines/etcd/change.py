@@ -83,10 +83,12 @@ def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str
     app: Etcd = seen.app if hop is None else seen.app.model_copy(update={"version": hop.target})
     mixed = len({status.version for status in seen.statuses.values()}) > 1
     what = f"upgrade to {app.version}" if mixed else "new configuration"
+    if (kept := names.layout(app)) is not None and not mixed:
+        what = {"opening": "TLS beside what is plain", "closing": "TLS alone"}.get(kept.secured, what)
     if hop is not None:
         what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}"
-    if (kept := names.layout(app)) is not None:
-        return kept_template(app, kept, set_of(seen)["spec"]["template"], image(app, images)), what
+    if kept is not None:
+        return kept_template(app, kept, set_of(seen)["spec"]["template"], image(app, images), trust), what
     return template(app, image(app, images), trust), what
 
 

@@ -12,6 +12,7 @@ from fleet.apps.etcd.kept import as_it_was
 from fleet.apps.etcd.manifests import template
 from fleet_operator.core.order import Concern, Concerns
 from fleet_operator.core.step import Decision, State, blocked
+from fleet_operator.engines.etcd import encrypt
 from fleet_operator.engines.etcd.adoption import adopted, as_found, changes_over, late, let_go, owned_by_others
 from fleet_operator.engines.etcd.change import Images, arrived, failed_roll, rolled, stays
 from fleet_operator.engines.etcd.founding import founded
@@ -29,7 +30,7 @@ SETTLED_SECONDS = 10.0  # between probes of an etcd that is well
 def concerns(seen: Seen, images: Images, trust: str = "") -> Concerns:
     """For an etcd whose Services and certificates are in place."""
     if as_found(seen):
-        return _as_found(seen, images)
+        return _as_found(seen, images, trust)
     return {
         Concern.ADOPTION: (lambda: adopted(seen), lambda: _set_is_there(seen), lambda: let_go(seen)),
         Concern.FOUNDING: (
@@ -49,20 +50,24 @@ def concerns(seen: Seen, images: Images, trust: str = "") -> Concerns:
         Concern.TIDYING: (lambda: tidied(seen),),
         Concern.VOLUMES: (lambda: grown(seen),),
         Concern.SCALE: (lambda: None if changes_over(seen) else scaled_out(seen),),
-        Concern.ROLL: (lambda: rolled(seen, images, trust),),
+        Concern.ROLL: (
+            lambda: encrypt.begun(seen, images, trust),
+            lambda: rolled(seen, images, trust),
+            lambda: encrypt.ended(seen),
+        ),
         Concern.HEALTH: (lambda: all_well(seen), lambda: arrived(seen, images)),
     }
 
 
-def _as_found(seen: Seen, images: Images) -> Concerns:
+def _as_found(seen: Seen, images: Images, trust: str) -> Concerns:
     """For members that others set up, until the first roll: their pods read no files of ours, so nobody can join."""
     kept = names.layout(seen.app)
-    wanted = kept is not None and not as_it_was(seen.app, kept)
+    wanted = kept is not None and (not as_it_was(seen.app, kept) or encrypt.is_wanted(seen))
     return {
         Concern.ADOPTION: (lambda: adopted(seen), lambda: let_go(seen)),
         Concern.IDENTITY: (lambda: one_cluster(seen),),
         Concern.STAFF: (lambda: staffed(seen),),
-        Concern.ROLLBACK: (lambda: failed_roll(seen, images, "") if wanted or ledger_of(seen).failed else None,),
+        Concern.ROLLBACK: (lambda: failed_roll(seen, images, trust) if wanted or ledger_of(seen).failed else None,),
         Concern.QUORUM: (lambda: without_majority(seen, forcible=False), lambda: no_strangers(seen)),
         Concern.CORRUPTION: (lambda: corrupted(seen, seen.pods),),
         Concern.SPACE: (lambda: space(seen),),
@@ -73,8 +78,9 @@ def _as_found(seen: Seen, images: Images) -> Concerns:
         Concern.VOLUMES: (lambda: grown(seen),),
         Concern.ROLL: (
             lambda: owned_by_others(seen) if wanted else None,
+            lambda: encrypt.begun(seen, images, trust),
             lambda: filed(seen) if wanted else None,
-            lambda: rolled(seen, images, "") if wanted else None,
+            lambda: rolled(seen, images, trust) if wanted else None,
             lambda: _needs_a_roll(seen),
         ),
         Concern.HEALTH: (lambda: all_well(seen), lambda: arrived(seen, images)),

@@ -25,7 +25,7 @@ from fleet_operator.core.engine import Allowed, Report
 from fleet_operator.core.order import Concerns
 from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
-from fleet_operator.engines.etcd import adoption
+from fleet_operator.engines.etcd import adoption, encrypt
 from fleet_operator.engines.etcd.act import act
 from fleet_operator.engines.etcd.decide import OPERATOR, at_rest, concerns
 from fleet_operator.engines.etcd.faults import describe
@@ -56,7 +56,9 @@ class EtcdEngine:
     def surroundings(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
         if app.adoption is None:
             return [*surroundings(app), *secrets(app, world, now)]
-        placed = adoption.placed(app, world)  # as others made them, but for the Secret that clients are given
+        placed = adoption.placed(app, world)  # as others made them, but for what clients are given, and certificates
+        if placed.taken and names.certified(placed.app):
+            return secrets(placed.app, world, now)
         return [connection_as_found(placed.app, world)] if placed.taken else []
 
     async def observe(self, app: Etcd, world: World) -> Seen:
@@ -82,7 +84,7 @@ class EtcdEngine:
         return [job]
 
     def concerns(self, seen: Seen) -> Concerns:
-        held = authorities(seen.app, seen.world) if seen.app.tls.enabled and not seen.app.adoption else None
+        held = authorities(seen.app, seen.world) if names.certified(seen.app) else None
         return concerns(seen, self._images, held.trust if held else "")
 
     def at_rest(self, seen: Seen) -> Decision:
@@ -104,7 +106,11 @@ class EtcdEngine:
             identity=(seen.ledger.identity or None) if seen.ledger else None,
             available=seen.members is not None,
             last_backup=newest(seen.world.all("Pod"), last_backup),
-            conditions=(*_backup_conditions(seen, last_backup), *adoption.conditions(seen), *_rolled(seen)),
+            conditions=(
+                *_backup_conditions(seen, last_backup),
+                *adoption.conditions(seen, encrypt.pending(seen)),
+                *_rolled(seen),
+            ),
         )
 
     def data_of(self, app: Etcd, world: World) -> list[Object]:
@@ -135,7 +141,7 @@ class EtcdEngine:
             if known is not None and known.authority == mark and now < known.until:
                 return known.protocol
             return await self._open(name, found_context(found["ca.crt"], _pair(found)), mark, now)
-        plain = names.layout(app) is not None or not app.tls.enabled
+        plain = not names.encrypted(app)
         held = None if plain else authorities(app, world)
         if not plain and held is None:
             return None

@@ -91,7 +91,7 @@ def _joins(seen: Seen, pod: str) -> Decision:
     if place is None or place.phase != "joining" or place.member != identity:
         emptied = place is not None and place.phase == "settled" and place.spoiled
         unusable = emptied or (claim["metadata"]["uid"] if claim is not None else "")
-        joining = Place("joining", identity, tuple(sorted(seen.by_pod, key=names.ordinal)), unusable)
+        joining = Place("joining", identity, tuple(sorted(seen.by_pod, key=names.ordinal)), unusable, _known_as(seen))
         return step(State.PROGRESSING, "Joining", message, noted(seen, ledger.with_place(pod, joining)))
     if claim is not None and claim["metadata"]["uid"] == place.spoiled:
         return _empty_volume(seen, pod, claim)
@@ -121,7 +121,16 @@ def _joins(seen: Seen, pod: str) -> Decision:
 
 
 def _announce(seen: Seen, pod: str, note: str) -> Act:
-    return Act("add", {"peer_url": names.peer_url(seen.app, pod)}, "MemberAdded", note)
+    return Act("add", {"peer_url": ",".join(names.peer_urls(seen.app, pod))}, "MemberAdded", note)
+
+
+def _known_as(seen: Seen) -> tuple[str, ...]:
+    """Who joins must name the others as they are on the list, which no pattern says while they change to TLS."""
+    kept = names.layout(seen.app)
+    if kept is None or not kept.secured:
+        return ()
+    pods = sorted(seen.by_pod, key=names.ordinal)
+    return tuple(f"{pod}={url}" for pod in pods for url in seen.by_pod[pod].peer_urls)
 
 
 def _empty_volume(seen: Seen, pod: str, claim: Object) -> Decision:

@@ -278,8 +278,8 @@ class Etcd:
             {"action": "DEACTIVATE", "memberID": str(alarm.member_id), "alarm": alarm.kind},
         )
 
-    async def add_learner(self, endpoint: Endpoint, peer_url: str) -> Member:
-        body = await self._call(endpoint, "cluster/member/add", {"peerURLs": [peer_url], "isLearner": True})
+    async def add_learner(self, endpoint: Endpoint, *peer_urls: str) -> Member:
+        body = await self._call(endpoint, "cluster/member/add", {"peerURLs": list(peer_urls), "isLearner": True})
         return _member(body.get("member", {}))
 
     async def promote(self, endpoint: Endpoint, member_id: int) -> None:

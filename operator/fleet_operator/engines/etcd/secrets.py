@@ -22,7 +22,7 @@ Data = dict[str, bytes]
 
 def secrets(app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
     """All of them, as they should be; what is good is left as it is."""
-    if not app.tls.enabled:
+    if not names.certified(app):
         return [_secret(app, names.connection_secret(app), _connection(app, {}))]
     life = timedelta(seconds=seconds(app.tls.lifetime))
     held = Authorities.read(_held(world, names.authority_secret(app)))
@@ -33,7 +33,8 @@ def secrets(app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
     peer = Leaf(f"{app.name}-peer", names.peer_names(app), server=True, client=True, lifetime=life)
     client = Leaf("client", client=True, lifetime=life)
     clients, peers = authorities.clients, authorities.peers
-    connection = _leaf(world, names.connection_secret(app), clients, client, now)
+    # Not before members serve it: whoever is given certificates uses them.
+    connection = _leaf(world, names.connection_secret(app), clients, client, now) if names.encrypted(app) else {}
     return [
         _secret(app, names.authority_secret(app), authorities.write()),
         _secret(app, names.server_secret(app), _leaf(world, names.server_secret(app), clients, server, now)),
@@ -65,8 +66,14 @@ def connection_as_found(app: Etcd, world: World) -> Object:
 
 def _trusted(app: Etcd, world: World) -> frozenset[str]:
     """The sets of CAs that the members which run were started with."""
-    pods = (pod for pod in world.all("Pod") if names.selector(app).items() <= pod["metadata"]["labels"].items())
+    pods = (pod for pod in world.all("Pod") if _is_member(app, pod))
     return frozenset(str((pod["metadata"].get("annotations") or {}).get(TRUST, "")) for pod in pods)
+
+
+def _is_member(app: Etcd, pod: Object) -> bool:
+    if names.layout(app) is not None:  # pods that others made do not have all of our labels
+        return pod["metadata"]["name"] in [names.pod(app, number) for number in range(names.MOST)]
+    return bool(names.selector(app).items() <= pod["metadata"]["labels"].items())
 
 
 def _leaf(world: World, secret: str, signer: Signer, leaf: Leaf, now: datetime.datetime) -> Data:
@@ -78,7 +85,7 @@ def _leaf(world: World, secret: str, signer: Signer, leaf: Leaf, now: datetime.d
 
 
 def _connection(app: Etcd, certificates: Data) -> Data:
-    connection = app.connection
+    connection = names.connection(app)
     members = ",".join(names.client_url(app, names.pod(app, number)) for number in range(app.members))
     plain = {"host": connection.host, "port": str(connection.port), "url": connection.url, "endpoints": members}
     return {**{name: value.encode() for name, value in plain.items()}, **certificates}
