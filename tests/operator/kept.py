@@ -40,9 +40,11 @@ class SetUp:
     tls: bool = False
     container: str = "etcd"
     claim: str = "data"
+    series: str = "3.4"
 
-    def documents(self, namespace: str, image: str = ETCD_IMAGE.format(series="3.4")) -> list[Object]:
+    def documents(self, namespace: str, image: str = "") -> list[Object]:
         text = (SETUPS / f"{self.name}.yaml").read_text()
+        image = image or ETCD_IMAGE.format(series=self.series)
         return list(yaml.safe_load_all(text.replace("@namespace@", namespace).replace("@image@", image)))
 
     def stateful(self, namespace: str = "default") -> Object:
@@ -54,7 +56,7 @@ class SetUp:
         taken = {"takeFrom": [self.manager or "kubectl-client-side-apply"]}
         adopt = {"identity": identity, "statefulSet": self.stateful_set, **taken, **self.adopt}
         return {
-            "version": "3.4",
+            "version": self.series,
             "members": 3,
             "storage": "256Mi",
             "tls": {"enabled": self.tls},

@@ -17,9 +17,9 @@ import pytest
 
 from fleet.testing.git import git
 from tests.operator import account
-from tests.operator.e2e import App, Object
+from tests.operator.e2e import App, Object, api_of
 from tests.operator.kept import SET_UPS, Desk, Kept
-from tests.operator.writer import Writer
+from tests.operator.writer import PROBLEMS, Writer, lost
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(900)]
 SAMPLE = ("tls", "chart")
@@ -260,6 +260,52 @@ def _resize(kept: Kept, writer: Writer, members: int) -> None:
     assert claims == {f"{kept.set_up.claim}-{pod}" for pod in after}, "whoever left needs no volume"
     writer.goes_on()
     print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")
+
+
+@pytest.mark.parametrize("kept", [pytest.param(replace(SET_UPS["chart"], series="3.5"), id="chart")], indirect=True)
+def test_tls_is_turned_on_while_it_serves_and_nobody_is_cut_off(kept: Kept) -> None:
+    """Clients without it write until the roll that shuts them out; those with it from the first one on."""
+    kept.adopt()
+    kept.wait_adopted()
+    before, api = kept.starts(), api_of(kept.cluster)
+    with kept.writer(rate=50) as plain:
+        opened = plain.strike("TLS is turned on", lambda: kept.change(tls={"enabled": True}))
+        kept.wait("clients can have TLS", partial(_waits_for, kept, "clients without TLS are still served"), 240)
+        kept.wait_ready(60)
+        assert kept.condition("Converged")["reason"] == "NextRoll"
+        plain.goes_on()
+        print(f"{opened.what}: longest time without an acknowledgement {plain.outage(opened.at):.2f} s")
+        with Writer(lambda: kept.places(api), App.tls(kept), rate=50) as encrypted:
+            word = f"fleet.dev/roll={kept.namespace}"
+            closed = encrypted.strike("roll", lambda: kept.cluster.kubectl("annotate", "etcd", kept.name, word))
+            kept.wait("TLS alone", lambda: kept.condition("Converged").get("status") == "True", 240)
+            kept.wait_ready(60)
+            encrypted.goes_on()
+            print(f"{closed.what}: longest time without an acknowledgement {encrypted.outage(closed.at):.2f} s")
+            numbers = plain.stop() | encrypted.stop()
+    after, tls = kept.starts(), App.tls(kept)
+    assert all(after[pod][0] != before[pod][0] for pod in before)
+    for place in kept.places():
+        assert lost(numbers, place, tls) == []
+        with pytest.raises(PROBLEMS):
+            lost(frozenset(), place, None)
+    _connects(kept)
+    kept.cluster.kubectl("annotate", "etcd", kept.name, "fleet.dev/on-delete=release")
+    kept.cluster.kubectl("delete", "etcd", kept.name, "--timeout=60s")
+    assert kept.starts() == after, "given back, it runs on as it is"
+
+
+def _waits_for(kept: Kept, words: str) -> bool:
+    return words in kept.condition("Converged").get("message", "")
+
+
+def _connects(kept: Kept) -> None:
+    cluster = kept.cluster
+    where = [f"--kubeconfig={cluster.kubeconfig}", f"--context={cluster.context}", f"--namespace={cluster.namespace}"]
+    command = [sys.executable, "-m", "fleet", "connect", kept.name, *where, "--", "endpoint", "health"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "https://" in done.stdout + done.stderr
 
 
 @pytest.mark.full
