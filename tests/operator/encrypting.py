@@ -7,6 +7,7 @@ carried out has not happened: so a pass may be ended anywhere.
 from __future__ import annotations
 
 import copy
+import datetime
 from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from typing import Any
 import yaml
 from fleet_operator.core.stateful_set import partition_of
 from fleet_operator.core.step import Act, Apply, Decision, Revert
-from fleet_operator.core.world import World, template_of
+from fleet_operator.core.world import template_of
 from fleet_operator.engines.etcd import adoption
 from fleet_operator.engines.etcd.encrypt import pending
 from fleet_operator.engines.etcd.engine import EtcdEngine
@@ -93,12 +94,11 @@ class Encrypting(Found):
 
     def secrets(self) -> dict[str, dict[str, bytes]]:
         """What stands around the members, by name and key."""
-        found = self.surroundings()
-        return {one["metadata"]["name"]: {key: b64decode(value) for key, value in one["data"].items()} for one in found}
-
-    def surroundings(self) -> list[Object]:
         seen = self.seen()
-        return EtcdEngine(IMAGES).surroundings(self.app, seen.world, World({}).now)
+        return _read(EtcdEngine(IMAGES).surroundings(self.app, seen.world, seen.world.now))
+
+    def secrets_held(self) -> dict[str, dict[str, bytes]]:
+        return _read(self.written[1:])
 
     def file(self, pod: str) -> dict[str, Any]:
         """The one that the pod reads."""
@@ -106,6 +106,11 @@ class Encrypting(Found):
         name = container["args"][0].rpartition("/")[2].replace("$(FLEET_POD)", pod)
         read: dict[str, Any] = yaml.safe_load(self.written[0]["data"][name])
         return read
+
+    def hold(self, now: datetime.datetime) -> None:
+        """The Secrets of a pass are there with the next."""
+        made = EtcdEngine(IMAGES).surroundings(self.app, self.seen().world, now)
+        self.written = [self.written[0], *made]
 
     def carry_out(self, step: Any) -> None:
         if isinstance(step, Act):
@@ -123,7 +128,9 @@ class Encrypting(Found):
                 self.before = copy.deepcopy(self.set["spec"]["template"])
             super().carry_out(step)
         else:
+            secrets = self.written[1:]
             super().carry_out(step)
+            self.written = [*self.written[:1], *secrets]
         self._controlled()
 
     def _controlled(self) -> None:
@@ -154,3 +161,7 @@ class Encrypting(Found):
     def _member(self, name: str) -> Member:
         found = super()._member(name)
         return Member(found.id, name, self.urls.get(name, found.peer_urls), found.client_urls, is_learner=False)
+
+
+def _read(secrets: list[Object]) -> dict[str, dict[str, bytes]]:
+    return {one["metadata"]["name"]: {key: b64decode(text) for key, text in one["data"].items()} for one in secrets}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import datetime
 from dataclasses import replace
 
 import pytest
+from fleet_operator.core.order import decide
 from fleet_operator.core.step import Act, State
 from fleet_operator.core.world import template_of
+from fleet_operator.engines.etcd.decide import at_rest
+from fleet_operator.engines.etcd.engine import EtcdEngine
 from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import names
@@ -132,10 +136,45 @@ def test_git_says_what_is_pending_at_every_stage() -> None:
     assert "labels" not in words
     found.roll = "1"
     found.until(lambda: found.stage == "closing")
+    assert found.converged() == ("False", "Rolling", found.converged()[2])
     assert "clients without it are shut out" in found.converged()[2]
     found.until(lambda: found.stage == "closed")
     found.until(found.is_settled)
     assert found.converged()[:2] == ("True", "Rolled")
+
+
+def test_backups_use_it_from_when_on_every_member_serves_it() -> None:
+    to = {"backup": {"schedule": "@daily", "to": {"claim": {"claim": "b"}}}}
+    found = Encrypting().turned_on()
+    found.spec = {**found.spec, **to}
+    found.until(lambda: found.stage == "opening")
+    engine = EtcdEngine(IMAGES)
+    assert "--endpoints=http://etcd.default.svc:2379" in str(engine.attachments(found.seen()))
+    found.until(lambda: found.stage == "open")
+    (job,) = engine.attachments(found.seen())
+    assert "--endpoints=https://etcd.default.svc:2379" in str(job)
+    assert "--cacert=/etc/etcd/client/ca.crt" in str(job)
+    assert "'secretName': 'kept-connection'" in str(job)
+
+
+def test_a_new_ca_is_trusted_by_all_members_before_it_is_used() -> None:
+    """As for any app of fleet's: whoever does not trust it yet would be cut off."""
+    found = Encrypting().at("closed")
+    now = found.seen().world.now
+    found.hold(now)
+    found.hold(now + datetime.timedelta(days=365 * 8))
+    held = found.secrets_held()
+    assert "next-ca.crt" in held["kept-ca"]
+    trust = held["kept-ca"]["trust"].decode()
+    seen = found.seen()
+    manifest = applied(decide(EtcdEngine(IMAGES).concerns(seen), at_rest(seen)), "StatefulSet")
+    assert manifest["spec"]["template"]["metadata"]["annotations"]["fleet.dev/trust"] == trust
+    found.hold(now + datetime.timedelta(days=365 * 8))
+    assert "next-ca.crt" in found.secrets_held()["kept-ca"], "not while members run that were started without"
+    for template in found.made.values():
+        template["metadata"]["annotations"]["fleet.dev/trust"] = trust
+    found.hold(now + datetime.timedelta(days=365 * 8))
+    assert "next-ca.crt" not in found.secrets_held()["kept-ca"]
 
 
 def test_any_planned_roll_closes_and_nothing_else_does() -> None:
@@ -203,6 +242,7 @@ def test_releases_that_mix_up_plain_and_encrypted_clients_are_upgraded_first(ver
     assert (decision.reason, decision.steps) == ("NeedsUpgrade", ())
     assert version in decision.message
     assert "after an upgrade" in found.converged()[2]
+    assert found.converged()[1] == "NextRoll", "labels come with any"
     found.spec = {**found.spec, "version": "3.5" if series == "3.4" else "3.5.16"}
     found.until(lambda: found.set["status"]["currentRevision"] != "before" and template_of(found.set) != "")
     found.until(lambda: found.made["etcd-0"] == found.set["spec"]["template"])

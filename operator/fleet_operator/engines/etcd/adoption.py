@@ -12,6 +12,7 @@ import json
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from fleet.apps.driver import Problem
@@ -45,6 +46,13 @@ class Placed:
     world: World
     unfit: Problem | None = None
     taken: bool = False
+
+
+class Pending(NamedTuple):
+    """What else comes with a restart, and when: `NextRoll`, or the reason why it is another time."""
+
+    reason: str
+    words: str
 
 
 def placed(app: Etcd, world: World) -> Placed:
@@ -88,7 +96,7 @@ def adopted(seen: Seen) -> Decision | None:
     return _after_asking(seen) or waiting or _take(seen)
 
 
-def conditions(seen: Seen, pending: str = "") -> tuple[tuple[str, str, str, str], ...]:
+def conditions(seen: Seen, pending: Pending | None = None) -> tuple[tuple[str, str, str, str], ...]:
     """`Adopted`, and what is still to come with the next restart; `pending` is what does beside labels and files."""
     kept, found = names.layout(seen.app), seen.stateful_set
     if seen.app.adoption is None:
@@ -152,13 +160,15 @@ def changes_over(seen: Seen) -> bool:
     return names.layout(seen.app) is not None and found is not None and (bool(late(seen)) or under_way(found))
 
 
-def _converged(seen: Seen, found: Object, pending: str) -> tuple[str, str, str, str]:
+def _converged(seen: Seen, found: Object, pending: Pending | None) -> tuple[str, str, str, str]:
     current = template_of(found)
     late = [pod for pod in seen.pods if as_found(seen) or template_of(seen.world.pod(pod)) != current]
-    if not late and not pending:
+    if not late and pending is None:
         return ("Converged", "True", "Rolled", "members read the operator's files, and pods carry the app's labels")
+    if not late and pending is not None and pending.reason != "NextRoll":
+        return ("Converged", "False", *pending)
     labels = "pods get the app's labels; members read files instead of flags, which members that join need"
-    waits = "; ".join([*([labels] if late else []), *([pending] if pending else [])])
+    waits = "; ".join([*([labels] if late else []), *([pending.words] if pending else [])])
     return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {seen.app.name}`): {waits}")
 
 

@@ -17,7 +17,7 @@ from fleet.apps.etcd.layout import Layout
 from fleet_operator.core import roll
 from fleet_operator.core.step import Act, Decision, State, blocked, step
 from fleet_operator.core.world import template_of
-from fleet_operator.engines.etcd.adoption import as_found
+from fleet_operator.engines.etcd.adoption import Pending, as_found
 from fleet_operator.engines.etcd.change import Images, rolling
 from fleet_operator.engines.etcd.faults import unwell
 from fleet_operator.engines.etcd.notes import noted
@@ -74,20 +74,19 @@ def ended(seen: Seen) -> Decision | None:
     return moved or _noted(seen, after, "TLSClosed", "clients and members are served with TLS alone")
 
 
-def pending(seen: Seen) -> str:
-    """What of it is still to come, for people; "" when nothing is."""
+def pending(seen: Seen) -> Pending | None:
+    """What of it is still to come."""
     kept = names.layout(seen.app)
-    if kept is None or kept.tls or not (seen.app.tls.enabled or kept.secured):
-        return ""
+    if kept is None or kept.tls or kept.secured == "closed" or not (seen.app.tls.enabled or kept.secured):
+        return None
     if not kept.secured and not is_wanted(seen):
-        return f"TLS comes after an upgrade: etcd {seen.oldest_version or ''} is too old, which {TOO_OLD}"
-    return {
-        "": "TLS: members get certificates, and serve clients with and without it",
-        "opening": "TLS: members get certificates, and serve clients with and without it",
-        "open": "clients without TLS are still served and members speak without it to each other; both end then",
-        "closing": "TLS alone: clients without it are shut out, and members speak it with each other",
-        "closed": "",
-    }[kept.secured]
+        return Pending("NeedsUpgrade", f"TLS comes after an upgrade: etcd {seen.oldest_version or ''} {TOO_OLD}")
+    if kept.secured == "open":
+        words = "clients without TLS are still served and members speak without it to each other; both end then"
+        return Pending("NextRoll", words)
+    if kept.secured == "closing":
+        return Pending("Rolling", "TLS alone: clients without it are shut out, and members speak it with each other")
+    return Pending("Rolling", "TLS: members get certificates, and serve clients with and without it")
 
 
 def _rolls(seen: Seen, images: Images, trust: str) -> bool:
