@@ -34,6 +34,7 @@ _COMMANDS = frozenset(
         "cluster/member/add",
         "cluster/member/remove",
         "cluster/member/promote",
+        "cluster/member/update",
         "maintenance/transfer-leadership",
         "maintenance/downgrade",
     }

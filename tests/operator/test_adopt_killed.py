@@ -12,15 +12,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
-from tests.operator.e2e import App
+from tests.operator.e2e import App, api_of
 from tests.operator.kept import SET_UPS, Desk, Kept
 from tests.operator.operations import Story
+from tests.operator.writer import Writer, lost
 
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(3600)]
 MOST = 12  # moves that either may have, and one more
@@ -82,6 +84,39 @@ def test_an_operator_that_never_takes_two_steps_takes_over_and_gives_back(stage:
     print(f"killed after each of {len(taken)} moves of taking over and {len(given_back)} of giving back")
     for moves in (taken, given_back):
         assert len({life for life, _ in moves}) == len(moves) >= 4, moves
+
+
+@pytest.mark.full
+def test_an_operator_that_never_takes_two_steps_turns_tls_on(unattended: App, tmp_path: Path) -> None:
+    """It dies between any two writes of every stage; clients do not notice but for the restarts of members."""
+    set_up = replace(SET_UPS["renamed"], series="3.5")
+    kept = Kept(unattended.cluster, unattended.operator, "raft-store", set_up=set_up)
+    kept.cluster.images("etcd")
+    kept.set_up_by_hand()
+    stage = Stage(kept, Story(kept.cluster, tmp_path / "story"))
+    command = stage.story.mortal("--at=1", "--again")
+    kept.adopt()
+    stage.story.to_its_end(stage.is_taken, *command)
+    taken, api = len(stage.story.made()), api_of(kept.cluster)
+    with kept.writer(rate=50) as plain:
+        kept.change(tls={"enabled": True})
+        stage.story.to_its_end(partial(_converged, kept, "clients without TLS are still served"), *command)
+        plain.goes_on()
+        with Writer(lambda: kept.places(api), App.tls(kept), rate=50) as encrypted:
+            kept.cluster.kubectl("annotate", "etcd", kept.name, "fleet.dev/roll=now")
+            stage.story.to_its_end(partial(_converged, kept, "members read the operator's files"), *command)
+            encrypted.goes_on()
+            numbers = plain.stop() | encrypted.stop()
+    moves = stage.story.made()[taken:]
+    print(f"killed after each of {len(moves)} moves of turning TLS on")
+    assert len({life for life, _ in moves}) == len(moves)
+    assert [what for _, what in moves].count("etcd update") == 6, "each member is known by both URLs, then by one"
+    for place in kept.places():
+        assert lost(numbers, place, App.tls(kept)) == []
+
+
+def _converged(kept: Kept, words: str) -> bool:
+    return words in kept.condition("Converged").get("message", "") and kept.is_ready()
 
 
 def _cut_off(stage: Stage, directory: Path) -> None:

@@ -14,7 +14,7 @@ from fleet_operator.engines.etcd.decide import at_rest
 from fleet_operator.engines.etcd.engine import EtcdEngine
 from fleet_operator.engines.etcd.seen import Seen
 
-from fleet.apps.etcd import names
+from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.client import client
 from fleet.apps.etcd.ledger import Place
 from tests.operator.drawn import applied, decided, said
@@ -84,6 +84,19 @@ def test_the_port_of_probes_is_one_that_nothing_in_the_pod_has() -> None:
     found.set["spec"]["template"]["spec"]["containers"].append(sidecar)
     found.made = {pod: copy.deepcopy(found.set["spec"]["template"]) for pod in found.pods}
     assert found.at("closed").kept.metrics == 2383
+
+
+def test_probes_find_their_port_where_pods_have_addresses_of_the_other_kind_alone() -> None:
+    kept = Encrypting().at("open").kept
+    config = {**kept.config, "listen-client-urls": "http://127.0.0.1:2379,http://[::]:2379"}
+    closing = secured.closing(replace(kept, config=config), {"spec": {"containers": []}})
+    made = secured.settings(closing)
+    assert made["listen-client-urls"] == "https://127.0.0.1:2379,https://[::]:2379"
+    assert made["listen-metrics-urls"] == "http://[::]:2381"
+    there = {**config, "listen-metrics-urls": "http://127.0.0.1:2381,http://0.0.0.0:9000"}
+    closing = secured.closing(replace(kept, config=there), {"spec": {"containers": []}})
+    assert closing.metrics == 9000
+    assert "listen-metrics-urls" not in secured.settings(closing)
 
 
 def test_while_it_closes_every_member_is_known_by_both_before_the_first_restarts() -> None:

@@ -30,6 +30,7 @@ FOLDERS = {"server": "/etc/fleet-server", "peer": "/etc/fleet-peer"}  # nothing 
 PROBES = ("readinessProbe", "livenessProbe", "startupProbe")
 _HANDLERS = ("exec", "grpc", "httpGet")
 _METRICS = 2381
+_INSIDE = frozenset({"127.0.0.1", "localhost", "::1"})
 # Releases before these may hand clients without TLS to the server for TLS when both are on one port, for as long as
 # the member runs (etcd-io/etcd#15495). The patch of each series from which on they do not.
 _SERVES_BOTH = {(3, 4): 25, (3, 5): 8}
@@ -75,7 +76,7 @@ def settings(kept: Layout) -> Manifest:
             made["listen-peer-urls"] = _with_tls(str(kept.config["listen-peer-urls"]))
     if is_alone(kept) and _found_metrics(kept) is None:
         others = [str(kept.config["listen-metrics-urls"])] if kept.config.get("listen-metrics-urls") else []
-        made["listen-metrics-urls"] = ",".join([*others, f"http://0.0.0.0:{kept.metrics}"])
+        made["listen-metrics-urls"] = ",".join([*others, f"http://{_open_host(kept)}:{kept.metrics}"])
     return made
 
 
@@ -144,9 +145,16 @@ def _found_metrics(kept: Layout) -> int | None:
     """A port that others made for the purpose, and that is open to the kubelet."""
     for url in str(kept.config.get("listen-metrics-urls", "")).split(","):
         parts = urlsplit(url.strip())
-        if parts.scheme == "http" and parts.hostname == "0.0.0.0":  # noqa: S104 - read, not bound
+        if parts.scheme == "http" and parts.hostname not in _INSIDE:
             return parts.port
     return None
+
+
+def _open_host(kept: Layout) -> str:
+    """Where clients from outside of the pod are let in, and so is the kubelet."""
+    hosts = (urlsplit(url).hostname or "" for url in str(kept.config["listen-client-urls"]).split(","))
+    found = next(host for host in hosts if host not in _INSIDE)
+    return f"[{found}]" if ":" in found else found
 
 
 def _free_port(kept: Layout, template: Manifest) -> int:
