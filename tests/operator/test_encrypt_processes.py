@@ -145,14 +145,21 @@ class Members:
                 assert time.monotonic() < end
             await asyncio.sleep(0.1)
 
+    async def seen(self, app: App, etcd: Etcd) -> Seen:
+        """Once a majority says who the members are: a busy machine may be late with that."""
+        end = time.monotonic() + 60
+        while (found := await observe(app, self.world(), etcd)).members is None:
+            assert time.monotonic() < end
+        return found
+
     async def readdressed(self, etcd: Etcd, layout: Layout) -> None:
         """As the operator does it, which knows members by the URLs that these stand for."""
         app = self.app(layout)
-        seen = await observe(app, self.world(), etcd)
+        seen = await self.seen(app, etcd)
         for member in seen.members or ():
             urls = self.addressed(",".join(names.peer_urls(app, member.name)))
             for _ in range(2):  # an answer may be lost
-                await act(etcd, seen, Act("readdress", {"member": member.id, "peer_urls": urls}))
+                await _once_allowed(etcd, seen, Act("readdress", {"member": member.id, "peer_urls": urls}))
         assert {url for one in await etcd.members(self.endpoint("etcd-0")) for url in one.peer_urls} == {
             self.addressed(url) for pod in self.running for url in names.peer_urls(app, pod)
         }
@@ -234,7 +241,7 @@ async def _once_allowed(etcd: Etcd, seen: Seen, step: Act) -> None:
 async def _joins(members: Members, etcd: Etcd) -> None:
     """Somebody new, who listens plainly still, while one of the others listens with TLS already."""
     app, asked = members.app(CLOSING), members.endpoint("etcd-2")
-    seen = await observe(app, members.world(), etcd)
+    seen = await members.seen(app, etcd)
     wanted = members.addressed(",".join(names.peer_urls(app, "etcd-3")))
     await _once_allowed(etcd, seen, Act("add", {"peer_url": wanted}))
     listed = await etcd.members(asked)
