@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from fleet.errors import ConflictError, FleetError, ResourceError
 from fleet.kube import process
-from fleet.kube.client import Client
+from fleet.kube.client import Answer, Client
 from fleet.kube.objects import delete
 from fleet.kube.system import LEASES, NAMESPACE, make_namespace
 
@@ -137,22 +137,28 @@ class Lease:
         return self._client.server_time() > until
 
     async def _write(self, *, taken: bool = False) -> bool:
-        """Renew or take over the Lease that we saw. False when it is not that one any more."""
+        """Renew or take over the Lease that we saw. False when it is somebody else's.
+
+        One that is another than we saw and still ours was renewed by us: the answer came too late, or never.
+        """
+        for _ in range(2):
+            answer = await self._put(taken=taken)
+            if answer.status == 200:
+                self._object = answer.body
+                return True
+            found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+            if found.status == 404 or found.body["spec"].get("holderIdentity") != self._holder:
+                return False
+            self._object = found.body
+        return False
+
+    async def _put(self, *, taken: bool) -> Answer:
         metadata = dict(self._object["metadata"])
         metadata.pop("managedFields", None)
         if taken:
             metadata["annotations"] = {**metadata.get("annotations", {}), PROCESS: process.identity()}
         body = {**self._object, "metadata": metadata, "spec": self._spec(self._object["spec"])}
-        answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
-        if answer.status == 200:
-            self._object = answer.body
-            return True
-        if answer.repeated and answer.status == 409:
-            found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
-            if found.status == 200 and found.body["spec"].get("holderIdentity") == self._holder:
-                self._object = found.body
-                return True
-        return False
+        return await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
 
     async def _keep(self, owner: asyncio.Task[Any]) -> None:
         """Renew until cancelled; when that is not possible in time, stop the owner."""

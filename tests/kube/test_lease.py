@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from fleet.kube import process
 from fleet.kube.client import Client
 from fleet.kube.lease import PROCESS, Lease
 from fleet.testing import Cluster
+from fleet.testing.proxy import Freeze, Match, Plan, Proxy, Rule
 from tests.kube.connected import connected
 
 
@@ -137,6 +139,15 @@ def test_one_of_a_process_that_was_killed_on_this_machine_is_taken_at_once(syste
     connected(system, take)
 
 
+def test_whoever_sets_the_clock_makes_nobody_dead() -> None:
+    """When a process began is counted from the boot: the time of its boot moves with the clock, and its ticks do not."""
+    machine, pid, started = process.identity().split("/")
+    ticks = int(started.removeprefix("ticks:"))
+    assert ticks == int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    assert process.is_dead(f"{machine}/{pid}/ticks:{ticks + 1}")
+    assert not process.is_dead(f"{machine}/{pid}/1763454000.25"), "by the time of day, as it was once: not known"
+
+
 def test_this_process_is_alive_and_others_elsewhere_cannot_be_judged() -> None:
     assert not process.is_dead(process.identity())
     assert not process.is_dead("elsewhere/1/2.00")
@@ -164,6 +175,21 @@ def test_one_is_renewed_for_as_long_as_the_work_takes(cluster: Cluster) -> None:
                     pass
 
     connected(cluster, run)
+
+
+def test_one_whose_renewal_was_answered_too_late_is_still_ours(cluster: Cluster, api_proxy: Proxy) -> None:
+    """The server stored it, and has another version of the Lease by then than we saw."""
+    renewal = Match(verb="update", resource="leases", name=cluster.namespace)
+    api_proxy.plan = Plan([Rule(renewal, Freeze(), nth=1)])
+
+    async def run() -> int:
+        async with Client.of(api_proxy.kubeconfig, cluster.context) as client:
+            async with Lease(client, cluster.namespace, seconds=9):
+                while api_proxy.count(renewal) < 4:  # answered too late, refused, renewed, renewed once more
+                    await asyncio.sleep(0.05)
+            return api_proxy.count(Match(verb="get", resource="leases", name=cluster.namespace))
+
+    assert asyncio.run(run()) == 1
 
 
 def test_being_cancelled_gives_it_back(cluster: Cluster) -> None:

@@ -123,17 +123,24 @@ class Election:
         return now() - self._seen[1] >= silence and await self._write()
 
     async def _write(self, *, holder: str | None = None) -> bool:
-        """Take or renew the Lease that we saw; False when it is not that one any more."""
-        assert self._object is not None  # noqa: S101 - it was read before
-        sent = now()
-        metadata = {name: value for name, value in self._object["metadata"].items() if name != "managedFields"}
-        body = {**self._object, "metadata": metadata, "spec": self._spec(self._object.get("spec") or {}, holder)}
-        answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
-        if answer.status == 409 and answer.repeated:  # an earlier try may have been ours
-            answer = await self._client.request("GET", self._path, expect=(404,), urgent=True)
-            if answer.status == 200 and answer.body["spec"].get("holderIdentity") != self._lease.identity:
+        """Take, renew or give back the Lease that we saw; False when it is somebody else's.
+
+        One that is another than we saw and still ours was renewed by us, and the answer came too late. It is written
+        once more: how long a renewal holds is counted from when it was sent, and of that one nobody knows it.
+        """
+        for _ in range(2):
+            assert self._object is not None  # noqa: S101 - it was read before
+            sent = now()
+            metadata = {name: value for name, value in self._object["metadata"].items() if name != "managedFields"}
+            body = {**self._object, "metadata": metadata, "spec": self._spec(self._object.get("spec") or {}, holder)}
+            answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
+            if answer.status == 200:
+                return self._took(answer.body, sent)
+            found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+            if found.status == 404 or found.body["spec"].get("holderIdentity") != self._lease.identity:
                 return False
-        return answer.status == 200 and self._took(answer.body, sent)
+            self._object = found.body
+        return False
 
     def _took(self, lease: dict[str, Any], sent: float) -> bool:
         self._object = lease
@@ -170,9 +177,5 @@ class Election:
         """So that another need not wait. A failure is no error: the Lease ends by itself."""
         with contextlib.suppress(FleetError, TimeoutError):
             async with asyncio.timeout(self._lease.seconds / 3):
-                if not await self._write(holder=""):  # a renewal that was cut short may have come before
-                    found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
-                    if found.status == 200 and found.body["spec"].get("holderIdentity") == self._lease.identity:
-                        self._object = found.body
-                        await self._write(holder="")
+                await self._write(holder="")
         self._seen = (None, now())

@@ -16,7 +16,9 @@ import orjson
 import pytest
 
 import fleet.kube.runtime as kube
+from fleet.kube.runtime.leader import Election
 from fleet.testing import Cluster
+from fleet.testing.proxy import Freeze, Match, Plan, Proxy, Rule
 from tests.kube.runtime.greeter import CONFIG_MAPS, controller, greet, greeting
 from tests.kube.runtime.running import eventually, running
 
@@ -131,6 +133,33 @@ def test_a_lease_that_is_taken_away_stops_the_work_and_won_again_starts_it(greet
             assert [follower.lists for follower in operator.followers] == [1, 1]
 
     asyncio.run(run())
+
+
+def test_a_renewal_that_is_answered_too_late_changes_no_leader(greetings: Cluster, api_proxy: Proxy) -> None:
+    """The server stored it, and refuses the next one, which is about a Lease that is no more."""
+    renewal = Match(verb="update", resource="leases", name="greeter")
+    api_proxy.plan = Plan([Rule(renewal, Freeze(), nth=2)])
+    begun = 0
+
+    async def run() -> None:
+        async with kube.GuardedClient(kubeconfig=api_proxy.kubeconfig, context=greetings.context) as client:
+            election = Election(client, kube.Lease(greetings.namespace, "greeter", seconds=SECONDS))
+            stop = asyncio.Event()
+
+            async def lead() -> None:
+                nonlocal begun
+                begun += 1
+                await stop.wait()
+
+            task = asyncio.create_task(election.run(lead, stop))
+            await eventually("a renewal after the late one", lambda: api_proxy.count(renewal) >= 6, 60)
+            assert client.guard.is_open
+            stop.set()
+            await asyncio.wait_for(task, 60)
+
+    asyncio.run(run())
+    assert begun == 1
+    assert not lease(greetings).get("holderIdentity"), "it was given back"
 
 
 def test_what_is_on_its_way_out_when_the_guard_shuts_is_held_back(greetings: Cluster) -> None:
