@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import orjson
+
 from fleet.errors import Source
 from fleet.evaluate.answer import Answer
 from fleet.evaluate.result import ClusterData, Problem, StackResult
@@ -14,6 +16,7 @@ from fleet.model.secrecy import REDACTED, declared_secrecy
 
 _HINT = "the result must follow from the files alone: no random numbers, no clock, no order of sets or listings"
 _LONGEST = 60
+_OF_A_STACK = ("source", "clusters", "rollout", "drift", "needs")
 _NOT_OPTIONS = frozenset({"manifest", "source", "hash", "_key"})
 
 
@@ -38,13 +41,15 @@ def clusters(first: Sequence[ClusterData], second: Answer, problems: Sequence[Pr
 def stacks(first: Sequence[StackResult], second: Answer, problems: Sequence[Problem]) -> Iterator[Problem]:
     """What a second evaluation of a file brought to light."""
     yield from map(_only_then, problems)
-    others = {one.name: one for one in second.stacks}
-    for one in first:
-        other = others.get(one.name)
-        if problems:
-            return
-        if other is None:
-            yield Problem("the stack is there in one of two evaluations only", hint=_HINT, source=one.source)
+    if problems:
+        return
+    ours, others = {one.name: one for one in first}, {one.name: one for one in second.stacks}
+    for name in [*ours, *(name for name in others if name not in ours)]:
+        one, other = ours.get(name), others.get(name)
+        if one is None or other is None:
+            there = one or other
+            assert there is not None  # noqa: S101 - the name is of one of the two
+            yield Problem("the stack is there in one of two evaluations only", hint=_HINT, source=there.source)
         elif differing := difference(one, other):
             yield differing
 
@@ -61,15 +66,23 @@ def _only_then(problem: Problem) -> Problem:
 
 def difference(first: StackResult, second: StackResult) -> Problem | None:
     """None when they are equal; else what differs, at the line of the object that does."""
-    if first == second:
+    if _same(first, second):
         return None
-    if first.clusters != second.clusters or first.rollout != second.rollout:
-        field = "clusters" if first.clusters != second.clusters else "rollout"
-        return _problem("its placement", first.source, field, getattr(first, field), getattr(second, field))
-    for one, other in zip(first.desired, second.desired, strict=True):
-        if one != other:
-            return _in_cluster(one, other, first.source)
-    return _problem("what it reads of other stacks", first.source, "needs", first.needs, second.needs)
+    if first.clusters == second.clusters:
+        for one, other in zip(first.desired, second.desired, strict=True):
+            if not _same(one, other):
+                return _in_cluster(one, other, first.source)
+    field = next(name for name in _OF_A_STACK if not _same(getattr(first, name), getattr(second, name)))
+    return _problem("the stack", first.source, field, getattr(first, field), getattr(second, field))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """As they would be sent: for Python 1 is True and 1.0, and for a cluster it is not."""
+    return _sent(one) == _sent(other)
+
+
+def _sent(value: Any) -> bytes:
+    return orjson.dumps(value, default=list, option=orjson.OPT_SORT_KEYS)
 
 
 def _in_cluster(first: Desired, second: Desired, source: Source) -> Problem:
@@ -82,15 +95,16 @@ def _in_cluster(first: Desired, second: Desired, source: Source) -> Problem:
             there = one or other
             assert there is not None  # noqa: S101 - the key is of one of the two
             return Problem(f"{key} {where} is made in one of two evaluations only", hint=_HINT, source=there.source)
-        if one != other:
+        if not _same(one, other):
             field, before, after = next(_differences(_plain(one), _plain(other), ""))
             if declared_secrecy(each.manifest for each in first.objects).of(key):
                 before, after = REDACTED, REDACTED
             return _problem(f"{key} {where}", one.source, field, before, after)
     if list(ours) != list(others):
         return _problem(f"the order of objects {where}", source, "", [*map(str, ours)], [*map(str, others)])
-    field, before, after = next(_differences(first.exports, second.exports, ""))
-    return _problem(f"an export {where}", source, field, before, after)
+    for field, before, after in _differences(first.exports, second.exports, ""):
+        return _problem(f"an export {where}", source, field, before, after)
+    return _problem("the place of the stack", source, "", first.source.line, second.source.line)
 
 
 def _plain(one: Object) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def wanted(origin: Origin, mirror: Mirror, commit: str, before: Wanted | None, p
         Tree(git.git, found.tree, found.id).materialise(root)
         repository = Repository.at(root)
         known = _known(mirror, before, found.id, repository)
-        evaluation = evaluate(repository, pool=pool, before=known).check()
+        evaluation = evaluate(repository, twice=True, pool=pool, before=known).check()
     settings = repository.settings
     files = Files(
         Repository(NO_FILES, settings),

@@ -1,4 +1,8 @@
-"""What the stacks of some files want: as remembered, or by evaluating them."""
+"""What the stacks of some files want: as remembered, or by evaluating them.
+
+What may be applied is evaluated twice, so that code whose result depends on chance or on the hour is told of before it
+changes anything; and so whatever is remembered was found to be the same twice.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,13 @@ def evaluated(files: Files, stacks: Sequence[str]) -> Evaluation:
         return narrowed(files.remembered, stacks)
     from fleet.evaluate.pool import Pool  # noqa: PLC0415 - this and what follows is needed only now
 
-    with Pool() as pool:
+    twice = bool(files.tree)
+    with Pool(twice=twice) as pool:
         from fleet.evaluate.evaluation import evaluate  # noqa: PLC0415 - while the pool warms up
         from fleet.sync.ahead import load_ahead  # noqa: PLC0415
 
         load_ahead()
-        evaluation = evaluate(files.repository, stacks=list(stacks) or None, pool=pool).check()
+        evaluation = evaluate(files.repository, stacks=list(stacks) or None, pool=pool, twice=twice).check()
     if files.tree and not stacks:
         from fleet.sync.remembered import remember  # noqa: PLC0415
 

@@ -1,6 +1,6 @@
 """What a tree of files means, remembered: a commit that was evaluated once is not evaluated again on this machine.
 
-What a stack wants follows from its files alone (`fleet check` proves it by evaluating twice), so the tree's id is the
+What a stack wants follows from its files alone (it was evaluated twice), so the tree's id is the
 key, together with everything else that has a say: this Python, fleet's code, the packages that are installed. An
 evaluation that looked at other files of the machine is not kept, nor one with a Secret in it: its values have no
 business in a cache. The directory is the user's alone, each file carries its own hash, and whatever is not as it should

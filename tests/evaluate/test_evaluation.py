@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -309,6 +310,23 @@ def test_an_object_or_an_export_or_a_failure_of_one_evaluation_only_is_found(tmp
     assert second.field == "x"
     assert second.message.startswith("an export in cluster eu-1 differs between two evaluations")
     assert third.message.startswith("in the second of two evaluations only: AssertionError")
+
+
+def test_a_stack_of_the_second_evaluation_only_and_values_of_another_type_are_found(tmp_path: Path) -> None:
+    """For Python `1 == True`, and for a cluster one is a number and the other is not."""
+    head = "import os\nHERE = os.environ['TZ'] == 'UTC0'\n"
+    above, at, below = stack("b", "pass", head=head).partition("@fleet")
+    late = f"{above}if not HERE:\n{textwrap.indent(at + below, '    ')}"
+    files = {
+        "stacks/a.py": stack("a", config_map('"c"', '{"value": 1 if HERE else True}'), head=head),
+        "stacks/b.py": late,
+    }
+    first, second = evaluate(repository(tmp_path, files), twice=True).problems
+
+    assert (first.field, "differs between two evaluations: 1, then True" in first.message) == ("data.value", True)
+    assert second.message == "the stack is there in one of two evaluations only"
+    assert second.source is not None
+    assert second.source.file == "stacks/b.py"
 
 
 def test_what_the_code_printed_is_shown_with_its_problem_and_not_otherwise(tmp_path: Path, any_pool: Pool) -> None:
