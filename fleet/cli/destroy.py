@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,12 +73,27 @@ def destroy(
     there = {(one.stack, one.cluster) for one in planned.results}
     wanted = tuple(one for one in (target.only(there) for target in wanted) if one.desired)
     with shown(quiet=form != "text") as progress:
-        run = asyncio.run(sync(wanted, how, progress, revision=""))
+        run = asyncio.run(sync(wanted, how, progress, revision="", approve=_no_more_than(planned)))
     emit(results_data(run.results), form, lambda: results_text(run.results))
     found = problems(run.results)
     if status:
         _forget(files, run)
     return finish(found)
+
+
+def _no_more_than(planned: Run) -> Callable[[Run], None]:
+    """Whoever said yes saw a plan: what another sync has added since is not in it."""
+    from fleet.sync.verdict import refuse_more
+
+    shown = {(one.stack, one.cluster): one.plan for one in planned.results}
+
+    def approve(run: Run) -> None:
+        for one in run.results:
+            before = shown.get((one.stack, one.cluster))
+            if one.plan and before:
+                refuse_more(before, one.plan)
+
+    return approve
 
 
 def with_something(run: Run) -> Run:

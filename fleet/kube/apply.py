@@ -7,8 +7,9 @@ confirmed to be gone. Nothing is deleted while something of the stack could not 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Protocol
 
 from fleet.kube import order
 from fleet.kube.acting import acting_as
@@ -24,6 +25,14 @@ from fleet.plan.step import Plan, Step, Verb
 APPLIED = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
 
 
+class Hold(Protocol):
+    """What may keep a step waiting when its turn comes, and says why it is not done then."""
+
+    def concerns(self, step: Step) -> bool: ...
+
+    async def __call__(self, step: Step) -> str: ...
+
+
 async def apply(
     client: Client,
     plan: Plan,
@@ -31,13 +40,13 @@ async def apply(
     *,
     on_result: Callable[[Result], None] | None = None,
     delete_seconds: float = 60.0,
-    hold: Callable[[Step], Awaitable[str]] | None = None,
+    hold: Hold | None = None,
     account: str = "",
 ) -> Outcome:
     """Under the stack's Lease. `stored` is what the plan was made from; StalePlanError when it is not any more.
 
-    `hold` may say of a step, when its turn comes, why it is not done now; what depends on it is not done either.
-    Every step is done in the name of `account`, if one is given.
+    What depends on a step that `hold` keeps from being done is not done either. Every step is done in the name of
+    `account`, if one is given.
     """
     await verify(client, stored)
     stored = await save(client, stored, _with_intents(plan))
@@ -48,12 +57,21 @@ async def apply(
     for result in results.values():
         tell(result)
 
+    async def wait(key: Key) -> Result | None:
+        waits = await hold(steps[key]) if hold else ""
+        if not waits:
+            return None
+        result = Result(steps[key], State.SKIPPED, reason=waits)
+        tell(result)
+        return result
+
+    held = {step.key for step in plan.having(*APPLIED) if hold.concerns(step)} if hold else set()
+
     async def do(key: Key) -> Result:
         known = results.get(key)
         if known is not None:
             return known
-        waits = await hold(steps[key]) if hold else ""
-        result = Result(steps[key], State.SKIPPED, reason=waits) if waits else await execution.run(steps[key])
+        result = await execution.run(steps[key])
         tell(result)
         return result
 
@@ -67,7 +85,16 @@ async def apply(
 
     async def carry_out(before: dict[Key, set[Key]]) -> None:
         with acting_as(account):
-            done = await walk(before, do, skip, succeeded=_succeeded, rank=order.rank, workers=client.concurrency)
+            done = await walk(
+                before,
+                do,
+                skip,
+                succeeded=_succeeded,
+                rank=order.rank,
+                workers=client.concurrency,
+                hold=wait,
+                held=held,
+            )
         results.update(done)
 
     await carry_out(order.applied(plan.steps))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeVar
 
 from fleet.kube.together import together
@@ -25,8 +25,14 @@ async def walk(
     succeeded: Callable[[R], bool],
     rank: Callable[[Key], int],
     workers: int,
+    hold: Callable[[Key], Awaitable[R | None]] | None = None,
+    held: Collection[Key] = (),
 ) -> dict[Key, R]:
-    """`skip(key, cause)` makes the result of a key of which the predecessor `cause` did not succeed."""
+    """`skip(key, cause)` makes the result of a key of which the predecessor `cause` did not succeed.
+
+    `hold` may take its time over a key of those `held` when its turn has come, which keeps no worker from others; what
+    it returns is the key's result, and with None the key is done as others are.
+    """
     if not before:
         return {}
     after: dict[Key, list[Key]] = defaultdict(list)
@@ -35,13 +41,20 @@ async def walk(
             after[other].append(key)
     missing = {key: len(others) for key, others in before.items()}
     results: dict[Key, R] = {}
+    arriving: asyncio.Queue[Key | None] = asyncio.Queue()
     free: asyncio.PriorityQueue[tuple[int, int, Key | None]] = asyncio.PriorityQueue()
     count = 0
 
-    def enqueue(key: Key) -> None:
+    def admit(key: Key) -> None:
         nonlocal count
         count += 1
         free.put_nowait((rank(key), count, key))
+
+    def enqueue(key: Key) -> None:
+        if key in held:
+            arriving.put_nowait(key)
+        else:
+            admit(key)
 
     def settle(key: Key, result: R) -> None:
         finished = [(key, result)]
@@ -57,6 +70,7 @@ async def walk(
                 elif missing[follower] == 0:
                     enqueue(follower)
         if len(results) == len(before):
+            arriving.put_nowait(None)
             for worker in range(workers):
                 free.put_nowait((1 << 30, worker, None))
 
@@ -64,8 +78,20 @@ async def walk(
         while (key := (await free.get())[2]) is not None:
             settle(key, await do(key))
 
+    async def wait(key: Key) -> None:
+        result = await hold(key) if hold else None
+        if result is None:
+            admit(key)
+        else:
+            settle(key, result)
+
+    async def usher() -> None:
+        async with asyncio.TaskGroup() as group:
+            while (key := await arriving.get()) is not None:
+                group.create_task(wait(key))
+
     for key, number in missing.items():
         if number == 0:
             enqueue(key)
-    await together(work() for _ in range(min(workers, len(before))))
+    await together([*(work() for _ in range(min(workers, len(before)))), *([usher()] if held else [])])
     return results

@@ -402,7 +402,6 @@ class Service:
             accounts=current.files.repository.settings.trust.account,
             claim=Claim(current.files.identity),
             lease_seconds=5.0,
-            in_order=True,
             gate=None if current.rendered else self._gate(current),
             reach=lambda cluster: self._reached(current, cluster),
             objection=lambda result: self._objection(current, result, begun),

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from fleet.errors import ConflictError, PolicyError
+from fleet.errors import PolicyError
 from fleet.kube.apply import apply
 from fleet.kube.client import Client
 from fleet.kube.inventory import StalePlanError, Stored, load
 from fleet.kube.lease import Lease
 from fleet.kube.result import Outcome
 from fleet.kube.result import Result as StepResult
-from fleet.plan import Claim, Plan, Verb, leave
+from fleet.plan import Claim, Plan, leave
 from fleet.plan.narrow import narrowed
 from fleet.plan.rivals import recalled
 from fleet.plan.text import SIGNS
 from fleet.sync.gate import Gate
-from fleet.sync.healthy_first import healthy_first
+from fleet.sync.healthy_first import HealthyFirst
 from fleet.sync.look import Seen, look_again
-from fleet.sync.verdict import refuse_forbidden
+from fleet.sync.verdict import refuse_forbidden, refuse_more
 
 MOST_ATTEMPTS = 3
 Tell = Callable[[str, str], None]
@@ -39,9 +39,9 @@ async def carry_out(
     lease_seconds: float,
     tell: Tell,
     gate: Gate | None = None,
-    in_order: bool = False,
+    health_seconds: float = 0.0,
 ) -> tuple[Plan, Outcome]:
-    """What was done, and the plan by which it was."""
+    """What was done, and the plan by which it was. What depends on an app waits `health_seconds` for its health."""
 
     def waiting(holder: str) -> None:
         tell("waiting", f"another sync of it is running: {holder}")
@@ -50,9 +50,8 @@ async def carry_out(
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
                 made, stored = await _again(client, seen, claim, revision=revision, gate=gate)
-                return await _carry_out(
-                    client, made, stored, tell, delete_seconds=delete_seconds, in_order=in_order, account=seen.account
-                )
+                seconds = {"delete_seconds": delete_seconds, "health_seconds": health_seconds}
+                return await _carry_out(client, made, stored, tell, account=seen.account, **seconds)
             except StalePlanError:
                 if attempt == MOST_ATTEMPTS:
                     raise
@@ -70,7 +69,7 @@ async def _again(client: Client, seen: Seen, claim: Claim, *, revision: str, gat
     _refuse_suspended(stored, client.cluster)
     refuse_forbidden(made)
     if seen.plan is not None:
-        _refuse_more(seen.plan, made)
+        refuse_more(seen.plan, made)
     if gate:
         gate.check(made)
     return made, stored
@@ -83,7 +82,7 @@ async def _carry_out(
     tell: Tell,
     *,
     delete_seconds: float,
-    in_order: bool,
+    health_seconds: float,
     account: str,
 ) -> tuple[Plan, Outcome]:
     total = sum(step.verb.writes for step in made.steps)
@@ -95,7 +94,7 @@ async def _carry_out(
             tell("applying", f"{counted['done']}/{total}  {SIGNS[result.step.verb][0]} {result.step.key}")
 
     tell(*(("applying", f"0/{total}") if total else ("recording", "")))
-    hold = healthy_first(client) if in_order else None
+    hold = HealthyFirst(client, health_seconds, lambda reason: tell("waiting", reason))
     done = await apply(
         client,
         made,
@@ -114,13 +113,4 @@ def _refuse_suspended(stored: Stored, cluster: str) -> None:
         stack = stored.inventory.stack
         raise PolicyError(
             f"{cluster}: {stack} was {stored.inventory.suspension}", hint=f"when it may go on: fleet resume {stack}"
-        )
-
-
-def _refuse_more(shown: Plan, made: Plan) -> None:
-    more = {step.key for step in made.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
-    if more:
-        raise ConflictError(
-            f"{made.cluster}: by now the sync of {made.stack} would also delete {min(more)}, which it did not show",
-            hint="somebody else changed the stack meanwhile; look at `fleet preview` and sync again",
         )

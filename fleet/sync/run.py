@@ -52,7 +52,6 @@ class How:
     dry_run: bool = False  # of a preview: let the servers try every change without storing it
     gate: Gate | None = None  # of a sync: who is asked before anything is written
     lease_seconds: float = 120.0  # how long to wait for another sync of the same stack
-    in_order: bool = False  # what depends on an app waits until that is healthy, without waiting here
     reach: Callable[[ClusterData], AbstractAsyncContextManager[Client]] | None = None  # else by the kubeconfig
     objection: Callable[[Result], FleetError | None] = lambda result: None  # what else speaks against a plan
     order: Order | None = None  # of a sync: waves and what else keeps one from going before another
@@ -352,7 +351,7 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
                 revision=revision,
                 delete_seconds=how.timeout if how.wait else 0.0,
                 lease_seconds=how.lease_seconds,
-                in_order=how.in_order,
+                health_seconds=how.timeout if how.wait else 0.0,
                 tell=tell,
                 gate=how.gate,
             )

@@ -24,6 +24,16 @@ def refuse_forbidden(made: Plan) -> None:
         )
 
 
+def refuse_more(shown: Plan, made: Plan) -> None:
+    """A plan that was shown is a promise: what is done may be less, and is never something more destructive."""
+    more = {step.key for step in made.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
+    if more:
+        raise ConflictError(
+            f"{made.cluster}: by now {min(more)} of {made.stack} would be deleted too, which was not shown",
+            hint="somebody else changed the stack meanwhile; look at it again",
+        )
+
+
 def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
     """The error that a plan or its outcome is, if it is one."""
     errors = [result.error for result in outcome.results if result.error] if outcome else []

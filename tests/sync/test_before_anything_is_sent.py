@@ -13,7 +13,6 @@ from fleet.testing.proxy import Proxy
 from tests.cli.test_check import BAD, stack, write
 from tests.sync.fleet_repository import FleetRepository, config_map
 
-
 KINDS = (
     "a wrong type",
     "an unknown field",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
 import subprocess
 import sys
 import time
@@ -307,6 +309,33 @@ def test_destroy_asks_and_then_deletes_what_the_inventory_says(repository: Fleet
     listed = repository.fleet("status", "-o", "json").json()["stacks"]
     assert repository.stack not in {one["stack"] for one in listed}
     assert repository.fleet("status", "--git", "-o", "json").json()["stacks"] == []
+
+
+def test_destroy_deletes_only_what_the_person_saw_who_said_yes(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("a", {"a": "1"}))
+    repository.commit()
+    repository.sync()
+    person, terminal = pty.openpty()
+    command = [sys.executable, "-m", "fleet", "destroy", repository.stack]
+    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
+        assert asking.stdout
+        assert asking.stderr
+        assert b"ConfigMap" in asking.stdout.readline() + asking.stdout.readline() + asking.stdout.readline()
+        said = b""
+        while b"Delete this in 2 clusters?" not in said:
+            said += os.read(asking.stderr.fileno(), 4096)
+        repository.wants(config_map("a", {"a": "1"}), config_map("b", {"b": "1"}))
+        repository.commit()
+        assert repository.sync().code == 0
+        os.write(person, b"y\n")
+        _, said = asking.communicate(timeout=120)
+    os.close(person)
+    os.close(terminal)
+    assert asking.returncode == 4, said
+    assert b"/b of " in said
+    assert b"would be deleted too, which was not shown" in said
+    assert [repository.data(one, name) for one in (eu, us) for name in "ab"] == [{"a": "1"}, {"b": "1"}] * 2
 
 
 def test_status_asks_the_clusters(repository: FleetRepository) -> None:
