@@ -174,7 +174,7 @@ def sync(
             approve(tried)
             return _tried(tried, files, form)
         run = asyncio.run(sync(wanted, how, progress, revision=files.revision, approve=approve))
-    found = problems(run.results) + [one.unhealthy for one in run.results if one.unhealthy and not one.problem]
+    found = problems(run.results) + [one.unhealthy for one in run.results if one.unhealthy]
     part = bool(narrowing)
     written = _published(files, run.results, wanted, narrowed=bool(clusters), part=part) if status else None
     emit({"revision": files.revision, **results_data(run.results)}, form, lambda: results_text(run.results))

@@ -1,13 +1,13 @@
 """Where a stack's inventory is kept: ConfigMaps in `fleet-system`, as many as its size needs.
 
 Entries do not depend on each other and stay in the ConfigMap that they are in, so several ConfigMaps need no common
-transaction: a crash between two writes leaves entries that are not filled in yet, which the next plan understands.
+transaction: a crash between two writes leaves entries that are not filled in yet, which the next plan understands. One
+that outgrew its ConfigMap moves to a later one, which is written first: for a moment it is in both.
 Every write carries the resourceVersion that was read; a plan made from an older inventory is refused, not applied.
 """
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from fleet.plan.suspension import Suspension
 
 LABEL = "fleet.dev/inventory"
 ROOM = 700_000  # bytes of a chunk: a ConfigMap may hold 1 MiB, escapes and metadata included
+MOST = 900_000  # what has grown in its place is let stay up to here
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
@@ -74,41 +75,52 @@ async def save(client: Client, stored: Stored, inventory: Inventory) -> Stored:
     """
     head_same = replace(stored.inventory, entries=()) == replace(inventory, entries=())
     kept, emptied = [], []
-    for old, entries in _arranged(stored.chunks, inventory.entries):
+    arranged = _arranged(stored.chunks, inventory.entries)
+    if stored.chunks:  # what moves goes to a later one; and without the head, which is there, none could be read
+        arranged.reverse()
+    for old, entries in arranged:
         if not entries and (old.number > 0 or not (inventory.entries or inventory.suspension)):
             emptied.append(old)
         elif old.entries == entries and old.resource_version and (head_same or old.number > 0):
             kept.append(old)
         else:
             kept.append(await _write(client, inventory, replace(old, entries=entries)))
-    for chunk in reversed(emptied):  # the head comes first and goes last: without it the others cannot be read
+    for chunk in sorted(
+        emptied, key=_by_number, reverse=True
+    ):  # the head comes first and goes last: without it the others cannot be read
         if chunk.resource_version:
             await _remove(client, inventory.stack, chunk)
-    return Stored(inventory, tuple(kept))
+    return Stored(inventory, tuple(sorted(kept, key=_by_number)))
 
 
 def _arranged(chunks: tuple[Chunk, ...], entries: tuple[Entry, ...]) -> list[tuple[Chunk, tuple[Entry, ...]]]:
-    """Pure: each chunk with its entries to be. Those it holds stay in it; new ones go where there is room."""
+    """Pure: each chunk with its entries to be. Those it holds stay in it; new ones go where there is room.
+
+    What has no room any more in its own goes to one behind all others.
+    """
     home = {entry.key: chunk.number for chunk in chunks for entry in chunk.entries}
     places = {chunk.number: chunk for chunk in chunks} or {0: Chunk(0)}
     content: dict[int, list[Entry]] = {number: [] for number in places}
     size = dict.fromkeys(places, 0)
-    newcomers = []
+    newcomers, outgrown = [], []
     for entry in entries:
-        if entry.key in home:
-            content[home[entry.key]].append(entry)
-            size[home[entry.key]] += len(ledger.line(entry)) + 2
-        else:
+        number, needed = home.get(entry.key), len(ledger.line(entry)) + 2
+        if number is None:
             newcomers.append(entry)
-    numbers = iter(sorted(places) + list(itertools.islice(itertools.count(max(places) + 1), len(newcomers))))
-    number = next(numbers)
-    for entry in newcomers:
-        # An intent has no uid yet; it gets one in the same place, so room for it (and `seen`) is taken now.
-        needed = len(ledger.line(entry)) + 2 + (0 if entry.uid else 36 + 20)
-        while size.setdefault(number, 0) + needed > ROOM:
-            number = next(numbers)
-        size[number] += needed
-        content.setdefault(number, []).append(entry)
+        elif size[number] + needed > MOST:
+            outgrown.append(entry)
+        else:
+            content[number].append(entry)
+            size[number] += needed
+    for placed, first in ((newcomers, min(places)), (outgrown, max(places) + 1)):
+        number = first
+        for entry in placed:
+            # An intent has no uid yet; it gets one in the same place, so room for it (and `seen`) is taken now.
+            needed = len(ledger.line(entry)) + 2 + (0 if entry.uid else 36 + 20)
+            while size.setdefault(number, 0) + needed > ROOM:
+                number += 1
+            size[number] += needed
+            content.setdefault(number, []).append(entry)
     return [
         (places.get(number, Chunk(number)), tuple(sorted(content[number], key=_by_key))) for number in sorted(content)
     ]
@@ -116,6 +128,10 @@ def _arranged(chunks: tuple[Chunk, ...], entries: tuple[Entry, ...]) -> list[tup
 
 def _by_key(entry: Entry) -> Any:
     return entry.key
+
+
+def _by_number(chunk: Chunk) -> int:
+    return chunk.number
 
 
 async def _load(client: Client, selector: str) -> list[Stored]:

@@ -7,3 +7,4 @@ VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 ON_DELETE = f"{GROUP}/on-delete"  # annotation of an object that holds data: "delete" lets it go when it leaves git
 OPERATOR = "fleet-operator"  # its Deployment, ServiceAccount and Lease, and what its bindings are called
+PROGRAMS = frozenset({OPERATOR, "fleet-serve", "fleet-agent"})  # each has a Lease of its name

@@ -15,6 +15,7 @@ from fleet.errors import ConfigurationError, Source
 from fleet.model.app import App
 from fleet.model.cluster import Cluster
 from fleet.model.discovery import discovered
+from fleet.model.group import PROGRAMS
 from fleet.model.invalid import suggestion
 from fleet.model.manifest import Manifest
 from fleet.model.placement import Placement, Selector, place, selectors
@@ -137,7 +138,7 @@ def stack(
         own = name if name is not None else function.__name__.strip("_").replace("_", "-").lower()
         result = Stack(
             function,
-            name=_name(own, "name", source),
+            name=_own_name(own, source),
             namespace=_name(namespace if namespace is not None else own, "namespace", source),
             placement=placement,
             rollout=rollout or AT_ONCE,
@@ -209,6 +210,17 @@ def _needed(other: object, source: Source) -> str:
     raise ConfigurationError(
         f"must be stacks or names of stacks, not {type(other).__name__}", source=source, field="depends_on"
     )
+
+
+def _own_name(text: object, source: Source) -> str:
+    """A stack's Lease lies beside those of fleet's own programs, under its name."""
+    name = _name(text, "name", source)
+    if name in PROGRAMS:
+        hint = f"name it otherwise: @fleet.stack(name='my-{name}')"
+        raise ConfigurationError(
+            f"{name!r} is the name of a program of fleet's", hint=hint, source=source, field="name"
+        )
+    return name
 
 
 def _name(text: object, field: str, source: Source) -> str:

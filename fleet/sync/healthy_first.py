@@ -16,6 +16,7 @@ from fleet.kube.health import Health, State, judge
 from fleet.kube.live import read_live
 from fleet.model.desired import Key
 from fleet.plan.step import Step, Verb
+from fleet.sync.waiting import OPERATOR_SECONDS
 
 PAUSE = 1.0  # between two looks at one object, however many wait for it
 _BY_EXISTING = frozenset(  # well as soon as they are there; most objects depend on such, and nobody has to look
@@ -44,11 +45,13 @@ class HealthyFirst:
 
     async def __call__(self, step: Step) -> str:
         """ "" when nothing keeps the step."""
-        deadline = time.monotonic() + self._seconds
+        begun = time.monotonic()
         for key in filter(_may_be_ill, step.depends_on):
             while not (health := await self._health(key)).state.is_settled:
                 reason = f"{key} is {health}"
-                if health.final or time.monotonic() >= deadline:
+                unreported = health.state is State.UNKNOWN
+                patience = min(self._seconds, OPERATOR_SECONDS) if unreported else self._seconds
+                if health.final or time.monotonic() - begun >= patience:
                     return reason
                 self._tell(reason)
                 await asyncio.sleep(PAUSE)

@@ -31,9 +31,9 @@ from fleet.sync.ordered import Order, Pair, Turns, watched
 from fleet.sync.outcome import Result
 from fleet.sync.progress import Lines, Progress
 from fleet.sync.standing import before_it, well_since
-from fleet.sync.turn import WaitingError
+from fleet.sync.turn import PartlyWaitingError, WaitingError
 from fleet.sync.verdict import done_of, problem_of, refuse_forbidden
-from fleet.sync.waiting import health_now, until_healthy
+from fleet.sync.waiting import degraded, health_now, until_healthy
 
 AT_ONCE = 32  # clusters
 
@@ -368,6 +368,10 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
             seconds = how.timeout if how.wait and not result.problem else 0.0
             with acting_as(seen.account):
                 health, objects, late = await until_healthy(client, seen.desired, fresh, seconds=seconds, tell=tell)
+            if how.wait and isinstance(
+                result.problem, PartlyWaitingError
+            ):  # it was waited for, and why in vain is said
+                late = degraded(client.cluster, objects)
             result = replace(result, health=health, objects=objects, unhealthy=late)
     except FleetError as problem:
         return _left_alone(seen, replace(result, problem=problem))

@@ -106,10 +106,14 @@ def worst(objects: Iterable[ObjectHealth]) -> str:
     return max({one.state for one in objects}, key=WORST_LAST.index, default=WORST_LAST[0])
 
 
-def _error(cluster: str, stack: str, objects: Iterable[ObjectHealth], seconds: float) -> FleetError | None:
+def degraded(cluster: str, objects: Iterable[ObjectHealth]) -> FleetError | None:
     bad = [one for one in objects if one.state == State.DEGRADED]
-    if bad:
-        return ResourceError(f"{cluster}: {bad[0].title} is degraded: {bad[0].message}")
+    return ResourceError(f"{cluster}: {bad[0].title} is degraded: {bad[0].message}") if bad else None
+
+
+def _error(cluster: str, stack: str, objects: Iterable[ObjectHealth], seconds: float) -> FleetError | None:
+    if bad := degraded(cluster, objects):
+        return bad
     late = [one for one in objects if one.state in (State.PROGRESSING, State.MISSING)]
     if late:
         return FleetTimeoutError(

@@ -105,6 +105,26 @@ def test_a_large_inventory_is_several_objects_of_which_only_the_changed_are_writ
     stored_as(cluster, fewer)
 
 
+def test_what_outgrows_its_object_is_in_a_later_one_before_it_leaves(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a crash in between would leave objects that nobody knows to be ours."""
+    monkeypatch.setattr(store, "ROOM", 5_000)
+    monkeypatch.setattr(store, "MOST", 6_000)
+    entries = [entry(n) for n in range(40)]
+    first = stored_as(cluster, fresh(cluster), *entries)
+    assert len(first.chunks) == 1
+    mark = cluster.audit.mark()
+    longer = [one._replace(after=tuple(two.key for two in entries[:3])) for one in entries]
+    grown = stored_as(cluster, first, *longer)
+    assert fresh(cluster) == grown
+    assert {one.key for one in grown.inventory.entries} == {one.key for one in entries}
+    written = [(one.verb, one.name) for one in cluster.audit.writes(since=mark, agent=agent(cluster))]
+    assert [verb for verb, _ in written] == ["create"] * (len(grown.chunks) - 1) + ["update"]
+    assert all(len(ledger.write(map(ledger.line, one.entries))) < 7_000 for one in grown.chunks)
+    stored_as(cluster, grown)
+
+
 def test_a_plan_from_an_older_inventory_is_refused(cluster: Cluster) -> None:
     nothing = fresh(cluster)
     first = stored_as(cluster, nothing, entry(1))

@@ -214,3 +214,10 @@ def test_nothing_is_left_over_when_a_stack_fails() -> None:
         fails(EU)
     assert Etcd("db", version="3.5").namespace == "default"
     assert web_shop(EU).stack == "web-shop"
+
+
+@pytest.mark.parametrize("name", ["fleet-operator", "fleet-serve", "fleet-agent"])
+def test_a_stack_is_not_called_as_a_program_whose_lease_it_would_share(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="is the name of a program") as refused:
+        fleet.stack(clusters="eu-1", name=name)(lambda cluster: None)
+    assert refused.value.field == "name"

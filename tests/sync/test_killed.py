@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.kube.inventory import load
 from fleet.kube.lease import PROCESS
+from fleet.testing import Cluster
 from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
+from tests.kube.connected import connected
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 BEFORE = (
@@ -27,6 +30,18 @@ AFTER = (
     config_map("created", {"a": "1"}),
 )
 DATA = {"same": {"a": "1"}, "changed": {"a": "2"}, "created": {"a": "1"}, "deleted": None}
+
+
+def labelled(repository: FleetRepository, cluster: Cluster) -> set[str]:
+    """ConfigMaps that carry the stack's label."""
+    found = cluster.get("configmaps", "-n", repository.namespace, "-l", f"fleet.dev/stack={repository.stack}")
+    return {one["metadata"]["name"] for one in found["items"]}
+
+
+def known(repository: FleetRepository, cluster: Cluster) -> set[str]:
+    """ConfigMaps in the stack's inventory, as it stands in the cluster."""
+    found = connected(cluster, lambda client: load(client, repository.stack, cluster.name))
+    return {one.key.name for one in found.inventory.entries if one.key.kind == "ConfigMap"}
 
 
 @pytest.mark.timeout(1800)
@@ -53,6 +68,7 @@ def test_a_killed_sync_is_finished_by_the_next(
         for k in every:
             assert repository.sync(*options, before).code == 0
             kills += proxy.run(command, Plan([Rule(Match(), Kill(), nth=k)])).returncode == -9
+            assert labelled(repository, eu) <= known(repository, eu), f"killed at {k}, it left what no inventory knows"
             done = repository.sync(*options, after)
             assert done.code == 0, done.err
             assert {name: repository.data(eu, name) for name in DATA} == DATA

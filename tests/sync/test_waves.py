@@ -38,7 +38,11 @@ def test_a_sync_goes_wave_by_wave_and_the_next_one_goes_on_from_there(repository
     course = f"{repository.stack}: wave 1: {eu.name}, then wave 2: {us.name} (after fleet approve {repository.stack} 2)"
     assert course in shown.err
     now = repository.sync("--no-wait")
-    assert (now.code, repository.data(eu, "after"), repository.data(us, "after")) == (5, {"version": "1"}, None)
+    assert (now.code, repository.get(eu, "deployment", "web") is not None, repository.data(us, "after")) == (
+        5,
+        True,
+        None,
+    )
     assert f"• {repository.stack} on {us.name}: waiting: wave" in now.out
     said = repository.sync()
     waits = f"wave 2 waits for a person: fleet approve {repository.stack} 2"
@@ -65,16 +69,18 @@ def test_a_sync_goes_wave_by_wave_and_the_next_one_goes_on_from_there(repository
     mark = us.audit.mark()
     said = fallen_ill(repository)
     assert said.code == 4, said.err
-    stopped = f"the rollout is stopped: {eu.name} has this revision and is Degraded"
+    stopped = f"the rollout is stopped: {eu.name} has a part of this revision and is Degraded"
     assert f"waiting: {stopped}" in said.out
     assert stopped in record(repository, us.name)["message"]
     only = repository.sync("--cluster", us.name, "--timeout", "1s")
     assert (only.code, stopped in only.err) == (5, True), "a cluster that is no part of the run counts all the same"
     assert us.audit.writes(mark, agent=OURS) == []
     emergency = repository.sync("--cluster", us.name, "--ignore-rollout", "--no-wait", "--no-status")
-    assert emergency.code == 0, emergency.err
+    assert emergency.code == 5, emergency.err
     assert "ignored, as --ignore-rollout says" in emergency.err
-    assert repository.data(us, "after") == {"version": "2"}
+    web = repository.get(us, "deployment", "web") or {}
+    assert web["spec"]["template"]["spec"]["containers"][0]["image"] == "localhost/web:2"
+    assert repository.data(us, "after") == {"version": "1"}, "what depends on it waits for it all the same"
 
 
 def test_what_a_stack_needs_in_another_cluster_is_healthy_at_this_commit_first(repository: FleetRepository) -> None:
@@ -93,7 +99,8 @@ def test_what_a_stack_needs_in_another_cluster_is_healthy_at_this_commit_first(r
     assert repository.data(us, "shop") == {"version": "1"}
     wants("2", ill=True)
     said = fallen_ill(repository)
-    waits = f"{us.name}: {shop} waits: it needs stack {repository.stack}, which in {eu.name} is Degraded"
+    where = f"which in {eu.name} has a part of this revision and is Degraded"
+    waits = f"{us.name}: {shop} waits: it needs stack {repository.stack}, {where}"
     assert (said.code, waits in said.err) == (4, True), said.err
     assert repository.data(us, "shop") == {"version": "1"}, "healthy at the commit before is not enough"
     us.kubectl("-n", "fleet-system", "delete", "configmap", "-l", f"fleet.dev/inventory={shop}")

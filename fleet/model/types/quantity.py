@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 
 from fleet.model.invalid import wrong
 
-_GRAMMAR = re.compile(r"(\d+(?:\.\d+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?")
+_LONGEST = 32
+_GRAMMAR = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?")
 _LOOSE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTP])i?b?(yte)?s?", re.IGNORECASE)
 _FACTORS = {"": Decimal(1), "m": Decimal("0.001"), "k": Decimal(1000)}
 _FACTORS |= {letter: Decimal(1000) ** power for power, letter in enumerate("MGTPE", start=2)}
@@ -39,6 +40,8 @@ def check_quantity(text: str) -> str:
         near = f"{loose[1]}{letter}i" if loose else ""
         hint = f"did you mean {near!r}?" if near else "write a number and a unit, such as '100Gi', '512Mi' or '500m'"
         raise wrong(f"{text!r} is not a quantity", hint)
+    if len(text) > _LONGEST:
+        raise wrong(f"{text[:_LONGEST]!r}… is longer than {_LONGEST} characters", "use a larger unit, such as 'Gi'")
     if amount(text) == 0:
         raise wrong(f"{text!r} is nothing: a quantity must be more than 0")
     return text
@@ -48,6 +51,6 @@ Quantity = Annotated[
     str,
     AfterValidator(check_quantity),
     WithJsonSchema(
-        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?$", "maxLength": 32}
+        {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?$", "maxLength": _LONGEST}
     ),
 ]
