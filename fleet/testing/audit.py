@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+
+from fleet.errors import ResourceError
 
 DELETIONS = frozenset({"delete", "deletecollection"})
 WRITES = frozenset({"create", "update", "patch", *DELETIONS})
@@ -52,9 +55,14 @@ class AuditLog:
     def requests(self, since: int = 0, user: str | None = None, agent: str | None = None) -> list[Request]:
         """What was asked since a mark, by a user's name or a beginning of the client's user agent; each once."""
         self._settle()
-        if not self.path.exists():
+        if not self.path.exists() and not since:
             return []
         with self.path.open("rb") as log:
+            if since > (size := log.seek(0, os.SEEK_END)):
+                raise ResourceError(
+                    f"{self.path} has {size} bytes, and the mark is at {since}: a new log was begun in between",
+                    hint="mark it again; what was asked in between is in the log's older files",
+                )
             log.seek(since)
             events = [orjson.loads(line) for line in log.read().splitlines() if line.endswith(b"}")]
         return [
