@@ -4,7 +4,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from fleet.testing import Cluster, GitRemote
+import pytest
+
+from fleet.errors import ResourceError
+from fleet.testing import AuditLog, Cluster, GitRemote
 
 
 def test_a_cluster_has_a_fresh_namespace_and_runs_pods(cluster: Cluster) -> None:
@@ -94,3 +97,14 @@ def test_a_git_remote_takes_a_push(git_remote: GitRemote, tmp_path: Path) -> Non
     git(clone, "commit", "--quiet", "--message=first")
     git(clone, "push", "--quiet", "origin", "HEAD:main")
     assert git_remote.git("show", "main:file") == "content"
+
+
+def test_a_mark_of_an_audit_log_that_was_begun_anew_is_an_error_and_not_an_empty_answer(tmp_path: Path) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    assert log.requests() == []
+    log.path.write_text("{}\n" * 10)
+    mark = log.mark()
+    assert log.writes(mark) == []
+    log.path.write_text("")
+    with pytest.raises(ResourceError, match="the mark is at 30: a new log was begun in between"):
+        log.writes(mark)
