@@ -29,8 +29,11 @@ class Api:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        context = ssl.create_default_context(cafile=str(access.authority))
-        context.load_cert_chain(access.certificate, access.key)
+        try:
+            context = ssl.create_default_context(cafile=str(access.authority))
+            context.load_cert_chain(access.certificate, access.key)
+        except OSError as error:  # of a lab that is half made, or goes at this moment
+            raise ResourceError(f"the certificates of {access.context} cannot be read: {error}") from error
         address = urlsplit(access.server)
         self._connection = http.client.HTTPSConnection(address.netloc, timeout=TIMEOUT, context=context)
 

@@ -34,6 +34,7 @@ AUDIT_POLICY = {
         {"level": "Metadata"},
     ],
 }
+ADMIN = "admin"
 # Go keeps twice the live heap by default; several control planes share one machine here.
 FRUGAL = {"GOGC": "50"}
 
@@ -72,12 +73,20 @@ class ControlPlane:
     def log(self, program: str) -> Path:
         return self.directory / "logs" / f"{program}.log"
 
-    def access(self, file: str, user: str, groups: Sequence[str] = ()) -> Access:
-        certificate, key = self.authority.issue(file, user, groups=groups)
-        return Access(self.spec.name, self.spec.server, self.authority.certificate_file, certificate, key)
+    def found(self) -> Access:
+        """Make what there is before any program: an authority, and an administrator that it knows."""
+        self.authority.make()
+        return self.access(ADMIN, ADMIN, ["system:masters"])
 
     def admin(self) -> Access:
-        return self.access("admin", "admin", ["system:masters"])
+        """The administrator, if the cluster was founded."""
+        return self._access(*self.authority.pair(ADMIN))
+
+    def access(self, file: str, user: str, groups: Sequence[str] = ()) -> Access:
+        return self._access(*self.authority.issue(file, user, groups=groups))
+
+    def _access(self, certificate: Path, key: Path) -> Access:
+        return Access(self.spec.name, self.spec.server, self.authority.certificate_file, certificate, key)
 
     def kubeconfig(self, program: str, user: str = "") -> Path:
         access = self.access(program, user or f"system:{program}")

@@ -80,7 +80,7 @@ class Lab:
         # Everything that has to be built, before anything is started.
         for nodes in {cluster.nodes for cluster in self.spec.clusters}:
             prepare(nodes, self._binaries)
-        kubeconfig.save(self.kubeconfig, [self.plane(cluster).admin() for cluster in self.spec.clusters])
+        kubeconfig.save(self.kubeconfig, [self.plane(cluster).found() for cluster in self.spec.clusters])
         with ThreadPoolExecutor(len(self.spec.clusters)) as pool:
             for done in [pool.submit(self._converge_cluster, cluster, say) for cluster in self.spec.clusters]:
                 done.result()

@@ -1,10 +1,14 @@
-"""A certificate authority per cluster and the certificates its programs identify themselves with."""
+"""A certificate authority per cluster and the certificates its programs identify themselves with.
+
+Only `make` makes an authority. Whoever just looks at a lab must leave nothing in it: it may go at this moment.
+"""
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from cryptography import x509
@@ -18,20 +22,27 @@ LIFE = datetime.timedelta(days=3650)
 
 
 class Authority:
-    """The CA kept in `directory`; made when it is not there."""
+    """The CA kept in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.certificate_file = directory / "ca.crt"
         self.key_file = directory / "ca.key"
-        if not (self.certificate_file.exists() and self.key_file.exists()):
-            self._make()
-        self._certificate = x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
+
+    @cached_property
+    def _certificate(self) -> x509.Certificate:
+        return x509.load_pem_x509_certificate(self.certificate_file.read_bytes())
+
+    @cached_property
+    def _key(self) -> ec.EllipticCurvePrivateKey:
         key = serialization.load_pem_private_key(self.key_file.read_bytes(), None)
         assert isinstance(key, ec.EllipticCurvePrivateKey)  # noqa: S101 - we made it
-        self._key = key
+        return key
 
-    def _make(self) -> None:
+    def make(self) -> None:
+        """Make it if it is not there."""
+        if self.certificate_file.exists() and self.key_file.exists():
+            return
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fleet-lab")])
         now = datetime.datetime.now(datetime.UTC)
@@ -56,7 +67,7 @@ class Authority:
         self, file: str, name: str, *, groups: Sequence[str] = (), addresses: Sequence[str] = ()
     ) -> tuple[Path, Path]:
         """A certificate and key for client and server use, kept as `file`.crt and `file`.key."""
-        certificate_file, key_file = self.directory / f"{file}.crt", self.directory / f"{file}.key"
+        certificate_file, key_file = self.pair(file)
         if certificate_file.exists() and key_file.exists():
             return certificate_file, key_file
         key = ec.generate_private_key(ec.SECP256R1())
@@ -84,6 +95,10 @@ class Authority:
         write(key_file, _pem(key), 0o600)
         write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
         return certificate_file, key_file
+
+    def pair(self, file: str) -> tuple[Path, Path]:
+        """Where a certificate and its key are kept, whether they were issued or not."""
+        return self.directory / f"{file}.crt", self.directory / f"{file}.key"
 
     def signing_pair(self, file: str) -> tuple[Path, Path]:
         """A key and its public half, for service account tokens."""

@@ -35,7 +35,7 @@ def status(lab: Lab) -> dict[str, Any]:
 def _cluster(lab: Lab, cluster: ClusterSpec, running: dict[str, psutil.Process]) -> dict[str, Any]:
     found = {name: running.get(f"{cluster.name}/{name}") for name in program_names(cluster)}
     programs = [{"name": name, "pid": one.pid if one else None, "memory": _memory(one)} for name, one in found.items()]
-    nodes = node_status(lab.api(cluster))
+    nodes = _nodes(lab, cluster)
     return {
         "name": cluster.name,
         "server": cluster.server,
@@ -46,6 +46,13 @@ def _cluster(lab: Lab, cluster: ClusterSpec, running: dict[str, psutil.Process])
         "memory": sum(program["memory"] for program in programs),
         "nodes": nodes,
     }
+
+
+def _nodes(lab: Lab, cluster: ClusterSpec) -> list[dict[str, Any]]:
+    try:
+        return node_status(lab.api(cluster))
+    except ResourceError:  # it has no certificates yet, or no more
+        return []
 
 
 def node_status(api: Api) -> list[dict[str, Any]]:

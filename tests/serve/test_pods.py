@@ -112,6 +112,7 @@ class Place:
 def place(real_cluster: Cluster, forge: Forge, tmp_path: Path) -> Iterator[Place]:
     repository = forge.repository("fleet", private=True)
     authority = Authority(tmp_path / "authority")
+    authority.make()
     clone, home = tmp_path / "clone", tmp_path / "home"
     real_cluster.images("fleet-serve")
     with forwarded(repository.url, authority) as url:
