@@ -6,7 +6,6 @@ found when it is used, and built again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -14,14 +13,13 @@ import shutil
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleet.errors import ResourceError
 from fleet.lab import paths, toolchain
-from fleet.lab.files import explained, sha256, write
+from fleet.lab.files import explained, remove, sha256, write
+from fleet.lab.locks import making
 from fleet.lab.progress import Progress
 from fleet.lab.spec import KUBERNETES
 
@@ -97,9 +95,9 @@ def built(module: Module) -> Path:
     target = paths.cache() / "bin" / f"{module.name}-{module.version}-{_content(module)}"
     if _whole(target, module):
         return target
-    with explained(f"building {module.name}"), _alone(target):
+    with explained(f"building {module.name}"), making(target):
         if not _whole(target, module):  # another process may have built it while this one waited
-            shutil.rmtree(target, ignore_errors=True)
+            remove(target)
             _build(module, target)
     return target
 
@@ -116,7 +114,7 @@ def _content(module: Module) -> str:
 def _whole(target: Path, module: Module) -> bool:
     try:
         intact = (target / "sha256").read_text() == _checksum(target, module)
-    except FileNotFoundError:
+    except (OSError, ValueError):  # whatever is there instead
         return False
     return intact and all((target / name).exists() for name in module.programs)
 
@@ -135,15 +133,6 @@ def _checksum(directory: Path, module: Module) -> str:
 
 def _files_of(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-
-
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Two labs that start at once build a thing once."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _build(module: Module, target: Path) -> None:

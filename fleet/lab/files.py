@@ -30,6 +30,14 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
+def remove(path: Path) -> None:
+    """Have nothing there, whatever it was: a file, a directory with all that is in it, a link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def keep(source: Path, target: Path) -> None:
     """Have a file's content under another name too, for as long as that is needed: a link where possible."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -56,5 +64,10 @@ def explained(doing: str) -> Iterator[None]:
             raise AccessError(
                 f"no permission while {doing}{place}",
                 hint="use a directory that you own: FLEET_CACHE_DIR for caches, FLEET_STATE_DIR for labs",
+            ) from error
+        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+            raise ResourceError(
+                f"something else is where files belong, while {doing}{place}",
+                hint="remove it, or put the cache elsewhere with FLEET_CACHE_DIR and labs with FLEET_STATE_DIR",
             ) from error
         raise

@@ -1,4 +1,4 @@
-"""One command at a time works on a lab, and one at a time chooses addresses and ports.
+"""One command at a time works on a lab, one at a time chooses addresses and ports, and one makes a thing of the cache.
 
 Locks are on directories and files that are there anyway or go with the lab, so nothing is left to clean up.
 """
@@ -64,6 +64,15 @@ def choosing() -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def making(target: Path) -> Iterator[None]:
+    """Processes that need the same thing of the cache make it once; who waited finds it there."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with (target.parent / f".{target.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

