@@ -7,6 +7,7 @@ import io
 import platform
 import tarfile
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,37 @@ def contents(archive: Path) -> dict[str, str]:
     except (tarfile.TarError, orjson.JSONDecodeError, OSError, KeyError, TypeError):
         return {}
     return {}
+
+
+def is_whole(archive: Path, reference: str) -> bool:
+    """Whether an archive of ours has this image, as it was written: its parts are called by their checksums.
+
+    A process reads a file once for that, and again if it changed.
+    """
+    try:
+        about = archive.stat()
+    except OSError:
+        return False
+    return _is_whole(archive, reference, (about.st_ino, about.st_size, about.st_mtime_ns))
+
+
+@cache
+def _is_whole(archive: Path, reference: str, state: tuple[int, ...]) -> bool:
+    try:
+        with tarfile.open(archive, "r:") as tar:
+            [image] = _read(tar, "manifest.json")
+            digests = {layer: layer.removesuffix("/layer.tar") for layer in image["Layers"]}
+            digests[image["Config"]] = _stem(image["Config"])
+            return image["RepoTags"] == [reference] and all(_digest(tar, name) == digests[name] for name in digests)
+    except (tarfile.TarError, OSError, KeyError, TypeError, ValueError):
+        return False
+
+
+def _digest(tar: tarfile.TarFile, name: str) -> str:
+    digest, member = hashlib.sha256(), tar.extractfile(name)
+    while member and (piece := member.read(1 << 20)):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _read(tar: tarfile.TarFile, name: str) -> Any:

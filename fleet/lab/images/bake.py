@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 from fleet.lab.build import MODULES, built
-from fleet.lab.files import explained, keep, sha256
+from fleet.lab.files import explained, keep, remove, sha256
 from fleet.lab.images import debian, store, wheel
-from fleet.lab.images.archive import contents, layer_of, write_archive
+from fleet.lab.images.archive import is_whole, layer_of, write_archive
 from fleet.lab.images.jars import locks, repository
 from fleet.lab.images.recipes import OWNER, Recipe
 from fleet.lab.progress import Progress
@@ -20,8 +20,9 @@ def pause(reference: str) -> Path:
     """The image of the process that holds a pod's namespaces: one static binary."""
     programs = built(MODULES["pause"])
     target = store.images() / f"{programs.name}.tar"
-    if not contents(target):
+    if not is_whole(target, reference):
         with explained("making the pause image"), store.workshop() as work:
+            remove(target)
             root, layer, image = work / "root", work / "layer.tar", work / "image.tar"
             root.mkdir()
             shutil.copy(programs / "pause", root / "pause")
@@ -37,7 +38,8 @@ def bake(recipe: Recipe) -> Path:
         project = wheel.build() if recipe.wheel else None
         target = _place(recipe, project)
         with store.alone(target):
-            if not contents(target):
+            if not is_whole(target, recipe.reference):
+                remove(target)
                 with Progress(f"making the image {recipe.reference}"):
                     _bake(recipe, project, target)
                 store.tidy(f"{recipe.name}-{recipe.version}")

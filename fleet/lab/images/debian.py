@@ -32,11 +32,11 @@ def layers(recipe: Recipe, work: Path) -> list[Path]:
 
 
 def _essential(suite: str, work: Path) -> Path:
-    target = _place(suite, f"{LEAN}")
-    if not target.exists():
-        _install(work / "essential.tar", suite)
-        (work / "essential.tar").replace(target)
-    return store.used(target)
+    key, layer = _key(suite, f"{LEAN}"), work / "essential.tar"
+    if found := store.layer(key):
+        return found
+    _install(layer, suite)
+    return store.keep_layer(key, layer)
 
 
 def _added(recipe: Recipe, below: Path, work: Path) -> Path:
@@ -46,19 +46,18 @@ def _added(recipe: Recipe, below: Path, work: Path) -> Path:
         hooks.append(_account(recipe.account, recipe.owned[0]))
         dropped += [f"{path}/*" for path in recipe.owned]  # such as a database that a package made for itself
     layer, shared = work / "packages.tar", bool(recipe.wheel or recipe.jars)
-    target = _place(recipe.suite, f"{recipe.packages} {hooks} {dropped} {LEAN}") if shared else layer
-    if not target.exists():
-        unpack = f'tar -C "$1" -xf {shlex.quote(str(below))}'
-        manuals = 'mkdir -p "$1/usr/share/man/man1"'  # update-alternatives of some packages fails without
-        _install(work / "whole.tar", recipe.suite, recipe.packages, hooks=[unpack, manuals, *hooks])
-        difference(below, work / "whole.tar", layer, without=dropped)
-        layer.replace(target)
-    return store.used(target)
+    key = _key(recipe.suite, f"{recipe.packages} {hooks} {dropped} {LEAN}")
+    if shared and (found := store.layer(key)):
+        return found
+    unpack = f'tar -C "$1" -xf {shlex.quote(str(below))}'
+    manuals = 'mkdir -p "$1/usr/share/man/man1"'  # update-alternatives of some packages fails without
+    _install(work / "whole.tar", recipe.suite, recipe.packages, hooks=[unpack, manuals, *hooks])
+    difference(below, work / "whole.tar", layer, without=dropped)
+    return store.keep_layer(key, layer) if shared else layer
 
 
-def _place(suite: str, content: str) -> Path:
-    key = hashlib.sha256(f"{suite} {content}".encode()).hexdigest()[:12]
-    return store.images() / f".base-{suite}-{key}.tar"
+def _key(suite: str, content: str) -> str:
+    return f"{suite}-{hashlib.sha256(f'{suite} {content}'.encode()).hexdigest()[:12]}"
 
 
 def _install(target: Path, suite: str, wanted: tuple[str, ...] = (), *, hooks: Sequence[str] = ()) -> None:

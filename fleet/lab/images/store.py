@@ -3,7 +3,8 @@
 - An archive is called NAME-VERSION-CONTENT.tar. Of a recipe stay the three that were used last, and every one that was
   used in the last hour: another process may be about to load it. Labs have files of their own, so none of them
   misses what goes here.
-- Layers and jars stay as long as something is made with them at least once a month, wheels for a month.
+- Layers and jars stay as long as something is made with them at least once a month, wheels for a month. They have their
+  checksum in their name: what was damaged since is found when it is used.
 - Half-made things are in directories that are locked while their maker lives; those of makers that were killed go.
 """
 
@@ -19,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fleet.lab import paths
+from fleet.lab.files import remove, sha256
 
 KEPT = 3
 HOUR, MONTH = 3600, 30 * 24 * 3600
@@ -57,6 +59,19 @@ def alone(archive: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.utime(_lock(archive))
         yield
+
+
+def layer(key: str) -> Path | None:
+    """The layer that was kept under this key, if it is whole."""
+    for file in images().glob(f".base-{key}-*.tar"):
+        if file.is_file() and sha256(file) == file.stem.rpartition("-")[2]:
+            return used(file)
+        remove(file)
+    return None
+
+
+def keep_layer(key: str, made: Path) -> Path:
+    return made.replace(images() / f".base-{key}-{sha256(made)}.tar")
 
 
 def used(file: Path) -> Path:

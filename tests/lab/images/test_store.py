@@ -91,6 +91,21 @@ def test_layers_and_jars_go_after_a_month_without_use() -> None:
     assert [old.exists(), new.exists(), jar.exists()] == [False, True, False]
 
 
+def test_a_layer_is_found_again_unless_it_is_damaged(tmp_path: Path) -> None:
+    assert store.layer("trixie-a") is None
+    made = tmp_path / "layer.tar"
+    made.write_text("files")
+    kept = store.keep_layer("trixie-a", made)
+    assert not made.exists()
+    assert store.layer("trixie-a") == kept
+    assert store.layer("trixie-b") is None
+    kept.write_text("filth")
+    assert store.layer("trixie-a") is None
+    assert not kept.exists()
+    kept.mkdir()
+    assert store.layer("trixie-a") is None
+
+
 def test_what_a_killed_maker_left_goes_and_that_of_a_living_one_stays() -> None:
     abandoned = store.images() / ".bake-abandoned"
     (abandoned / "root").mkdir(parents=True)
