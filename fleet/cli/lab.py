@@ -210,7 +210,13 @@ def status(name: str, form: str) -> None:
 @name_option
 def kubeconfig(name: str) -> None:
     """Print the path of the lab's kubeconfig: one context per cluster, named as the cluster."""
-    click.echo(_open(name).kubeconfig)
+    from fleet.errors import NotFoundError
+
+    opened = _open(name)
+    opened.spec.cluster_or_first(None)
+    if not opened.kubeconfig.exists():
+        raise NotFoundError(f"lab {name!r} has no kubeconfig yet", hint=f"`fleet lab up --name {name}` completes it")
+    click.echo(opened.kubeconfig)
 
 
 @lab.command()
@@ -225,9 +231,7 @@ def logs(name: str, cluster: str | None, follow: bool, lines: int, program: str 
     from fleet.lab.process import tail
 
     opened = _open(name)
-    if cluster is None and not opened.spec.clusters:
-        raise NotFoundError(f"lab {name!r} has no cluster", hint="its services: `fleet lab service logs SERVICE`")
-    found = opened.logs(cluster or opened.spec.clusters[0].name)
+    found = opened.logs(opened.spec.cluster_or_first(cluster).name)
     if program is None:
         click.echo("\n".join(found))
         return

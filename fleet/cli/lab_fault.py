@@ -33,7 +33,7 @@ def _targets(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 
     try:
         lab = Lab.open(ctx.params.get("name") or "default")
-        cluster = lab.spec.cluster(ctx.params.get("cluster") or lab.spec.clusters[0].name)
+        cluster = lab.spec.cluster_or_first(ctx.params.get("cluster"))
         namespace = ctx.params.get("namespace") or "default"
         names = [*(f"node/{node.name}" for node in lab.nodes(cluster)), *PROGRAMS, "pod/", "volume/"]
         for thing, plural in (("pod", "pods"), ("volume", "persistentvolumeclaims")):
@@ -64,8 +64,7 @@ class Asked:
     def words(self) -> Words:
         from fleet.lab.faults.words import Words
 
-        spec = self.lab.spec
-        return Words(spec.cluster(self.cluster or spec.clusters[0].name).name, self.namespace)
+        return Words(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
 
     def begin(self, fault: Fault) -> None:
         """Make a fault that belongs to nobody, and say how it ends."""

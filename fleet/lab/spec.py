@@ -89,19 +89,27 @@ class LabSpec:
         for cluster in self.clusters:
             if cluster.name == name:
                 return cluster
-        known = ", ".join(cluster.name for cluster in self.clusters)
+        known = ", ".join(cluster.name for cluster in self.clusters) or "none"
         raise NotFoundError(f"lab {self.name!r} has no cluster {name!r}", hint=f"its clusters: {known}")
+
+    def cluster_or_first(self, name: str | None) -> ClusterSpec:
+        """The cluster of that name, or the first if none is named."""
+        if name:
+            return self.cluster(name)
+        if not self.clusters:  # a lab may have services only
+            hint = f"`fleet lab up --name {self.name}` gives it one; its services: `fleet lab service list`"
+            raise NotFoundError(f"lab {self.name!r} has no cluster", hint=hint)
+        return self.clusters[0]
 
     def save(self) -> None:
         data = asdict(self)
-        write(self.directory / "lab.json", orjson.dumps(data, option=orjson.OPT_INDENT_2))
+        write(file(self.name), orjson.dumps(data, option=orjson.OPT_INDENT_2))
 
     @classmethod
     def load(cls, name: str) -> LabSpec:
         check_name(name, "lab")
-        file = directory(name) / "lab.json"
         try:
-            data = orjson.loads(file.read_bytes())
+            data = orjson.loads(file(name).read_bytes())
             clusters = tuple(ClusterSpec(**cluster) for cluster in data.pop("clusters"))
             owner = data.pop("owner")
             return cls(clusters=clusters, owner=process.known(owner) if owner else None, **data)
@@ -112,12 +120,17 @@ class LabSpec:
             ) from None
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise ConfigurationError(
-                f"{file} cannot be read: {error}", hint=f"`fleet lab down --name {name}` removes the lab"
+                f"{file(name)} cannot be read: {error}", hint=f"`fleet lab down --name {name}` removes the lab"
             ) from None
 
 
 def directory(name: str) -> Path:
     return paths.labs() / name
+
+
+def file(name: str) -> Path:
+    """What a lab is, as JSON. It is there from before anything of the lab is started."""
+    return directory(name) / "lab.json"
 
 
 def identity(name: str) -> str:

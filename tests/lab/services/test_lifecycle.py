@@ -163,7 +163,16 @@ def test_the_command_line_says_how_to_use_a_service_and_how_it_is(capfd: pytest.
     assert header.split() == ["SERVICE", "LAB", "STATE", "URL", "PROGRAM", "MEMORY"]
     assert service.split()[:4] == ["s3", "typed", "ready", row["url"]]
     fleet("status", "--name", "typed")
-    assert "its services" in fleet("logs", "--name", "typed", code=6)[1]
+    for of_clusters in (
+        ["logs"],
+        ["kubeconfig"],
+        ["fault", "freeze", "kube-apiserver"],
+        ["fault", "api", "slow", "1s"],
+    ):
+        said, why = fleet(*of_clusters, "--name", "typed", code=6)
+        assert "lab 'typed' has no cluster" in why
+        assert "its services" in why
+        assert said == ""
     assert "s3 is stopped" in fleet("service", "stop", "s3", "--name", "typed")[1]
     assert "no service of lab 'typed' was running" in fleet("service", "stop", "--name", "typed")[1]
     with pytest.raises(SystemExit, match="4"):
