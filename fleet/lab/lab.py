@@ -58,22 +58,15 @@ class Lab:
         specs.check_name(name, "lab")
         remove_orphans()
         with explained("starting the lab"):
-            existed = specs.directory(name).exists()
-            with locked(name):
-                try:
-                    with choosing():
-                        spec = plan(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
-                        spec.save()
-                        for cluster in spec.clusters:  # from here on its network is taken for everybody
-                            if cluster.network:
-                                network.lay_bridge(spec.id, cluster)
-                    lab = cls(spec)
-                    lab._converge(say)
-                except BaseException:
-                    # A lab that was just begun leaves nothing half-made; one that was there before stays as it is.
-                    if not existed:
-                        residue.remove(name)
-                    raise
+            with residue.whole_or_gone(name):
+                with choosing():
+                    spec = plan(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
+                    spec.save()
+                    for cluster in spec.clusters:  # from here on its network is taken for everybody
+                        if cluster.network:
+                            network.lay_bridge(spec.id, cluster)
+                lab = cls(spec)
+                lab._converge(say)
         return lab
 
     def _converge(self, say: Say) -> None:
@@ -207,8 +200,11 @@ def down(name: str) -> None:
 
 def remove_orphans() -> None:
     """Remove labs whose owner, a test run for instance, is gone without taking them down."""
-    for spec in specs.all_readable():
-        if spec.owner and not process.alive(spec.owner):
-            with if_there(spec.name) as there:
-                if there:
-                    residue.remove(spec.name)
+    for name in _orphans():
+        with if_there(name) as there:
+            if there and name in _orphans():  # it may be another one of that name meanwhile
+                residue.remove(name)
+
+
+def _orphans() -> list[str]:
+    return [spec.name for spec in specs.all_readable() if spec.owner and not process.alive(spec.owner)]

@@ -9,12 +9,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import ResourceError
 from fleet.lab import cgroups, loops, network, process
 from fleet.lab import spec as specs
+from fleet.lab.locks import locked
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,23 @@ def remove(name: str) -> None:
         raise ResourceError(
             f"lab {name!r} could not be removed whole; left: {left}", hint=f"try again: `fleet lab down --name {name}`"
         )
+
+
+@contextmanager
+def whole_or_gone(name: str) -> Iterator[None]:
+    """Work on a lab alone. One that is begun here leaves nothing half-made; one that was there stays as it is.
+
+    There is a lab when its specification is there, which is written before anything is started. Whether that is so is
+    known only here: another command may have made or removed the lab while this one waited for it.
+    """
+    with locked(name):
+        was_there = specs.file(name).exists()
+        try:
+            yield
+        except BaseException:
+            if not was_there:
+                remove(name)
+            raise
 
 
 def mounts_below(directory: Path) -> list[Path]:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from fleet.cli import run
 from fleet.errors import AccessError, ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import Lab, build, residue, toolchain
+from fleet.lab import Lab, build, packages, paths, residue, toolchain
 from fleet.lab import plan as plans
 from fleet.lab.build import MODULES, built
+from fleet.lab.images import bake
 from fleet.lab.lab import down
-from fleet.lab.spec import KUBERNETES, all_names
+from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, all_names
 from tests.lab.machine import TEST_MOUNT
 
 
@@ -87,6 +91,27 @@ def test_real_nodes_without_root_are_refused_with_what_to_do_instead(monkeypatch
     assert "kind" in said
 
 
+def test_real_nodes_elsewhere_than_on_linux_are_refused_with_what_to_do_instead(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert plans.default_nodes() == "simulated"
+    assert run(["lab", "up", "--nodes", "real"]) == ConfigurationError.exit_code
+    said = capsys.readouterr().err
+    assert "real nodes need Linux, and this is darwin" in said
+    assert "--nodes simulated" in said
+    assert "kind create cluster" in said
+    assert all_names() == []
+
+
+def test_missing_packages_are_named_where_they_cannot_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # so there is no apt-get
+    packages.require({"sh": "dash"}, "tests")
+    with pytest.raises(ResourceError, match="tests need programs that are not installed: one, two") as caught:
+        packages.require({"not-there": "two", "nor-there": "one", "sh": "dash"}, "tests")
+    assert "package manager" in str(caught.value)
+
+
 def test_a_full_disk_is_an_error_with_advice_and_nothing_is_left(
     tiny_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +120,54 @@ def test_a_full_disk_is_an_error_with_advice_and_nothing_is_left(
         Lab.up("full", ["a", "b"], nodes="simulated")
     assert "FLEET_STATE_DIR" in str(caught.value)
     assert not residue.find("full")
+
+
+def test_a_disk_that_fills_while_something_is_built_is_an_error_with_advice_and_nothing_is_left(
+    tiny_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["mount", "-o", "remount,size=200k", str(tiny_disk)], check=True)  # for what is made before
+    monkeypatch.setenv("FLEET_CACHE_DIR", str(tiny_disk))
+    with pytest.raises(ResourceError, match=r"(?i)no space left|the disk is full") as caught:
+        built(MODULES["pause"])
+    assert "FLEET_CACHE_DIR" in str(caught.value)
+    assert [path for path in (tiny_disk / "bin").iterdir() if not path.name.endswith(".lock")] == []
+
+
+OTHER_IS_FASTER = """
+import sys
+from fleet.lab import Lab
+from fleet.lab.spec import LabSpec, directory
+
+later = [LabSpec("both", ())]
+
+def other(event, arguments):  # what another process does right before this one makes the lab's directory
+    if event == "os.mkdir" and arguments[0] == str(directory("both")) and later:
+        later.pop().save()
+
+sys.addaudithook(other)
+Lab.up("both", ["a", "a"], nodes="simulated")
+"""
+
+
+def test_a_start_that_fails_leaves_a_lab_that_another_has_made_meanwhile(state: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", OTHER_IS_FASTER], capture_output=True, text=True, check=False)
+    assert "a cluster is named twice" in done.stderr
+    assert Lab.open("both").spec.clusters == ()
+
+
+def test_who_looks_at_a_lab_leaves_nothing_in_it(state: Path) -> None:
+    LabSpec("half", (ClusterSpec("c", "simulated", 1, {"kube-apiserver": 1}),)).save()  # as a killed `up` leaves it
+    lab = Lab.open("half")
+    found = lab.status()
+    assert not found["ready"]
+    assert found["clusters"][0]["nodes"] == []
+    with pytest.raises(ResourceError, match="the certificates of c cannot be read"):
+        lab.api(lab.spec.clusters[0])
+    assert [path.name for path in lab.directory.rglob("*")] == ["lab.json"]
+    shutil.rmtree(lab.directory)
+    assert not lab.status()["ready"]
+    assert not lab.directory.exists()
+    assert run(["lab", "kubeconfig", "--name", "half"]) == NotFoundError.exit_code
 
 
 def test_a_place_without_permission_is_an_error_with_advice(tiny_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,6 +187,47 @@ def test_a_damaged_cache_is_built_again(cache: Path) -> None:
     assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
     (programs / "pause").unlink()
     assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
+
+
+def test_whatever_is_in_the_place_of_a_build_is_built_again(cache: Path) -> None:
+    programs = built(MODULES["pause"])
+    whole = (programs / "pause").read_bytes()
+    (programs / "sha256").write_bytes(b"\xff\xfe\x00")
+    assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
+    shutil.rmtree(programs)
+    programs.write_text("a file, and no directory")
+    assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
+
+
+def test_a_file_in_the_place_of_the_cache_is_an_error_with_advice(cache: Path) -> None:
+    cache.write_text("")
+    with pytest.raises(ResourceError, match="something else is where files belong, while building pause") as caught:
+        built(MODULES["pause"])
+    assert "FLEET_CACHE_DIR" in str(caught.value)
+
+
+def test_a_damaged_image_is_made_again(cache: Path) -> None:
+    image = bake.pause("localhost/some/pause:1")
+    whole, before = image.read_bytes(), image.stat()
+    for place in (1000, len(whole) // 2):  # in a layer
+        damaged = bytearray(whole)
+        damaged[place] ^= 0xFF
+        image.write_bytes(damaged)
+        assert bake.pause("localhost/some/pause:1").read_bytes() == whole
+    image.unlink()
+    image.mkdir()
+    assert bake.pause("localhost/some/pause:1").read_bytes() == whole
+    assert bake.pause("localhost/some/pause:1").stat().st_size == before.st_size
+
+
+def test_directories_that_are_given_relative_to_here_are_so_from_elsewhere_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLEET_STATE_DIR", "state")
+    monkeypatch.setenv("FLEET_CACHE_DIR", "cache")
+    assert paths.labs() == tmp_path / "state" / "labs"
+    assert paths.cache() == tmp_path / "cache"
 
 
 def test_a_second_use_of_the_cache_builds_nothing(cache: Path) -> None:
@@ -144,15 +258,15 @@ def test_a_build_that_was_killed_is_cleaned_up_by_the_next(cache: Path) -> None:
 def test_go_comes_from_pypi_where_the_machine_has_none(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shutil
-
     tools = tmp_path / "tools"
     tools.mkdir()
     for needed in ("uv", "git"):
         if found := shutil.which(needed):
             (tools / needed).symlink_to(found)
     monkeypatch.setenv("PATH", str(tools))  # nothing else: /usr/bin may have a Go
-    go = toolchain.go()
+    with ThreadPoolExecutor(2) as pool:  # two that need it at once: one installs it, the other waits and finds it
+        go, same = pool.map(lambda _: toolchain.go(), range(2))
+    assert go == same
     assert go.is_relative_to(cache)
     assert toolchain.version(go) >= toolchain.OLDEST
     assert (built(MODULES["pause"]) / "pause").stat().st_size > 100_000

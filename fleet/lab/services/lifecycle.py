@@ -42,17 +42,9 @@ def start(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> l
     kinds = [find(name) for name in names]
     remove_orphans()
     programs = [kind.build() for kind in kinds]
-    with explained("starting a service"):
-        existed = specs.directory(lab).exists()
-        with locked(lab):
-            try:
-                _have_lab(lab, owner)
-                return [_converge(lab, kind, directory) for kind, directory in zip(kinds, programs, strict=True)]
-            except BaseException:
-                # A lab that was just begun leaves nothing half-made; one that was there before stays as it is.
-                if not existed:
-                    residue.remove(lab)
-                raise
+    with explained("starting a service"), residue.whole_or_gone(lab):
+        _have_lab(lab, owner)
+        return [_converge(lab, kind, directory) for kind, directory in zip(kinds, programs, strict=True)]
 
 
 def _have_lab(lab: str, owner: Identity | None) -> None:
