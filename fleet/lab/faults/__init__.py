@@ -15,7 +15,8 @@ used):
 - `begin(lab, active)` makes it so. The record is on disk before; a crash in the middle is undone by `end`.
 - `end(lab, active)` undoes it. It may be called for one that never began, began half, or was undone already, and when
   the thing it happened to is gone; none of these is an error.
-- `lasts = False` is for what happens once (a process is killed): no record is kept, `end` is never called.
+- `lasts = False` is for what happens once (a process is killed): `end` comes right after `begin` and brings it to its
+  end, which is often nothing. If the process that makes it dies in between, `end` comes when that is noticed.
 
 **A record** is `faults/ID.json` in the lab's directory, an `Active`: the fault, its facts, since when, `owner`
 (process id and start time: the fault ends with that process) and `until` (it ends at that time). Without both it

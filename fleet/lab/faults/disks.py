@@ -132,7 +132,11 @@ def _byte(handle: int, place: int) -> bytes:
 
 
 class LoseVolume(Kind):
-    """The pods that use it stand still while all files go, and are killed then: none can save anything."""
+    """The pods that use it stand still while all files go, and are killed then: none can save anything.
+
+    If that is cut short, what stands still is killed all the same. The files are not asked for again: a pod that was
+    started since may have written new ones.
+    """
 
     lasts: ClassVar[bool] = False
 
@@ -142,16 +146,17 @@ class LoseVolume(Kind):
         return {**claims.facts(claims.volume(lab, fault)[0]), "groups": groups}
 
     def begin(self, lab: Lab, active: Active) -> None:
-        def processes() -> list[psutil.Process]:
-            return [one for group in active.facts["groups"] for one in find.members(Path(group))]
+        signals.freeze(lambda: self._processes(active))
+        with claims.opened(lab, active) as place:
+            if place:
+                empty(place)
 
-        signals.freeze(processes)
-        try:
-            with claims.opened(lab, active) as place:
-                if place:
-                    empty(place)
-        finally:
-            signals.send(processes(), signal.SIGKILL)
+    def end(self, lab: Lab, active: Active) -> None:
+        signals.send([one for one in self._processes(active) if signals.is_still(one)], signal.SIGKILL)
+
+    @staticmethod
+    def _processes(active: Active) -> list[psutil.Process]:
+        return [one for group in active.facts["groups"] for one in find.members(Path(group))]
 
 
 def empty(root: Path) -> None:

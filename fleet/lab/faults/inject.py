@@ -5,6 +5,7 @@ The guardian runs before the record is there, and the record is there before any
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
@@ -32,11 +33,10 @@ def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float
     with records.locked(lab.directory):
         now = time.time()
         until = None if seconds is None else now + seconds
+        if not chosen.lasts:  # it is this process that brings it to its end
+            owner = process.identify(os.getpid())
         facts = orjson.loads(orjson.dumps(chosen.resolve(lab, fault)))  # as whoever undoes it will read them
         active = Active(records.next_id(lab.directory), fault, facts, now, owner, until)
-        if not chosen.lasts:
-            chosen.begin(lab, active)
-            return active
         if active.is_watched:
             guardian.ensure(lab.directory)
         records.keep(lab.directory, active)
@@ -45,6 +45,8 @@ def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float
         except BaseException:
             _end(lab, active)
             raise
+        if not chosen.lasts:
+            _end(lab, active)
     return active
 
 

@@ -16,7 +16,7 @@ Facts = dict[str, Any]  # plain JSON
 class Kind(ABC):
     """One way in which something can be wrong."""
 
-    lasts: ClassVar[bool] = True  # or it happens once, and there is nothing to undo
+    lasts: ClassVar[bool] = True  # or it happens once: it ends as soon as it has begun, and nothing is undone
 
     @abstractmethod
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
@@ -28,12 +28,12 @@ class Kind(ABC):
 
     def end(self, lab: Lab, active: Active) -> None:
         """Undo it, as often as asked, whatever is left of it; from its facts alone."""
-        raise NotImplementedError(f"{active.fault.kind} has nothing to undo")
+        return
 
     def settle(self, lab: Lab, active: Active) -> None:
         """Wait until what was undone works again. Comes when all that is to be undone is: one may need another."""
         return
 
     def renew(self, lab: Lab, active: Active, node: str) -> None:
-        """A node has come back: make again what it had of this fault and has lost with its namespaces."""
+        """A node may have come back: make again what it had of this fault and has lost with its namespaces, if so."""
         return
