@@ -37,6 +37,7 @@ class Convergence:
         self.names = [cluster.node_name(index + 1) for index in range(cluster.workers)]
         self.running = process.running(lab.directory)
         self.started: list[Started] = []
+        self.cabled = False
         self.api = lab.api(cluster)
 
     def run(self) -> bool:
@@ -49,7 +50,8 @@ class Convergence:
         self._start(apiserver)
         objects = addons(self.cluster)
         wanted, given = orjson.dumps(objects), self.plane.directory / "ready.json"  # what it had when it was last ready
-        if not self.started and all(one.role in self.running for one in (*controllers, *companions)):
+        untouched = not self.started and not self.cabled
+        if untouched and all(one.role in self.running for one in (*controllers, *companions)):
             self._wait_ready(apiserver)
             if given.exists() and given.read_bytes() == wanted:
                 return False
@@ -75,9 +77,11 @@ class Convergence:
 
     def _start_nodes(self) -> None:
         for node in self.nodes:
-            if node.role not in self.running:
+            first = self.running.get(node.role)
+            if not first:
                 self._start(node.program())
-                node.cable(self.started[-1].process.pid)
+            # Also of one that runs: who started it may have died before it had its cable.
+            self.cabled |= node.cable(first.pid if first else self.started[-1].process.pid)
 
     def _wait_ready(self, program: Program) -> None:
         wait_ready(program, self.started, self.plane.authority.certificate_file)

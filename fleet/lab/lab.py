@@ -17,6 +17,7 @@ from fleet.lab.api import Api
 from fleet.lab.binaries import Binaries
 from fleet.lab.controlplane import ControlPlane
 from fleet.lab.converge import Convergence
+from fleet.lab.faults.renewal import renew_all
 from fleet.lab.files import explained, keep
 from fleet.lab.images import bake
 from fleet.lab.images.archive import contents
@@ -67,6 +68,7 @@ class Lab:
                             network.lay_bridge(spec.id, cluster)
                 lab = cls(spec)
                 lab._converge(say)
+            renew_all(lab)
         return lab
 
     def _converge(self, say: Say) -> None:

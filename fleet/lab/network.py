@@ -80,15 +80,35 @@ def lay_bridge(lab: str, cluster: ClusterSpec) -> None:
     ip("link", "set", bridge, "up")
 
 
-def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> None:
-    """Connect the network namespace of `process` to the bridge; inside, the end is called eth0."""
+def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> bool:
+    """Connect the network namespace of `process` to the bridge; inside, the end is called eth0.
+
+    Returns whether there was anything to do. It may have been cut short before: plugging it in is the last step, so
+    a cable that is plugged in and has an end inside is laid whole. An end that is there is kept, because its node gives
+    it an address once.
+    """
     bridge, cable = bridge_name(lab, cluster), cable_name(lab, cluster, node)
-    if cable in links(lab):  # of a node that ended a moment ago and whose namespace is not collected yet
-        ip("link", "delete", cable)
     _wait_for_namespace(process)
-    ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", process)
-    ip("link", "set", cable, "master", bridge, "up")
+    inside = _has_link(process, "eth0")
+    if inside and _is_plugged(cable, bridge):
+        return False
+    if not inside:
+        _remove(cable)  # of a node that ended a moment ago and whose namespace is not collected yet
+        ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", process)
     ip("route", "replace", str(cluster.pods(node)), "via", cluster.node_address(node), "dev", bridge)
+    ip("link", "set", cable, "master", bridge, "up")
+    return True
+
+
+def _has_link(process: int, name: str) -> bool:
+    """Whether the network namespace that a process is in has a link of this name."""
+    lines = Path(f"/proc/{process}/net/dev").read_text().splitlines()
+    return any(line.partition(":")[0].strip() == name for line in lines)
+
+
+def _is_plugged(cable: str, bridge: str) -> bool:
+    port = Path("/sys/class/net") / cable / "master"
+    return port.exists() and port.readlink().name == bridge
 
 
 def _wait_for_namespace(process: int, patience: float = 10) -> None:
@@ -106,4 +126,9 @@ def _wait_for_namespace(process: int, patience: float = 10) -> None:
 
 def remove(lab: str) -> None:
     for link in links(lab):
-        subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)
+        _remove(link)
+
+
+def _remove(link: str) -> None:
+    """Whether there is one or not: the kernel removes those of a namespace that nobody is in, when it gets to it."""
+    subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)

@@ -207,8 +207,9 @@ class Node:
         write(self.directory / "kube-proxy.yaml", yaml.safe_dump(document))
         return self.directory / "kube-proxy.yaml"
 
-    def cable(self, process: int) -> None:
-        network.lay_cable(self.lab.id, self.cluster, self.index, process)
+    def cable(self, process: int) -> bool:
+        """Connect the node, whose first process this is, with the others; returns whether it was not."""
+        return network.lay_cable(self.lab.id, self.cluster, self.index, process)
 
     def images(self) -> set[str]:
         return set(self._ctr("images", "list", "--quiet").split())

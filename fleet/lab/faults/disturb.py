@@ -62,7 +62,7 @@ class Disturb(Kind):
         programs.stop(lab, active)
 
     def renew(self, lab: Lab, active: Active, node: str) -> None:
-        if f"node/{node}" in active.facts["places"]:
+        if networks.lacks(lab, active, f"node/{node}"):
             self._begin_at(lab, active, f"node/{node}")
 
 

@@ -16,6 +16,8 @@ from fleet.lab.faults.targets import Target, parse
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
+RESTORE = ("iptables-restore", "--noflush", "--wait", "5")
+
 
 def members(lab: Lab, cluster: str, targets: Sequence[str]) -> list[Member]:
     spec = lab.spec.cluster(cluster)
@@ -60,18 +62,29 @@ def enter(holder: Owner, *command: str) -> list[str]:
 def give(holder: Owner, fault: int, rules: Chains, *, first: bool) -> None:
     """Have these rules of a fault, and no others of it. A network that goes meanwhile needs none."""
     take(holder, fault)
-    _restore(holder, packets.script(fault, rules, first=first))
+    _run(holder, *RESTORE, script=packets.script(fault, rules, first=first))
+
+
+def lacks(lab: Lab, active: Active, target: str) -> bool:
+    """Whether a place of a fault has a network now, and none of the fault's rules in it."""
+    found = holder(lab, active, target) if target in active.facts["places"] else None
+    return found is not None and not packets.removal(active.id, _rules(found))
 
 
 def take(holder: Owner, fault: int) -> None:
     """Have no rules of a fault."""
-    done = subprocess.run(enter(holder, "iptables-save", "-t", "mangle"), check=False, capture_output=True, text=True)
-    if script := packets.removal(fault, done.stdout):
-        _restore(holder, script)
+    if script := packets.removal(fault, _rules(holder)):
+        _run(holder, *RESTORE, script=script)
 
 
-def _restore(holder: Owner, script: str) -> None:
-    command = enter(holder, "iptables-restore", "--noflush", "--wait", "5")
+def _rules(holder: Owner) -> str:
+    return _run(holder, "iptables-save", "-t", "mangle")
+
+
+def _run(holder: Owner, *program: str, script: str = "") -> str:
+    """What a program of the packet filter says there. One that fails is no error if its network is gone."""
+    command = enter(holder, *program)
     done = subprocess.run(command, input=script, check=False, capture_output=True, text=True)
     if done.returncode and process.alive(holder):
-        raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()}\n{script}")
+        raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()}\n{script}".rstrip())
+    return done.stdout

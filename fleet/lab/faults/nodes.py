@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import psutil
 
 from fleet.lab import cgroups, loops, process
-from fleet.lab.faults import find, records, signals
+from fleet.lab.faults import find, signals
 from fleet.lab.faults.fault import Active, Fault
 from fleet.lab.faults.kind import Facts, Kind
-from fleet.lab.faults.kinds import kind
+from fleet.lab.faults.renewal import renew
 from fleet.lab.faults.targets import parse
 from fleet.lab.launch import launch
 from fleet.lab.locks import locked
@@ -33,14 +33,15 @@ def _processes(facts: Facts) -> list[psutil.Process]:
     found = []
     for first in signals.known_again([facts["first"]]):
         with contextlib.suppress(psutil.Error):
-            found += [first, *first.children(recursive=True)]
+            if first.status() != psutil.STATUS_ZOMBIE:  # it may stay one: whoever started it need not ask how it ended
+                found += [first, *first.children(recursive=True)]
     return found
 
 
 def _kill(facts: Facts) -> None:
-    first = signals.known_again([facts["first"]])
+    """The kernel ends all of a node with its first process."""
     everything = _processes(facts)
-    signals.send(first, signal.SIGKILL)
+    signals.send(everything[:1], signal.SIGKILL)
     psutil.wait_procs(everything, timeout=10)
 
 
@@ -48,12 +49,9 @@ def _start_again(lab: Lab, active: Active) -> None:
     """As after a reboot: its disk is as it was, its memory and its network are new."""
     node = find.node(lab, active.fault.cluster, active.facts["node"])
     with locked(lab.spec.name):  # `lab up` may be starting it
-        if node.role in process.running(lab.directory):
-            return
-        started = launch(lab.directory, node.program())
-        node.cable(started.process.pid)
-    for other in records.read(lab.directory):
-        kind(other.fault.kind).renew(lab, other, node.name)
+        first = process.running(lab.directory).get(node.role)
+        node.cable(first.pid if first else launch(lab.directory, node.program()).process.pid)
+    renew(lab, [node])
 
 
 class KillNode(Kind):
@@ -88,6 +86,7 @@ class StopNode(Kind):
         _kill(facts)
 
     def end(self, lab: Lab, active: Active) -> None:
+        _kill(dict(active.facts))  # a shutdown that was cut short: what is left of the node stands still
         _start_again(lab, active)
 
 

@@ -49,5 +49,5 @@ class Partition(Kind):
                 networks.take(holder, active.id)
 
     def renew(self, lab: Lab, active: Active, node: str) -> None:
-        if f"node/{node}" in active.facts["places"]:
+        if networks.lacks(lab, active, f"node/{node}"):
             self._give(lab, active, f"node/{node}")
