@@ -72,7 +72,8 @@ def test_nothing_is_left_after_down_and_other_labs_are_not_disturbed(cluster: Cl
 
 
 SAMPLE = ["node_init", "containerd-shim-runc-v2", "kube-apiserver"]
-REST = ["unshare", "containerd", "kubelet", "kube-proxy", "etcd", "kube-controller-manager", "coredns", "provisioner"]
+REST = ["unshare", "containerd", "kubelet", "kube-proxy", "coredns", "provisioner"]
+REST += ["etcd", "kube-controller-manager", "kube-scheduler"]
 
 
 @pytest.mark.parametrize("victim", [*SAMPLE, *(pytest.param(one, marks=pytest.mark.full) for one in REST)])
@@ -80,6 +81,21 @@ def test_nothing_is_left_after_a_process_of_the_lab_was_killed(victim: str) -> N
     before = snapshot()
     lab = Lab.up("killed", ["x"], nodes="real", workers=1)
     running_pod(lab)
+    kill(lab, victim)
+    down("killed")
+    assert left_behind(before, lab.directory) == {}
+
+
+def test_nothing_is_left_of_simulated_nodes_after_what_simulates_them_was_killed() -> None:
+    before = snapshot()
+    lab = Lab.up("killed", ["x"], nodes="simulated", workers=1)
+    kill(lab, "kwok")
+    down("killed")
+    assert left_behind(before, lab.directory) == {}
+
+
+def kill(lab: Lab, victim: str) -> None:
+    """Kill the lab's processes of this name, which there must be."""
     killed = 0
     for one in psutil.process_iter():
         try:
@@ -92,8 +108,6 @@ def test_nothing_is_left_after_a_process_of_the_lab_was_killed(victim: str) -> N
         except psutil.Error:
             continue
     assert killed
-    down("killed")
-    assert left_behind(before, lab.directory) == {}
 
 
 EARLY_AND_LATE = ["lab.json", "kubelet"]
@@ -128,6 +142,35 @@ def test_nothing_is_left_after_up_was_killed_in_the_middle(what: str) -> None:
     starting.wait()
     down("half")
     assert left_behind(before, lab) == {}
+
+
+CUT_SHORT = """
+import os, signal, sys
+from fleet.lab import Lab
+
+def cut(event, arguments):
+    if event == "subprocess.Popen" and sys.argv[1] in arguments[1]:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(cut)
+Lab.up("half", ["x"], nodes="real", workers=1)
+"""
+
+
+@pytest.mark.parametrize(
+    "before_it_runs", ["veth", "master"]
+)  # its node has no cable; it has one that is not plugged in
+def test_up_goes_on_where_one_that_was_killed_has_left_off(before_it_runs: str) -> None:
+    before = snapshot()
+    done = subprocess.run([sys.executable, "-c", CUT_SHORT, before_it_runs], check=False, stderr=subprocess.DEVNULL)
+    assert done.returncode == -signal.SIGKILL
+    half = spec.directory("half")
+    first = process.running(half)["x/x-node-1"].pid
+    lab = Lab.up("half")
+    assert process.running(half)["x/x-node-1"].pid == first
+    assert lab.status()["ready"]
+    down("half")
+    assert left_behind(before, half) == {}
 
 
 def test_up_again_is_a_no_op_and_a_node_can_join_later() -> None:

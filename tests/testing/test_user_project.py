@@ -27,22 +27,21 @@ def test_two_lines_are_enough(tmp_path: Path) -> None:
     assert [name for name in specs.all_names() if name.startswith(f"t{running.pid}-")] == []
 
 
+def has_programs(lab: str) -> bool:
+    return any(role.endswith("/kube-apiserver") for role in process.running(specs.directory(lab)))
+
+
 def test_a_killed_test_run_leaves_its_lab_only_until_the_next_up(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TWO_LINES + "    import time; time.sleep(600)\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"]
     running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 90
-    while not (
-        found := [
-            one
-            for one in specs.all_names()
-            if (specs.directory(one) / "lab.json").exists() and one.startswith(f"t{running.pid}-")
-        ]
-    ):
+    while not (found := [one for one in specs.all_names() if one.startswith(f"t{running.pid}-") and has_programs(one)]):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
+    assert has_programs(found[0])
     from fleet.lab.lab import remove_orphans
 
     remove_orphans()

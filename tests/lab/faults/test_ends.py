@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
+import psutil
 import pytest
 
 from fleet.cli import run
@@ -229,6 +230,54 @@ def test_nodes_start_again_when_the_process_that_ended_them_is_killed(
     cluster.wait("its pod answers", lambda: town.reaches(other, gone), 90)
     cluster.wait("the nodes are ready", lambda: all(town.is_ready(node) for node in town.nodes), 90)
     town.shell("there", "rm -f /data/asked-to-end")
+
+
+STOPPING = """
+faults.freeze("pod/there")  # so that it does not end when it is asked to
+print("broken", flush=True)
+faults.stop(f"node/{nodes[1]}", grace=600)
+"""
+
+
+@pytest.mark.real_nodes
+@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
+def test_a_node_that_was_being_stopped_starts_again_when_the_process_that_stops_it_ends(
+    town: Town, how: signal.Signals
+) -> None:
+    cluster, node, restarts = town.cluster, town.nodes[1], town.restarts("there")
+    before, child = cluster.process(node), broken_by(town, STOPPING)
+    cluster.wait("the node stands still", lambda: psutil.Process(before).status() == psutil.STATUS_STOPPED)
+    child.send_signal(how)
+    wait_cleared(cluster.lab.directory)
+    child.wait()
+    assert cluster.process(node) != before
+    cluster.wait("its pod runs again", lambda: town.restarts("there") > restarts, 90)
+    cluster.wait("its pod answers", lambda: town.reaches("here", "there"), 90)
+    cluster.wait("it is ready", lambda: town.is_ready(node), 90)
+
+
+LOSING = """
+from fleet.lab.faults import disks
+
+def empty(place):
+    print("broken", flush=True)
+    time.sleep(600)
+
+disks.empty = empty
+faults.lose("volume/data")
+"""
+
+
+@pytest.mark.real_nodes
+def test_pods_of_a_volume_do_not_stay_frozen_when_the_process_that_loses_it_is_killed(town: Town) -> None:
+    restarts, child = town.restarts("there"), broken_by(town, LOSING)
+    assert [one.fault.kind for one in records.read(town.cluster.lab.directory)] == ["lose-volume"]
+    assert not town.reaches("here", "there")
+    child.send_signal(signal.SIGKILL)
+    wait_cleared(town.cluster.lab.directory)
+    child.wait()
+    town.cluster.wait("its pod runs again", lambda: town.restarts("there") > restarts, 90)
+    town.cluster.wait("its pod answers", lambda: town.reaches("here", "there"), 90)
 
 
 @pytest.mark.real_nodes

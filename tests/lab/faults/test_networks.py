@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from fleet.errors import ConfigurationError
+from fleet.errors import ConfigurationError, ResourceError
+from fleet.lab import Lab
+from fleet.lab.faults import networks
+from fleet.lab.process import identify
 from fleet.testing.faults import Faults
 from tests.lab.faults.town import Town
 
@@ -99,12 +106,30 @@ def test_packets_are_overtaken(town: Town, breaking: Faults) -> None:
     assert town.ask("here", "there", 100, gap=0.002, turns=False).overtaken == 0
 
 
-def test_rules_come_back_with_a_node(town: Town, breaking: Faults) -> None:
+def test_rules_that_cannot_be_read_do_not_count_as_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeper = subprocess.Popen(["sleep", "600"])
+    holder = identify(sleeper.pid)
+    (tmp_path / "nsenter").symlink_to(str(shutil.which("nsenter")))
+    monkeypatch.setenv("PATH", str(tmp_path))  # without iptables-save
+    try:
+        with pytest.raises(ResourceError, match="iptables-save -t mangle` failed"):
+            networks.take(holder, 1)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    networks.take(holder, 1)  # its network is gone, and the rules with it
+
+
+@pytest.mark.parametrize("by", ["clear", "up"])
+def test_rules_come_back_with_a_node(town: Town, breaking: Faults, by: str) -> None:
     """Tested with a node that is restarted while others' faults are about it."""
     node, restarts = f"node/{town.nodes[1]}", town.restarts("there")
     cut = breaking.partition([node], ["pod/here"])
     late = breaking.disturb([node], ["pod/beside"], delay=0.05)
-    breaking.kill(node).clear()
+    killed = breaking.kill(node)
+    if by == "up":
+        Lab.up(town.cluster.lab.spec.name)
+    killed.clear()  # for `up` there is no more to do
     town.cluster.wait("its pod runs again", lambda: town.restarts("there") > restarts, 90)
     town.cluster.wait("its pod answers", lambda: town.reaches("beside", "there"))
     assert not town.reaches("here", "there")
