@@ -16,6 +16,7 @@ from fleet.git.names import Address
 from fleet.git.objects import Snapshot
 from fleet.git.publication import Changes, Edit, fetched, publish
 from fleet.git.repository import Repository
+from fleet.git.status import clean
 
 MOST = 1000  # records at the tip
 MOST_BYTES = 256 * 1024 * 1024  # of all together, to read
@@ -48,7 +49,7 @@ def write(repository: Repository, remote: Address | None, branch: str, record: R
             changes |= dict.fromkeys(_oldest(tip, len(there) + 1 - MOST))
         return changes
 
-    message = f"Approval of {record.head[:8]} {record.subject}".strip() + "\n"
+    message = f"Approval of {record.head[:8]} {clean(record.subject, 200)}".strip() + "\n"
     return bool(publish(repository, remote, [Edit(names.branch(branch), message, decide)]))
 
 

@@ -70,6 +70,11 @@ class Result:
     def text(self) -> str:
         return self.stdout.decode(errors="surrogateescape").strip()
 
+    @property
+    def lines(self) -> list[str]:
+        """As git ends them: names of others may have what Python takes for the end of a line as well."""
+        return [os.fsdecode(line) for line in self.stdout.split(b"\n") if line]
+
 
 @dataclass(frozen=True, slots=True)
 class Git:

@@ -50,6 +50,7 @@ _HELPER = "credential.helper"
 _HARDENED = {
     "core.alternateRefsCommand": "true",  # a program, for what a fetch need not know
     "core.bigFileThreshold": "16m",  # larger ones are written as they come and never held in memory
+    "core.commitGraph": "false",  # a file that says again what commits are, and need not be true
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
     "core.pager": "cat",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 from fleet.git.repository import Commit, Repository
@@ -25,13 +24,10 @@ def first_parents(repository: Repository, revision: Commit, below: str = "", *, 
     """The newest `most` of them, the oldest first."""
     listed = repository.git.run(
         f"read the history of {revision.short}",
-        "rev-list", "--first-parent", f"--max-count={most}", "--format=%T %s", "--end-of-options", revision.id,
+        "rev-list", "--first-parent", f"--max-count={most}", "--no-commit-header", "--format=%H %T %s",
+        "--end-of-options", revision.id,
     )  # fmt: skip
-    lines = [os.fsdecode(line) for line in listed.stdout.split(b"\n") if line]
-    found = []
-    for header, about in zip(lines[::2], lines[1::2], strict=True):
-        tree, _, subject = about.partition(" ")
-        found.append(Past(header.removeprefix("commit "), tree, subject))
+    found = [Past(*line.split(" ", 2)) for line in listed.lines]
     if below:
         with repository.objects(f"read the history of {revision.short}") as objects:
             trees = [objects.find(f"{one.tree}:{below}") for one in found]

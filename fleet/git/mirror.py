@@ -48,7 +48,7 @@ class Mirror:
             "ls-remote", "--quiet", "--end-of-options", self.address.url, ref, *map(names.ref, others),
             protocol=self.address.protocol,
         )  # fmt: skip
-        lines = [line.split("\t", 1) for line in listing.text.splitlines() if "\t" in line]
+        lines = [line.split("\t", 1) for line in listing.lines if "\t" in line]
         found = {name: commit for commit, name in lines if name in (ref, *others)}
         if ref not in found:
             raise NotFoundError(f"{self.address} has no branch {branch!r}", hint="name another one, or push it")

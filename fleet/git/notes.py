@@ -55,7 +55,7 @@ class Outcome:
 def merge(note: str, outcomes: Iterable[Outcome]) -> str:
     """The note with our outcomes in place of older ones for the same stack and cluster."""
     others, known = [], {}
-    for line in note.splitlines():
+    for line in note.split("\n"):
         outcome = _parse(line)
         if outcome:
             known[outcome.stack, outcome.cluster] = outcome
@@ -69,7 +69,7 @@ def merge(note: str, outcomes: Iterable[Outcome]) -> str:
 
 def parse(note: str) -> tuple[Outcome, ...]:
     """The outcomes that a note holds."""
-    return tuple(outcome for outcome in map(_parse, note.splitlines()) if outcome)
+    return tuple(outcome for outcome in map(_parse, note.split("\n")) if outcome)
 
 
 def path(commit: str, paths: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ whole tree is `tree`'s business.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
 from fleet.git.limits import Limits
 
+_TREE = re.compile(rb"tree ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _DIRECTORY, _FILES = b"40000", (b"100644", b"100755", b"100664")
 
 
@@ -22,6 +24,23 @@ class Found(NamedTuple):
     id: str
     kind: str  # "commit", "tree", "blob", "tag"
     content: bytes
+
+    @property
+    def tree(self) -> str:
+        """Of a commit, the id of its tree, as git reads it: the first line, and nothing that comes after it.
+
+        Whoever makes a commit can say `tree` once more, and can put any character but a newline into its names.
+        """
+        found = _TREE.match(self.content)
+        if self.kind != "commit" or not found:
+            raise ResourceError(f"{self.id} is not a commit", hint="objects are damaged: run `git fsck`")
+        return found[1].decode()
+
+    @property
+    def subject(self) -> str:
+        """Of a commit, the first line of its message."""
+        _, _, message = self.content.partition(b"\n\n")
+        return message.partition(b"\n")[0].decode(errors="replace")
 
 
 class Objects:
@@ -68,8 +87,7 @@ class Snapshot:
         found = objects.find(f"{ref}^{{commit}}")
         if found is None:
             return None
-        tree = found.content.partition(b"\n")[0].removeprefix(b"tree ").decode()
-        return cls(objects, title or ref, found.id, tree, limits)
+        return cls(objects, title or ref, found.id, found.tree, limits)
 
     def files(self, under: str = "") -> dict[str, str]:
         """Path → id of every ordinary file, or of those below a directory."""

@@ -5,6 +5,7 @@ The notes are all there is to it, so every clone tells the same, and nothing has
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from fleet.git.publication import fetched
 from fleet.git.repository import Repository
 
 _FORMAT = "%H%x00%ct%x00%an%x00%s%x00"
+_TIME = re.compile(r"\d{1,11}")  # later than any that a date can have is no time
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,6 @@ def _entries(listing: bytes, told: Mapping[str, tuple[Outcome, ...]]) -> list[En
     fields = listing.decode(errors="replace").split("\0")
     rows = zip(*(iter(fields[: len(fields) // 4 * 4]),) * 4, strict=True)
     return [
-        Entry(commit.strip(), int(time), author, subject, told.get(commit.strip(), ()))
+        Entry(commit.strip(), int(time) if _TIME.fullmatch(time) else 0, author, subject, told.get(commit.strip(), ()))
         for commit, time, author, subject in rows
     ]

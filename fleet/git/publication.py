@@ -222,15 +222,15 @@ def _push(repository: Repository, remote: Address | None, proposed: Sequence[_Pr
         "--end-of-options", remote.url, *(f"{each.commit}:{each.edit.ref}" for each in proposed),
         protocol=remote.protocol, accept=(0, 1),
     )  # fmt: skip
-    reports = dict(_push_reports(said.text))
+    reports = dict(_push_reports(said.lines))
     if said.status and not reports:
         raise from_stderr(what, said.stderr)
     return {each.edit.ref: _judge(each.edit.ref, remote, reports.get(each.edit.ref), said.stderr) for each in proposed}
 
 
-def _push_reports(text: str) -> list[tuple[str, tuple[str, str]]]:
+def _push_reports(said: Sequence[str]) -> list[tuple[str, tuple[str, str]]]:
     """`git push --porcelain`: ref → (flag, summary)."""
-    lines = [line.split("\t", 2) for line in text.splitlines() if line.count("\t") >= 2]
+    lines = [line.split("\t", 2) for line in said if line.count("\t") >= 2]
     return [(pair.rpartition(":")[2], (flag.strip(), summary)) for flag, pair, summary in lines]
 
 

@@ -20,7 +20,6 @@ from fleet.git.tree import Tree
 class Commit:
     id: str
     tree: str
-    time: int  # of the committer, in seconds since the epoch
     subject: str
 
     @property
@@ -88,7 +87,7 @@ class Repository:
             found = objects.find(f"{revision}^{{commit}}")
         if found is None:
             raise self._unresolved(revision)
-        return _commit(found.id, found.content)
+        return Commit(found.id, found.tree, found.subject)
 
     def subtree(self, commit: Commit, path: str) -> str:
         """The id of a directory of a commit."""
@@ -161,12 +160,12 @@ class Repository:
     def checked_out(self) -> frozenset[str]:
         """The full refs that this or a linked working tree has checked out."""
         listing = self.git.run("list the working trees", "worktree", "list", "--porcelain")
-        return frozenset(line[7:] for line in listing.text.splitlines() if line.startswith("branch "))
+        return frozenset(line[7:] for line in listing.lines if line.startswith("branch "))
 
     def remotes(self) -> dict[str, str]:
         """The remotes of this clone's own configuration: name → where it is pushed to, as git would after rewrites."""
         found: dict[str, str] = {}
-        for line in self.git.run("list the remotes", "remote", "--verbose").text.splitlines():
+        for line in self.git.run("list the remotes", "remote", "--verbose").lines:
             name, _, rest = line.partition("\t")
             url, _, use = rest.rpartition(" (")
             if use.startswith("push)"):
@@ -185,13 +184,6 @@ class Repository:
         if self.shallow:
             fetch = "this clone is shallow: `git fetch --unshallow` gets the rest"
         return NotFoundError(f"there is no revision {revision!r}", hint=fetch)
-
-
-def _commit(identity: str, content: bytes) -> Commit:
-    header, _, message = content.decode(errors="replace").partition("\n\n")
-    fields = dict(line.split(" ", 1) for line in header.splitlines() if " " in line and not line.startswith(" "))
-    time = fields["committer"].rpartition("> ")[2].split(" ")[0]
-    return Commit(identity, fields["tree"], int(time), next(iter(message.splitlines()), ""))
 
 
 def _fields(listing: bytes) -> Iterator[str]:

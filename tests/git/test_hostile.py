@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -20,9 +21,11 @@ import pytest
 
 from fleet.errors import FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as LateError
+from fleet.git.history import first_parents
 from fleet.git.limits import MIB, Limits
 from fleet.git.merge import merged_tree
 from fleet.git.mirror import Mirror
+from fleet.git.past import read_history
 from fleet.git.publication import FLEET, fetched
 from fleet.git.reporting import report
 from fleet.git.repository import Repository
@@ -305,6 +308,81 @@ def test_a_blob_that_inflates_to_more_than_the_limit_is_not_read(tmp_path: Path)
     (path / "zeros").unlink()
     with pytest.raises(ResourceError, match="zeros: it is over"):
         Repository.find(path).tree().materialise(tmp_path / "target")
+
+
+# Commits that say more than a commit says
+
+
+def poisoned(path: Path, shown: str, hidden: str, how: str) -> str:
+    """A commit of the tree `shown` that names `hidden` besides, in a way that git itself takes no notice of."""
+    header = git(path, "cat-file", "commit", "HEAD").split("\n\n")[0].splitlines()
+    author = next(line for line in header if line.startswith("author "))
+    committer = next(line for line in header if line.startswith("committer "))
+    if how == "a header of its own":
+        committer += f"\ntree {hidden}\ncommitter Eve <eve@example.com> never +0000"
+    else:
+        author = author.replace("Somebody", f"Eve{how}tree {hidden}{how}committer x{how}", 1)
+    raw = f"tree {shown}\nparent {git(path, 'rev-parse', 'HEAD')}\n{author}\n{committer}\n\nan innocent change\n"
+    made = git(path, "hash-object", "-w", "-t", "commit", "--stdin", stdin=raw)
+    git(path, "fsck", "--strict")
+    assert git(path, "rev-parse", f"{made}^{{tree}}") == shown
+    return made
+
+
+BREAKS = ["a header of its own", "\r", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029"]
+
+
+@pytest.mark.parametrize("how", BREAKS, ids=ascii)
+def test_a_commit_has_the_tree_that_git_says_and_no_other(tmp_path: Path, how: str) -> None:
+    path = clone(tmp_path / "clone", a="shown")
+    commit(path, a="hidden")
+    hidden, shown = (git(path, "rev-parse", f"{revision}^{{tree}}") for revision in ("HEAD", "HEAD~1"))
+    head = poisoned(path, shown, hidden, how)
+    git(path, "branch", "evil", head)
+    repository = Repository.find(path)
+    found = repository.resolve("evil")
+    assert (found.id, found.tree, found.subject) == (head, shown, "an innocent change")
+    assert repository.tree("evil").read("a") == b"shown"
+    assert [(one.commit, one.tree) for one in first_parents(repository, found, most=1)] == [(head, shown)]
+    assert merged_tree(repository, repository.resolve("main"), found) == shown
+    with fetched(repository, None, ["refs/heads/evil"]) as tips:
+        tip = tips["refs/heads/evil"]
+        assert tip and tip.tree == shown
+    report(repository, [Report("orders", "eu-1", head, health="Healthy")], remote=None)
+    assert [(one.revision, one.subject) for one in read_history(repository, None, "evil")] == [(head, found.subject)]
+
+
+def test_a_time_that_no_calendar_has_is_none(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone", a="1")
+    about = git(path, "cat-file", "commit", "HEAD").split("\n\n")[0]
+    made = re.sub(r"(?m)^(committer .*>) \d+ ", r"\1 4611686018427387904 ", about) + "\n\nlate\n"
+    head = git(path, "hash-object", "-w", "-t", "commit", "--stdin", stdin=made)
+    repository = Repository.find(path)
+    report(repository, [Report("orders", "eu-1", head, health="Healthy")], remote=None)
+    assert [one.time for one in read_history(repository, None, head)] == [0]
+
+
+def test_what_a_clone_has_written_down_about_its_commits_is_not_believed(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone", a="shown")
+    commit(path, a="hidden")
+    hidden, shown = (git(path, "rev-parse", f"{revision}^{{tree}}") for revision in ("HEAD", "HEAD~1"))
+    git(path, "commit-graph", "write", "--reachable")
+    graph = path / ".git" / "objects" / "info" / "commit-graph"
+    graph.chmod(0o644)
+    graph.write_bytes(graph.read_bytes().replace(bytes.fromhex(hidden), bytes.fromhex(shown)))
+    assert git(path, "log", "-1", "--format=%T") == shown, "git by itself believes it"
+    repository = Repository.find(path)
+    assert [one.tree for one in first_parents(repository, repository.resolve(), most=1)] == [hidden]
+
+
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029"], ids=ascii)
+def test_no_name_of_a_branch_speaks_for_another_one(tmp_path: Path, mark: str) -> None:
+    remote = bare(tmp_path / "bare.git")
+    path = clone(tmp_path / "clone", remote, a="shown")
+    main = git(path, "rev-parse", "HEAD")
+    commit(path, a="hidden")
+    git(path, "push", "--quiet", "origin", f"HEAD:refs/heads/main{mark}/refs/heads/main")
+    assert Mirror.of(str(remote), tmp_path / "cache", by_person=True).tips("main") == {"refs/heads/main": main}
 
 
 # Servers
