@@ -176,11 +176,10 @@ class Git:
         return _started(command, self.directory, settings, writes=first not in _READING)
 
     def _prefix(self, protocol: str | None) -> list[str]:
-        if protocol is None:
-            return []
-        # The limit on a file's size is what stops an endless pack, the one on memory endless names of branches and
-        # packs that unfold to more than they are: git itself has none for what it fetches.
-        limits = [str(self.limits.transfer_bytes // 512), str(self.limits.transfer_memory_bytes // 1024)]
+        # The limit on a file's size is what stops an endless pack, the one on memory endless names of branches, and
+        # packs and trees that unfold to more than they are: git itself has none for what it fetches or reads.
+        memory = self.limits.transfer_memory_bytes if protocol else self.limits.memory_bytes
+        limits = [str(self.limits.transfer_bytes // 512) if protocol else "unlimited", str(memory // 1024)]
         return ["sh", "-c", 'ulimit -f "$1" 2>/dev/null; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"', "sh", *limits]
 
     def _place(self) -> list[str]:

@@ -53,6 +53,8 @@ _HARDENED = {
     "core.commitGraph": "false",  # a file that says again what commits are, and need not be true
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
+    "core.packedGitLimit": "256m",  # of packs in memory at a time: they count there, however large they are
+    "core.packedGitWindowSize": "32m",
     "core.pager": "cat",
     "core.protectHFS": "true",
     "core.protectNTFS": "true",
@@ -71,6 +73,7 @@ _HARDENED = {
     "http.lowSpeedTime": "30",
     "log.showSignature": "false",
     "maintenance.auto": "false",
+    "pack.threads": "2",  # each has its own memory
     "push.followTags": "false",
     "push.gpgSign": "false",
     "push.recurseSubmodules": "no",
@@ -117,6 +120,7 @@ def variables(
         "GIT_TERMINAL_PROMPT": "0",
         "GCM_INTERACTIVE": "never",
         "GIT_CONFIG_COUNT": str(len(settings)),
+        "MALLOC_ARENA_MAX": "2",  # each thread would reserve memory that it never uses, and that is limited
     }
     for number, (key, value) in enumerate(settings):
         result[f"GIT_CONFIG_KEY_{number}"] = key

@@ -14,12 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fleet.errors import ConfigurationError, ConflictError
+from fleet.errors import ConfigurationError, ConflictError, ResourceError
 from fleet.git.command import Git
 from fleet.git.failure import from_stderr
 from fleet.git.repository import Commit, Repository
 
 MOST_NAMES = 5
+_NAME_BYTES = 128  # of most paths
 
 
 def merged_tree(repository: Repository, base: Commit, head: Commit) -> str:
@@ -29,6 +30,7 @@ def merged_tree(repository: Repository, base: Commit, head: Commit) -> str:
     ancestor = git.run(what, "merge-base", "--is-ancestor", base.id, head.id, accept=(0, 1))
     if ancestor.status == 0:
         return head.tree  # as a fast-forward
+    _check_size(git, head)
     with _apart(repository, what) as (aside, variables):
         done = aside.run(
             what,
@@ -53,6 +55,17 @@ def merged_tree(repository: Repository, base: Commit, head: Commit) -> str:
             hint="merge or rebase the branch on its base, and preview it again",
         )
     return tree
+
+
+def _check_size(git: Git, head: Commit) -> None:
+    """A few objects can make a tree of any size, and where both sides differ a merge has all of it in memory."""
+    most = git.limits.merged_files
+    room = replace(git.limits, output_bytes=min(git.limits.output_bytes, most * _NAME_BYTES))
+    listing = replace(git, limits=room).run(
+        f"list the files of {head.short}", "ls-tree", "-r", "-z", "--name-only", "--full-tree", head.tree
+    )
+    if listing.stdout.count(b"\0") > most:
+        raise ResourceError(f"{head.short} has more than {most} files, and is not merged")
 
 
 @contextmanager

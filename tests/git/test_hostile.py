@@ -290,15 +290,39 @@ def test_a_deep_tree_is_refused(tmp_path: Path, depth: int) -> None:
     assert not (tmp_path / "target").exists()
 
 
+def bomb(path: Path, levels: int = 3) -> str:
+    """A tree of a thousand files for each file of the level below."""
+    made, mode = blob_of(path), "100644"
+    for _ in range(levels):
+        made, mode = tree_of(path, *((mode, b"%03d" % number, made) for number in range(1000))), "40000"
+    return made
+
+
 def test_a_few_objects_that_unfold_to_a_billion_files_are_left_folded(tmp_path: Path) -> None:
     path = clone(tmp_path / "clone")
-    made, mode = blob_of(path), "100644"
-    for _ in range(3):
-        made, mode = tree_of(path, *((mode, b"%03d" % number, made) for number in range(1000))), "40000"
-    head = git(path, "commit-tree", made, "-m", "bomb")
+    head = git(path, "commit-tree", bomb(path), "-m", "bomb")
     with pytest.raises(ResourceError, match="cannot list the files"):
         Repository.find(path, limits=Limits(files=10_000)).tree(head).materialise(tmp_path / "target")
     assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize(
+    ("levels", "limits", "refusal"),
+    [
+        (3, Limits(), "cannot list the files"),
+        (2, Limits(), "more than 500000 files"),
+        (2, Limits(merged_files=10**7, memory_bytes=128 * MIB), "more memory than it may have"),
+    ],
+)
+def test_nor_are_they_unfolded_to_be_merged(tmp_path: Path, levels: int, limits: Limits, refusal: str) -> None:
+    """Beside a file that one side removes and the other changes: so git looks into every directory."""
+    path = clone(tmp_path / "clone", a="1", gone="1\n")
+    tree = tree_of(path, ("100644", b"a", blob_of(path, "1")), ("40000", b"z", bomb(path, levels)))
+    head = git(path, "commit-tree", tree, "-p", "HEAD", "-m", "bomb")
+    commit(path, gone="2\n")
+    repository = Repository.find(path, limits=limits)
+    with pytest.raises(ResourceError, match=refusal):
+        merged_tree(repository, repository.resolve("main"), repository.resolve(head))
 
 
 def test_a_blob_that_inflates_to_more_than_the_limit_is_not_read(tmp_path: Path) -> None:
