@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError, Source
@@ -21,6 +21,7 @@ from fleet.git.command import Git
 from fleet.git.limits import Limits
 
 _SYMLINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
+NAME_BYTES = 255  # of a file or directory, as file systems have it
 _LINK_BYTES = 4096  # of where a symlink leads
 _MEANT = (".py", ".yaml", ".yml", ".json", ".toml")  # what stacks are made of
 _NOWHERE = ".git/symlinks-are-not-followed"  # no tree has it
@@ -114,8 +115,7 @@ class Tree:
         _check_plain((link for link in links if link.size > _LINK_BYTES), self.revision)
         leading = [(link, _led(link.path, os.fsdecode(target))) for link, target in self._contents(links)]
         _check_plain((link for link, to in leading if to is None), self.revision, " and leads out of the repository")
-        directories = {str(parent) for file in found for parent in PurePosixPath(file.path).parents}
-        others = directories | {link.path for link in links}
+        others = {".", *_directories(file.path for file in found), *(link.path for link in links)}
         _check_plain(
             (link for link, to in leading if to in others or _is_meant(link.path) or _is_meant(to or "")), self.revision
         )
@@ -167,23 +167,46 @@ def _check(files: Iterable[File], limits: Limits, revision: str) -> None:
         source = Source(file.path)
         if not _is_plain(file.path):
             raise PolicyError(f"{revision} has a path that is not safe to write", source=source)
-        if file.path.count("/") > limits.depth or len(os.fsencode(file.path)) > limits.path_bytes:
+        encoded = os.fsencode(file.path)
+        if file.path.count("/") > limits.depth or len(encoded) > limits.path_bytes:
             raise PolicyError(
                 f"{revision} has a path over {limits.depth} directories deep or {limits.path_bytes} bytes long",
                 source=Source(f"{file.path[:60]}…"),
             )
+        if len(encoded) > NAME_BYTES and max(map(len, encoded.split(b"/"))) > NAME_BYTES:
+            raise PolicyError(
+                f"{revision} has a name over {NAME_BYTES} bytes long", source=Source(f"{file.path[:60]}…")
+            )
         if file.size > limits.file_bytes:
             raise ResourceError(f"it is over {limits.file_bytes} bytes in {revision}", source=source)
         total += file.size
-        other = seen.setdefault(_folded(file.path), file.path)
-        if other != file.path:
+        folded = _folded(file.path)
+        if folded in seen:
             raise PolicyError(
-                f"{revision} has {other!r} besides, which is the same file where case or accents are folded",
+                f"{revision} has {seen[folded]!r} besides, which is the same file where case or accents are folded",
                 source=source,
                 hint="what a reviewer sees must be what is read: rename one of them",
             )
+        seen[folded] = file.path
     if total > limits.tree_bytes:
         raise ResourceError(f"the files of {revision} are over {limits.tree_bytes} bytes together")
+    for directory in _directories(seen):
+        if directory in seen:
+            raise PolicyError(
+                f"{revision} has a directory of that name besides",
+                source=Source(seen[directory]),
+                hint="what a reviewer sees must be what is read: rename one of them",
+            )
+
+
+def _directories(paths: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for path in paths:
+        parent = path.rpartition("/")[0]
+        while parent and parent not in found:
+            found.add(parent)
+            parent = parent.rpartition("/")[0]
+    return found
 
 
 def _check_plain(files: Iterable[File], revision: str, more: str = "") -> None:

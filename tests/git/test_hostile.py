@@ -272,6 +272,34 @@ def test_two_names_for_one_file_are_refused(tmp_path: Path, one: bytes, other: b
     assert not (tmp_path / "target").exists()
 
 
+@pytest.mark.parametrize("name", [b"a", b"A"])
+@pytest.mark.parametrize("mode", ["100644", "120000"])
+def test_a_file_that_is_a_directory_too_is_refused(tmp_path: Path, name: bytes, mode: str) -> None:
+    path = clone(tmp_path / "clone")
+    inner = tree_of(path, ("100644", b"b", blob_of(path)))
+    entries = sorted([(mode, b"a", blob_of(path)), ("40000", name, inner)], key=lambda one: one[1])
+    head = git(path, "commit-tree", tree_of(path, *entries), "-m", "both")
+    with pytest.raises(PolicyError, match="a directory of that name besides"):
+        Repository.find(path).tree(head).materialise(tmp_path / "target")
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    twice = tree_of(path, *(("100644", b"a", blob_of(path, content)) for content in ("shown", "hidden")))
+    tree = Repository.find(path).tree(git(path, "commit-tree", twice, "-m", "twice"))
+    for read in (lambda: tree.materialise(tmp_path / "target"), lambda: tree.read("a"), tree.read_all):
+        with pytest.raises(PolicyError, match="which is the same file"):
+            read()
+
+
+def test_a_name_that_no_file_system_takes_is_refused(tmp_path: Path) -> None:
+    path = clone(tmp_path / "clone")
+    head = git(path, "commit-tree", tree_of(path, ("100644", b"x" * 256, blob_of(path))), "-m", "long")
+    with pytest.raises(PolicyError, match="a name over 255 bytes long"):
+        Repository.find(path).tree(head).materialise(tmp_path / "target")
+
+
 @pytest.mark.parametrize("depth", [150, 3000])
 def test_a_deep_tree_is_refused(tmp_path: Path, depth: int) -> None:
     path = clone(tmp_path / "clone")

@@ -121,9 +121,9 @@ def test_a_hand_made_tree_cannot_write_through_a_symlink(tmp_path: Path) -> None
     (tmp_path / "raw").write_bytes(twice)
     outer = git(path, "hash-object", "-w", "-t", "tree", "--literally", str(tmp_path / "raw"))
     head = git(path, "commit-tree", outer, "-m", "evil")
-    with pytest.raises(PolicyError, match="two paths"):
+    with pytest.raises(PolicyError, match="a directory of that name"):
         Repository.find(path).tree(head).materialise(tmp_path / "target")
-    assert sorted(p.name for p in (tmp_path / "target").rglob("*")) == ["a", "config"]
+    assert not (tmp_path / "target").exists()
 
 
 def test_a_submodule_is_left_out(tmp_path: Path) -> None:
