@@ -46,6 +46,7 @@ _READING = frozenset(
         "config",
         "diff-tree",
         "fetch",
+        "for-each-ref",
         "ls-remote",
         "log",
         "ls-tree",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +65,14 @@ class Mirror:
             )  # fmt: skip
             # every fetch leaves a pack: without this a service would collect thousands
             self.repository.git.run("tidy the mirror", "-c", "gc.auto=2000", "gc", "--auto", "--quiet")
+
+    def only(self, under: str, kept: Set[str]) -> None:
+        """Of the refs below a directory, forget all others; git drops what nothing leads to in its own time."""
+        with _locked(self.repository.root):
+            listed = self.repository.git.run("list the refs", "for-each-ref", "--format=%(refname)", under)
+            gone = "".join(f"delete {one}\n" for one in listed.lines if one not in kept)
+            if gone:
+                self.repository.git.run("forget refs", "update-ref", "--stdin", stdin=gone.encode())
 
 
 def _refspec(text: str) -> str:

@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from traceback import format_tb
 
 from fleet.approve.recording import record_merge
 from fleet.errors import ConfigurationError, FleetError
@@ -42,6 +43,7 @@ from fleet.sync.run import How, Run
 from fleet.sync.verdict import objection_of, problem_of
 
 LOOK = 60.0  # seconds between two looks at the forge, at least: they are counted there
+PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long as they are open
 GONE = frozenset({Action.CLOSED, Action.MERGED})
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,13 @@ def _problem(result: Result) -> FleetError | None:
     return problem_of(result.plan, None) or objection_of(result.plan)
 
 
+def _said(problem: Exception) -> str:
+    """Of an error that nobody foresaw only where it was: its own words may have a value of the head's in them."""
+    if isinstance(problem, FleetError):
+        return problem.message
+    return f"{type(problem).__name__}, which nobody foresaw\n{''.join(format_tb(problem.__traceback__))}"
+
+
 @dataclass(slots=True)
 class Previews:
     """Of one repository. `hear` what webhooks say; `run` for ever. `base` gives the newest good commit."""
@@ -75,6 +84,7 @@ class Previews:
     pages: Pages = field(default_factory=Pages)
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
+    _tried: dict[int, str] = field(default_factory=dict)  # the head that was last begun with
     _told: str = ""
 
     def hear(self, event: Event) -> None:
@@ -88,35 +98,37 @@ class Previews:
                 self._queue.add(number)
 
     async def run(self, mirror: Mirror) -> None:
-        looking, making = asyncio.create_task(self._look()), asyncio.create_task(self._make(mirror))
-        try:
-            await asyncio.wait([looking, making], return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            for task in (looking, making):
-                task.cancel()
-            await asyncio.gather(looking, making, return_exceptions=True)
-        looking.result()
+        """For ever: what goes wrong with one pull request, or with one look, is said, and tried again."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._look(mirror))
+            both.create_task(self._make(mirror))
 
-    async def _look(self) -> None:
+    async def _look(self, mirror: Mirror) -> None:
         """Open pull requests that nobody told us of: webhooks get lost, and there was a time before this process."""
         while True:
-            base = self.base()
-            if base is not None:
-                try:
-                    repository = self._repository(base)
-                    async with connect(repository, token(repository, os.environ)) as forge:
-                        found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
-                except FleetError as problem:
-                    self._cannot(problem)
-                else:
-                    self._note(found)
+            base = None
+            try:
+                if base := self.base():
+                    await self._look_once(base, mirror)
+            except Exception as problem:  # noqa: BLE001 - the next look may go well
+                self._cannot(problem)
             await asyncio.sleep(self.every if base else 1.0)
 
+    async def _look_once(self, base: Wanted, mirror: Mirror) -> None:
+        repository = self._repository(base)
+        async with connect(repository, token(repository, os.environ)) as forge:
+            found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
+        self._note(found)
+        await asyncio.to_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
+
     def _note(self, found: list[PullRequest]) -> None:
-        self._done = {number: one for number, one in self._done.items() if number in {each.number for each in found}}
-        self.pages.only({one.number for one in found})
+        numbers = {one.number for one in found}
+        self._done = {number: one for number, one in self._done.items() if number in numbers}
+        self._tried = {number: head for number, head in self._tried.items() if number in numbers}
+        self.pages.only(numbers)
         for one in found:
-            if self._done.get(one.number, ("", False)) != (one.head_sha, True):
+            waits = self._queue.failures(one.number) and self._tried.get(one.number) == one.head_sha
+            if self._done.get(one.number, ("", False)) != (one.head_sha, True) and not waits:
                 self._queue.add(one.number)
 
     async def _make(self, mirror: Mirror) -> None:
@@ -125,9 +137,9 @@ class Previews:
             try:
                 await self._preview(mirror, item.key)
                 self._queue.forgive(item.key)
-            except FleetError as problem:
+            except Exception as problem:  # noqa: BLE001 - one pull request is not to end the previews of the others
                 self.counted.add(str(self.origin), "failed")
-                log.warning("pull request %d: %s", item.key, problem.message, extra=self._about(item.key))
+                log.warning("pull request %d: %s", item.key, _said(problem), extra=self._about(item.key))
                 self._queue.retry(item.key)
             finally:
                 self._queue.done(item.key)
@@ -146,8 +158,15 @@ class Previews:
             found = request.pull_request
             if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
                 return
-            words, voice = await self._words(mirror, forge, base, request)
-            await tell(forge, request, voice, words)
+            self._tried[number] = found.head_sha
+            try:
+                words, voice = await self._words(mirror, forge, base, request)
+                await tell(forge, request, voice, words)
+            except FleetError:
+                raise  # it could not be told
+            except BaseException:
+                await give_up(forge, request, Voice(), "the preview did not come to its end")
+                raise
             self._done[number] = (found.head_sha, request.live)
             self.counted.add(str(self.origin), str(words.state))
             depth = "compared with the clusters" if request.live else "desired only"
@@ -158,14 +177,11 @@ class Previews:
         await begin(forge, request, voice)
         try:
             ref = found.fetch_ref(forge.repository.kind)
-            await asyncio.to_thread(mirror.fetch, (f"+{ref}:refs/fleet-pulls/{found.number}",))
+            await asyncio.to_thread(mirror.fetch, (f"+{ref}:{PULLS}{found.number}",))
             how = await self._how(base) if request.live else None
             run, about = await asyncio.to_thread(self._merged, base, request, how)
         except FleetError as problem:
             return refused(problem, request=request, voice=voice), voice
-        except BaseException:
-            await give_up(forge, request, voice, "the preview did not come to its end")
-            raise
         assert about.base and about.head  # noqa: S101 - it is a merge
         named = replace(
             about,
@@ -194,10 +210,11 @@ class Previews:
         """By the settings of the base: a head must not say where the token is sent."""
         return find(self.origin.url, base.files.repository.settings.forge)
 
-    def _cannot(self, problem: FleetError) -> None:
-        if problem.message != self._told:
-            self._told = problem.message
-            log.warning("no previews of pull requests of %s: %s", self.origin, problem.message)
+    def _cannot(self, problem: Exception) -> None:
+        said = _said(problem)
+        if said != self._told:
+            self._told = said
+            log.warning("no previews of pull requests of %s: %s", self.origin, said)
 
     def _about(self, number: int) -> dict[str, object]:
         return {"repository": str(self.origin), "pull_request": number}

@@ -31,6 +31,19 @@ def test_a_mirror_follows_its_remote_and_forgets_branches_that_went(tmp_path: Pa
         mirror.repository.resolve("old")
 
 
+def test_refs_that_nobody_asks_for_any_more_are_forgotten(tmp_path: Path) -> None:
+    remote = bare(tmp_path / "bare.git")
+    clone(tmp_path / "clone", remote, a="1")
+    mirror = Mirror.of(str(remote), tmp_path / "cache", by_person=True)
+    mirror.fetch(("+refs/heads/main:refs/fleet-pulls/1", "+refs/heads/main:refs/fleet-pulls/2"))
+    mirror.fetch()
+    mirror.only("refs/fleet-pulls/", {"refs/fleet-pulls/2", "refs/fleet-pulls/3"})
+    assert git(mirror.repository.root, "for-each-ref", "--format=%(refname)").splitlines() == [
+        "refs/fleet-pulls/2",
+        "refs/heads/main",
+    ]
+
+
 def test_an_empty_remote_gives_an_empty_mirror(tmp_path: Path) -> None:
     mirror = Mirror.of(str(bare(tmp_path / "bare.git")), tmp_path / "cache", by_person=True)
     mirror.fetch()

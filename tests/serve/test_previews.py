@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
+from fleet.evaluate.pool import Pool
 from fleet.forge.approval import command
+from fleet.forge.model import Action, Kind, PullRequestChanged
+from fleet.forge.model import PullRequest as Asked
+from fleet.forge.model import Repository as ForgeRepository
+from fleet.kube.runtime.metrics import Counter
+from fleet.serve.origin import Origin
+from fleet.serve.previews import Previews
+from fleet.serve.wanted import Wanted, wanted
+from fleet.sync.run import How
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
@@ -73,6 +85,82 @@ def comment_of(request: PullRequest) -> dict[str, Any]:
     ours = [one for one in request.comments() if one["body"].startswith("<!-- fleet preview ")]
     assert len(ours) <= 1, "there is one comment, and it is edited in place"
     return ours[0] if ours else {"body": "", "id": 0}
+
+
+def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever says what is served is the caller; here it is at its wits' end, with a secret on its lips."""
+    origin, counted = Origin(str(tmp_path)), Counter("previews", "", ("repository", "result"))
+    place = ForgeRepository(Kind.GITEA, "https://git.example.com", "team/fleet")
+    request = Asked(0, "", "", "", "main", "", "change", "1" * 40, fork=False)
+
+    def confused() -> Wanted | None:
+        raise RuntimeError(SECRET)
+
+    async def heard(previews: Previews) -> bool:
+        running = asyncio.create_task(previews.run(origin.mirror(tmp_path / "cache")))
+        for number in (1, 2):
+            previews.hear(PullRequestChanged(place, replace(request, number=number), Action.PUSHED))
+        async with asyncio.timeout(10):
+            while not running.done() and counted.values.get((str(origin), "failed"), 0) < 3:
+                await asyncio.sleep(0.01)
+        goes_on = not running.done()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return goes_on
+
+    assert asyncio.run(heard(Previews(origin, How(), confused, counted)))
+    said = caplog.text
+    assert "pull request 1: RuntimeError, which nobody foresaw" in said
+    assert "pull request 2: RuntimeError" in said
+    assert "no previews of pull requests of" in said
+    assert "in confused" in said
+    assert SECRET not in said
+
+
+def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
+    forge: Forge, relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fleet without clusters, so none is asked."""
+    remote: Repository = forge.repository("bare")
+    root = remote.clone(tmp_path / "clone")
+    where = f'kind = "gitea"\nurl = "{forge.url}"\nrepository = "{remote.owner}/bare"\n'
+    (root / "fleet.toml").write_text(f'[fleet]\nname = "bare"\n[forge]\n{where}')
+    for name in ("stacks", "clusters"):
+        (root / name).mkdir()
+        (root / name / "README").touch()
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "a fleet")
+    main = remote.push(root)
+    git(root, "switch", "--quiet", "--create", "change")
+    (root / "fleet.toml").write_text("a = " + "[" * 5000)
+    git(root, "commit", "--quiet", "--all", "--message", "[")
+    remote.push(root, "change")
+    request = remote.pull_request("change")
+    monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
+    origin = Origin(f"http://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/bare.git")
+    mirror = origin.mirror(tmp_path / "cache")
+    mirror.fetch()
+    with Pool() as pool:
+        base = wanted(origin, mirror, main, None, pool)
+    counted = Counter("previews", "", ("repository", "result"))
+
+    def heads() -> list[str]:
+        return git(mirror.repository.root, "for-each-ref", "--format=%(refname)", "refs/fleet-pulls").split()
+
+    async def followed() -> None:
+        running = asyncio.create_task(Previews(origin, How(), lambda: base, counted, every=0.2).run(mirror))
+        async with asyncio.timeout(60):
+            while not comment_of(request)["body"]:
+                await asyncio.sleep(0.1)
+            assert heads() == [f"refs/fleet-pulls/{request.number}"]
+            remote.api("PATCH", f"/pulls/{request.number}", {"state": "closed"})
+            while heads():
+                await asyncio.sleep(0.1)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(followed())
+    assert "would be wrong after the merge" in comment_of(request)["body"]
 
 
 def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Served, forge: Forge, relay: Relay) -> None:
