@@ -30,7 +30,7 @@ MOST_PROBLEMS = 1_000  # that are shown
 _LONGEST = 4_000  # of one text that is shown
 _TRACEBACK = 64 * 1024
 _SHOWN_BYTES, _SHOWN_LINES, _SHOWN_WIDTH = 10_000, 10, 200
-_FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
+_FRAME = re.compile(r'^  File "(.+)", line (\d{1,9}) in ', re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
 
 

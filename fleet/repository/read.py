@@ -14,11 +14,12 @@ from fleet.errors import ConfigurationError, Source
 from fleet.repository.settings import Approval, Budget, Code, Fleet, Forge, Git, Limits, Paths, Settings, Trust
 
 FILE = "fleet.toml"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+LARGEST = 1024 * 1024
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SHARE = re.compile(r"(\d+(?:\.\d+)?) ?%")
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")
 _ACCOUNT = re.compile(r"(?:[a-z0-9-]|\{stack\})+/(?:[a-z0-9.-]|\{stack\})+")
-_SIZE = re.compile(r"(\d+)(Ki|Mi|Gi)?")
+_SIZE = re.compile(r"(\d{1,15})(Ki|Mi|Gi)?")
 _BYTES = {None: 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 _REF = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\x00-\x20~^:?*\[\\\x7f]+")
 
@@ -139,13 +140,22 @@ SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
 
 
 def read_settings(text: str) -> Settings:
-    """The settings in the text of a `fleet.toml`."""
+    """The settings in the text of a `fleet.toml`, which anybody may have written."""
     import tomllib  # noqa: PLC0415 - not needed where settings are known already
 
     try:
-        data = tomllib.loads(text)
+        if len(text) > LARGEST:
+            raise ConfigurationError("is larger than 1 MiB", hint="it has no reason to be", source=Source(FILE))
+        return _read(text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(error) from None
+    except (RecursionError, ValueError):  # so Python says that a list is too deep, or a number too long
+        raise ConfigurationError(
+            "has a value that is too long or too deep", hint="it has no reason to be", source=Source(FILE)
+        ) from None
+
+
+def _read(text: str, data: dict[str, Any]) -> Settings:
     sections = {}
     for section, values in data.items():
         if section not in SECTIONS:

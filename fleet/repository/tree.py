@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.errors import ConfigurationError, Source
-from fleet.repository.read import FILE, read_settings
+from fleet.repository.read import FILE, LARGEST, read_settings
 from fleet.repository.settings import Settings
 
 if TYPE_CHECKING:
     from fleet.repository.lock import Lock
-
-_LARGEST = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +97,10 @@ def _is_below(path: Path, root: Path) -> bool:
 def _text_of(path: Path, file: str = FILE) -> str:
     try:
         data = path.read_bytes()
-        if len(data) > _LARGEST:
+        if len(data) > LARGEST:
             raise ConfigurationError("is larger than 1 MiB", hint="it has no reason to be", source=Source(file))
         return data.decode()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise ConfigurationError(
             f"there is no {FILE} in {path.parent}", hint="`fleet init` makes a repository"
         ) from None

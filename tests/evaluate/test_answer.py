@@ -198,6 +198,20 @@ def test_a_problem_cannot_show_a_line_of_a_file_outside(tmp_path: Path) -> None:
         assert (tmp_path / "root" / outside).read_text() == "password = 1\n", "who reads it finds it"
 
 
+@pytest.mark.parametrize("name", ["x" * 300 + ".py", "a\0.py", "d/" * 3000 + "a.py", "loop.py", "directory.py"])
+def test_a_name_that_no_file_has_shows_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "directory.py").mkdir()
+    assert with_excerpt(Problem("", source=Source(name, 1)), tmp_path).excerpt == ""
+
+
+@pytest.mark.parametrize("line", ["9" * 5000, "\u0669" * 5000, "99999999999"])
+def test_a_forged_line_of_a_traceback_is_none(line: str) -> None:
+    text = f'Timeout\n  File "/repository/stacks/a.py", line {line} in f\n'
+    _, (problem,) = read(JOB, Outcome(text.encode(), b""))
+    assert problem.source == Source("stacks/a.py", 1)
+
+
 def test_decoding_is_strict_about_every_type() -> None:
     @dataclass(frozen=True)
     class Thing:

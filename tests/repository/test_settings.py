@@ -101,6 +101,39 @@ def test_a_mistake_is_told_with_its_line_and_field(text: str, line: int, field: 
     assert hint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 5000,
+        "a = " + "{b = " * 5000,
+        "[budget]\ndeletions = " + "9" * 5000,
+        "[trust]\ncode = 0x" + "f" * 5000,
+        "paths = 0x" + "f" * 5000,
+        "[limits]\nmemory = '" + "9" * 5000 + "'",
+        "[limits]\ntime = '" + "9" * 5000 + "s'",
+        "[budget]\nshare = '" + "9" * 5000 + "%'",
+        "# " + "x" * (1024 * 1024),
+    ],
+    ids=lambda text: text[:24],
+)
+def test_what_no_person_would_write_is_told_too(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"fleet\.toml"):
+        read_settings(text)
+
+
+@pytest.mark.parametrize("what", ["no file", "a directory", "below a file"])
+def test_a_file_that_is_none_is_told(tmp_path: Path, what: str) -> None:
+    from fleet.repository import Repository
+
+    root = tmp_path / "root"
+    if what == "a directory":
+        (root / "fleet.toml").mkdir(parents=True)
+    elif what == "below a file":
+        root.write_text("")
+    with pytest.raises(ConfigurationError, match=r"there is no fleet\.toml"):
+        Repository.at(root)
+
+
 def test_the_line_of_a_key_is_found_in_its_own_section() -> None:
     text = "[a]\nx = 1\n[b]\n# x = 2\nx = 3\n"
     assert line_of(text, ("b", "x")) == 5
