@@ -29,7 +29,7 @@ class Order:
     elsewhere: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # of clusters that only agents reach
     again: dict[Pair, float] = field(default_factory=dict)  # seconds after which to ask again, of what waits
     _approvals: Approvals = field(default_factory=dict)
-    _standings: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # with the revision
+    _standings: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # with the commit looked at
     _begun: Counter[Pair] = field(default_factory=Counter)
     _told: dict[Pair, Record] = field(default_factory=dict)  # by whoever served before
     _changed: dict[Pair, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
@@ -66,11 +66,12 @@ class Order:
             self._whole.pop(name, None)
             self._over.discard(name)
 
-    def moved_on(self, pairs: Iterable[Pair], revision: str) -> None:
-        """A commit that wants of these what was wanted before."""
+    def moved_on(self, pairs: Iterable[Pair], before: str, after: str) -> None:
+        """A commit that wants of these what the one before it does: what was seen of that one counts for it."""
         for pair in pairs:
-            if pair in self._standings:
-                self._standings[pair] = (revision, self._standings[pair][1])
+            commit, seen = self._standings.get(pair, ("", UNSEEN))
+            if commit == before:
+                self._standings[pair] = (after, seen)
 
     def objection(self, current: Wanted, stack: StackResult, cluster: str, begun: Counter[Pair]) -> WaitingError | None:
         """Why the stack may not be changed there now; None: it may, and from here on it is being changed.
@@ -103,7 +104,7 @@ class Order:
         """What a pass saw. True when others may be waiting for just that."""
         pair = (result.stack, result.cluster)
         seen = after_it(result)
-        revision, before = self._standings.get(pair, ("", None))
+        commit, before = self._standings.get(pair, ("", None))
         wrote = any(verb.writes for verb in result.done)
         if before is None:
             told = self._told.get(pair)
@@ -113,12 +114,12 @@ class Order:
         else:
             since = before.since or self.clock()
         after = replace(seen, since=since)
-        self._standings[pair] = (current.revision, after)
+        self._standings[pair] = (current.commit, after)
         if wrote or pair not in self._changed:
             self._changed[pair] = self.clock() if wrote else changed_at(result) or 0.0
         if not isinstance(result.problem, WaitingError):
             self.again.pop(pair, None)
-        return after != before or revision != current.revision
+        return after != before or commit != current.commit
 
     def fallen(self, current: Wanted, stack: StackResult) -> tuple[str, str] | None:
         """The first cluster that a rollout which is under way made ill, and how it is.
@@ -156,7 +157,7 @@ class Order:
     def _is_of_its_change(self, current: Wanted, stack: StackResult, cluster: str, since: float) -> bool:
         """Whether what is so since then is still of the time in which a change is answerable for it."""
         pair = (stack.name, cluster)
-        by_pass = self._standings.get(pair, ("", UNSEEN))[0] == current.revision
+        by_pass = self._standings.get(pair, ("", UNSEEN))[0] == current.commit
         changed = (self._changed if by_pass else self._given).get(pair, 0.0)
         return since - changed <= seconds(stack.rollout.soak) + seconds(stack.rollout.timeout)
 
@@ -176,5 +177,5 @@ class Order:
 
     def standing(self, current: Wanted, pair: Pair) -> Standing:
         told = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
-        seen = next((one for revision, one in told if revision == current.revision), UNSEEN)
+        seen = next((one for commit, one in told if commit == current.commit), UNSEEN)
         return replace(seen, begun=True) if pair in self._begun else seen

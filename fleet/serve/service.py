@@ -78,7 +78,7 @@ class Service:
     reading: Reading = field(default_factory=Evaluating)
     current: Wanted | None = None
     problem: FleetError | None = None  # with the newest commit, or with getting it
-    known: dict[Pair, tuple[str, Result]] = field(default_factory=dict)  # by revision, as last seen
+    known: dict[Pair, tuple[str, Result]] = field(default_factory=dict)  # as last seen, with the commit looked at
     _queue: Queue[Pair] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
     _sites: Sites = field(init=False)
     _call: asyncio.Event = field(default_factory=asyncio.Event)
@@ -336,16 +336,18 @@ class Service:
             site.client.forget_discovery()
             if site.cluster not in found.evaluation.clusters:
                 self._sites.retire(site.cluster.name)
-        if pairs is None:
+        if before is None or pairs is None:
             for cluster in found.targets:
                 self._queue.add((ALL, cluster))
             return
         for pair in pairs:
             self._queue.add(pair)
-        same = {pair: one for pair, (_, one) in self.known.items() if pair not in pairs}
+        # What no pass has seen with the commit before is still to be looked at: it says nothing about this one either.
+        seen = {pair: one for pair, (commit, one) in self.known.items() if commit == before.commit}
+        same = {pair: one for pair, one in seen.items() if pair not in pairs}
         for pair, one in same.items():  # it is what this commit says, too
-            self.known[pair] = (found.revision, one)
-        self._order.moved_on(same, found.revision)
+            self.known[pair] = (found.commit, one)
+        self._order.moved_on(same, before.commit, found.commit)
         self._tell(*same.values(), revision=found.revision, moved=False)
 
     async def _regularly(self) -> None:
@@ -460,7 +462,7 @@ class Service:
             log.info("%s is no longer placed on %s, and left running there", *pair)
         else:
             _, before = self.known.get(pair, ("", None))
-            self.known[pair] = (current.revision, result)
+            self.known[pair] = (current.commit, result)
             if before is not None and before.problem and not problem:  # so may what else failed there
                 self._wake(one for one, (_, its) in self.known.items() if one[1] == pair[1] and its.problem)
             if self._order.note(current, result):
@@ -551,7 +553,7 @@ class Service:
         """The commit is in every cluster, or that was tried."""
         if not self._since or current.commit != self._tip:
             return
-        if all(self.known.get(pair, ("", None))[0] == current.revision for pair in current.desired):
+        if all(self.known.get(pair, ("", None))[0] == current.commit for pair in current.desired):
             self.metrics.lag.observe(time.monotonic() - self._since, str(self.origin))
             self._since = 0.0
 

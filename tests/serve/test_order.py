@@ -166,3 +166,13 @@ def test_the_clock_makes_a_failure_of_what_an_agent_tells_once_and_never_of_what
     stops = replace(ORDERS, rollout=replace(ROLLOUT, on_failure="stop"))
     found.hear_of("a" * 40, {pair: replace(moving, since=clock.now)}, {pair: clock.now})
     assert found.late(replace(WANTED, evaluation=Evaluation(CLUSTERS, (stops,)))) is None
+
+
+def test_what_was_seen_counts_for_the_next_commit_only_if_it_was_seen_with_the_one_before_it() -> None:
+    found, _ = order()
+    pair, next_one, third = ("orders", "eu"), "b" * 40, "c" * 40
+    found.note(WANTED, seen("eu", "Healthy"))
+    found.moved_on([pair], next_one, third)
+    assert not found.standing(replace(WANTED, files=replace(WANTED.files, revision=third)), pair).seen
+    found.moved_on([pair], WANTED.commit, next_one)
+    assert found.standing(replace(WANTED, files=replace(WANTED.files, revision=next_one)), pair).is_well
