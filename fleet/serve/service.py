@@ -323,7 +323,7 @@ class Service:
         known = before.stacks if before else {}
         self._order.begins(name for name, one in found.stacks.items() if one != known.get(name))
         self._agents.take()
-        self._telling.no_more(found.gone)
+        self._telling.no_more(found.files, found.gone)
         if unplaced := found.unplaced():
             self._tell(*unplaced, revision=found.revision)
         for pair in [pair for pair in self.known if pair not in found.desired]:
@@ -416,6 +416,9 @@ class Service:
             log.debug(remark)
         for result in run.results:
             self._note(self._newest(current, result), result)
+        if target.complete and cluster in run.looked_at and current is self.current and not current.rendered:
+            staying = {one.stack for one in run.results if one.leaving and (one.problem or one.suspended)}
+            self._telling.looked_through(cluster, frozenset({one.stack for one in target.desired} | staying))
         failed = {result.stack for result in run.results if result.problem}
         if any(isinstance(result.problem, AccessError) for result in run.results):
             self._sites.retire(cluster)  # with the next pass its credentials are read anew
@@ -457,8 +460,10 @@ class Service:
         self.metrics.writes.add(str(self.origin), by=sum(n for verb, n in result.done.items() if verb.writes))
         self.metrics.repairs.add(str(self.origin), by=repaired)
         site = self._sites.get(result.cluster)
-        if result.leaving and not problem:
+        if result.leaving and not problem and not result.suspended:
             self.known.pop(pair, None)
+            if self.manner.status:
+                self._telling.left(current.files, pair)
             log.info("%s is no longer placed on %s, and left running there", *pair)
         else:
             _, before = self.known.get(pair, ("", None))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleet.errors import FleetError
@@ -30,7 +30,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Telling:
-    """`tell` at any time; `run` writes. `written` is called with the number of stacks that were told of."""
+    """`tell` at any time; `run` writes. `written` is called with the number of stacks that were told of.
+
+    There is one write at a time: of two, the one with the older words could come last.
+    """
 
     settle: float = SETTLE
     every: float = EVERY
@@ -40,22 +43,41 @@ class Telling:
     _news: dict[Pair, Report] = field(default_factory=dict)
     _files: Files | None = None
     _gone: Gone = lambda known: ()
+    _left: set[Pair] = field(default_factory=set)  # what is no longer placed where it was, and forgotten there
+    _there: dict[str, frozenset[str]] = field(default_factory=dict)  # cluster → all stacks that it has or should have
     _call: asyncio.Event = field(default_factory=asyncio.Event)
+    _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _writes: int = 0
 
     def tell(self, files: Files, *reports: Report) -> None:
         self._files = files
-        self._news.update({(one.stack, one.cluster): one for one in reports})
+        news = {(one.stack, one.cluster): one for one in reports}
+        self._news.update(news)
+        self._left -= news.keys()
         self._call.set()
 
-    def no_more(self, gone: Gone) -> None:
-        """Which of those that the branch knows are no more, from now on."""
-        self._gone = gone
+    def no_more(self, files: Files, gone: Gone) -> None:
+        """Which of those that the branch knows are no more, from now on. What clusters have is to be seen anew."""
+        self._files, self._gone = files, gone
+        self._there = {}
         self._call.set()
+
+    def left(self, files: Files, pair: Pair) -> None:
+        """The stack is forgotten in a cluster that it is not placed on any more."""
+        self._files = files
+        self._news.pop(pair, None)
+        self._left.add(pair)
+        self._call.set()
+
+    def looked_through(self, cluster: str, stacks: frozenset[str]) -> None:
+        """All stacks that the cluster has or should have: whoever forgot another may have died before it told."""
+        if self._there.get(cluster) != stacks:
+            self._there[cluster] = stacks
+            self._call.set()
 
     @property
     def pending(self) -> int:
-        return len(self._news)
+        return len(self._news) + len(self._left)
 
     async def run(self) -> None:
         backoff, failures = Backoff(first=1.0, most=60.0), 0
@@ -71,18 +93,24 @@ class Telling:
 
     async def flush(self) -> bool:
         """Write what there is; False when that failed and is to be tried again."""
+        async with self._writing:
+            return await self._flush()
+
+    async def _flush(self) -> bool:
         self._call.clear()
-        files, news, gone = self._files, dict(self._news), self._gone
+        files, news, left = self._files, dict(self._news), set(self._left)
         if files is None:
             return True
+        gone = _no_more(self._gone, dict(self._there))
         try:
-            await asyncio.to_thread(_write, files, list(news.values()), gone, self.by)
+            await asyncio.to_thread(_write, files, list(news.values()), sorted(left), gone, self.by)
         except FleetError as problem:
             log.warning("health was not written into git: %s", problem.message)
             self.failed(problem)
             self._call.set()
             return False
         self._news = {pair: one for pair, one in self._news.items() if news.get(pair) is not one}
+        self._left -= left
         self.written(len(news))
         self._writes += 1
         if self._writes % LOOK_BACK == 1:
@@ -91,11 +119,21 @@ class Telling:
         return True
 
 
-def _write(files: Files, reports: list[Report], gone: Gone, by: str) -> None:
+def _no_more(gone: Gone, there: Mapping[str, frozenset[str]]) -> Gone:
+    """Those that git does not know any more, and those that a cluster which was looked through does not have."""
+
+    def both(known: Iterable[Pair]) -> set[Pair]:
+        pairs = list(known)
+        return {*gone(pairs), *(pair for pair in pairs if pair[1] in there and pair[0] not in there[pair[1]])}
+
+    return both
+
+
+def _write(files: Files, reports: list[Report], left: Sequence[Pair], gone: Gone, by: str) -> None:
     settings = files.repository.settings.git
     if files.git is not None:
         remote = chosen(files.remotes, settings.remote)
-        report(files.git, reports, gone=gone, remote=remote, branch=settings.status_branch, by=by)
+        report(files.git, reports, removed=left, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
 def _shorten(files: Files) -> None:

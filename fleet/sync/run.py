@@ -101,6 +101,7 @@ class Run:
     results: tuple[Result, ...] = field(repr=False)
     remarks: tuple[str, ...] = ()
     orphans: tuple[tuple[str, str], ...] = ()  # stacks, each with the cluster that has it, which git does not know
+    looked_at: frozenset[str] = frozenset()  # clusters that answered
 
 
 async def preview(targets: Sequence[Target], how: How, progress: Progress, *, revision: str = "") -> Run:
@@ -153,7 +154,7 @@ async def sync(
         turns = await stack.enter_async_context(_turns(sites, planned, others, how, seen).kept())
         done = await asyncio.gather(*(_work(site, refused, turns, how, seen, revision=revision) for site in sites))
         results = tuple(discreet(result, hidden) for results in done for result in results)
-        return Run(results, _remarks(sites, planned=False))
+        return Run(results, _remarks(sites, planned=False), looked_at=_clusters_seen(sites))
 
 
 def _turns(
@@ -380,6 +381,10 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
 
 def _remarks(sites: Sequence[Site], *, planned: bool) -> tuple[str, ...]:
     return tuple(remark for site in sites for remark in site.remarks(planned=planned))
+
+
+def _clusters_seen(sites: Sequence[Site]) -> frozenset[str]:
+    return frozenset(site.cluster for site in sites if site.client and not site.problem)
 
 
 def _orphans(sites: Sequence[Site]) -> tuple[tuple[str, str], ...]:

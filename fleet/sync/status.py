@@ -30,7 +30,7 @@ def publish(
         return
     settings = files.repository.settings.git
     reports = [report_of(one, files.revision) for one in results if not one.leaving]
-    left = [(one.stack, one.cluster) for one in results if one.leaving and not one.problem]
+    left = [(one.stack, one.cluster) for one in results if one.leaving and not one.problem and not one.suspended]
     remote = chosen(files.remotes, settings.remote)
     removed = [*left, *removed]
     by = person()
