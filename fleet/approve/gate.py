@@ -48,7 +48,7 @@ class Gate:
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:
         """With the problem that a missing approval is. Git is asked only if there is something to write."""
-        busy = {(one.stack, one.cluster): one.plan for one in planned if one.plan and _is_to_do(one)}
+        busy = {(one.stack, one.cluster): one.plan for one in planned if one.plan and one.is_to_do}
         if not busy:
             return list(planned)
         self._wanted = pairs(self.evaluation)
@@ -151,10 +151,6 @@ class Gate:
         git = self.files.git
         assert git is not None  # noqa: S101 - only commits are applied
         return git
-
-
-def _is_to_do(one: Result) -> bool:
-    return one.problem is None and one.plan is not None and not one.plan.empty
 
 
 def _held(pair: Pair, stack: str) -> PolicyError:

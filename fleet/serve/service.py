@@ -14,7 +14,7 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +31,7 @@ from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
+from fleet.serve.approved import Approved
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
 from fleet.serve.loss import told
 from fleet.serve.manner import Manner
@@ -46,6 +47,7 @@ from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
 from fleet.serve.spending import PartlySeenError, Spending
 from fleet.serve.telling import Telling
+from fleet.serve.unexpected import UnexpectedError, steadily
 from fleet.serve.wanted import Pair, Wanted, moved, without
 from fleet.serve.watching import kinds_of
 from fleet.sync import approvals
@@ -91,6 +93,7 @@ class Service:
     _order: Order = field(default_factory=Order)
     _spending: Spending = field(default_factory=Spending)
     _busy: set[Pair] = field(default_factory=set)  # what passes under way have
+    _alone: set[Pair] = field(default_factory=set)  # what is passed over by itself, since something unforeseen came up
     _outside: Outside = field(init=False)
     _previews: Previews | None = None
     _rollbacks: Rollbacks = field(default_factory=Rollbacks)
@@ -160,10 +163,11 @@ class Service:
         """Until cancelled."""
         with self.reading.opened():
             tasks = [asyncio.create_task(self._follow()), *(asyncio.create_task(self._work()) for _ in range(AT_ONCE))]
-            tasks += [asyncio.create_task(self._regularly()), asyncio.create_task(self._outside.run())]
-            tasks.append(asyncio.create_task(self._agents.run()))
+            tasks.append(asyncio.create_task(self._regularly()))
+            tasks.append(asyncio.create_task(steadily("telling others of health", self._outside.run)))
+            tasks.append(asyncio.create_task(steadily("rendering for agents", self._agents.run)))
             if self.manner.status:
-                tasks.append(asyncio.create_task(self._telling.run()))
+                tasks.append(asyncio.create_task(steadily("writing health into git", self._telling.run)))
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             finally:
@@ -191,6 +195,10 @@ class Service:
                 await self._roll_back(mirror)
             except FleetError as problem:
                 self._fail(problem)
+            except Exception as problem:  # the commit before goes on being looked after
+                log.exception("%s cannot be followed", self.origin)
+                self._again = time.monotonic() + LOOK_AGAIN
+                self._fail(UnexpectedError(str(self.origin), problem))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.manner.poll * random.uniform(0.8, 1.2)):  # noqa: S311 - jitter
                     await self._call.wait()
@@ -210,6 +218,8 @@ class Service:
                 self._agents.call()
             if tip == self._tip and time.monotonic() < self._again:
                 self.metrics.fetches.add(str(self.origin), "same")
+                if self.current is not None and not self._behind:
+                    self.problem = None  # it was that nobody could be asked
                 return
             if tip != self._tip:
                 seen = time.monotonic()
@@ -370,9 +380,13 @@ class Service:
 
     def _together_with(self, first: Pair) -> list[Pair]:
         """What else waits for the same cluster: one look for all of it."""
-        if first[0] == ALL:
+        if first[0] == ALL or first in self._alone:
             return []
-        return [item.key for item in self._queue.take_also(lambda one: one[0] != ALL and one[1] == first[1], MOST)]
+
+        def fits(one: Pair) -> bool:
+            return one[0] != ALL and one[1] == first[1] and one not in self._alone
+
+        return [item.key for item in self._queue.take_also(fits, MOST)]
 
     async def _pass(self, cluster: str, pairs: list[Pair]) -> None:
         current = self.current
@@ -383,15 +397,33 @@ class Service:
         busy = target.stacks.intersection(stack for stack, where in self._busy if where == cluster)
         for stack in busy:  # another pass has it: what that one did not see, the next one does
             self._queue.add_after((stack, cluster), BUSY)
-        target = without(target, busy)
+        alone = frozenset() if len(target.stacks) == 1 else {stack for stack, where in self._alone if where == cluster}
+        target = without(target, busy | alone)
         if not target.stacks:
             return
         claimed = {(stack, cluster) for stack in target.stacks}
         self._busy |= claimed
         try:
             await self._sync(current, target, pairs)
+            self._alone -= claimed
+        except Exception as problem:  # it is the problem of one stack, whatever it is
+            self._broken(current, claimed, problem)
         finally:
             self._busy -= claimed
+
+    def _broken(self, current: Wanted, pairs: Set[Pair], problem: Exception) -> None:
+        """A pass that met what nobody foresaw. Of several stacks each is passed over alone then, until it works."""
+        self._alone |= pairs
+        if len(pairs) > 1:
+            log.debug("each stack of a pass by itself, after %r", problem)
+            self._wake(sorted(pairs))
+            return
+        ((stack, cluster),) = pairs
+        log.error("%s on %s", stack, cluster, exc_info=problem, extra={"stack": stack, "cluster": cluster})
+        if (stack, cluster) in current.desired:
+            self._note(current, Result(stack, cluster, problem=UnexpectedError(f"{cluster}: {stack}", problem)))
+        else:
+            self._queue.retry((stack, cluster))
 
     async def _sync(self, current: Wanted, target: Target, pairs: list[Pair]) -> None:
         cluster = target.cluster.name
@@ -443,11 +475,12 @@ class Service:
                 cluster, plans, allowance, revision=current.revision, wanted=wanted, looked_at=looked_at
             )
         except PartlySeenError:
-            self._queue.add_after((ALL, cluster), BUSY)
+            apart = any(where == cluster for _, where in self._alone)  # which no pass over all of them looks at
+            self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
             raise
 
-    def _gate(self, current: Wanted) -> Gate:
-        return Gate(current.files, current.evaluation, required=self.manner.require_approved)
+    def _gate(self, current: Wanted) -> Approved:
+        return Approved(Gate(current.files, current.evaluation, required=self.manner.require_approved))
 
     def _note(self, current: Wanted, result: Result) -> None:
         repaired = len(drifted(result.plan)) if result.plan and not result.problem else 0

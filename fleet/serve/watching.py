@@ -74,6 +74,9 @@ class Watching:
                 if problem.message != told:
                     told = problem.message
                     log.warning("cannot watch %s: %s", kind[2], told, extra={"cluster": self.client.cluster})
+            except Exception as problem:  # of one object that nobody foresaw; other kinds go on
+                told = type(problem).__name__
+                log.exception("cannot watch %s", kind[2], extra={"cluster": self.client.cluster})
             await asyncio.sleep(AGAIN if told else 1.0)
 
     async def _resource(self, kind: Kind) -> Resource | None:

@@ -53,6 +53,11 @@ class Result:
     held_back: int = 0  # changes that wait for the end of that
 
     @property
+    def is_to_do(self) -> bool:
+        """There is something to write, and nothing speaks against it so far."""
+        return self.problem is None and self.plan is not None and not self.plan.empty
+
+    @property
     def branch(self) -> Branch:
         problem = str(self.problem) if self.problem else ""
         return Branch(self.stack, self.cluster, self.plan, problem, self.suspended)

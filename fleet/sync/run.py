@@ -146,7 +146,7 @@ async def sync(
         others = await _open_all(stack, how.order.bystanders, how, Lines(said=False), revision) if how.order else []
         hidden = _hidden([*sites, *others])
         planned = [discreet(result, hidden) for its in _judged(sites, how) for result in its]
-        if how.gate:
+        if how.gate and any(one.is_to_do for one in planned):
             planned = await asyncio.to_thread(how.gate.judge, planned)
         approve(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem or one.suspended}
@@ -313,7 +313,12 @@ async def _work(
         needs = () if how.order else site.target.needs.get(seen.stack, ())  # with an order, it is the gates' to say
         before = [tasks[name] for name in needs if name in tasks]
         tasks[seen.stack] = asyncio.create_task(work(seen, before))
-    return list(await asyncio.gather(*tasks.values()))
+    try:
+        return list(await asyncio.gather(*tasks.values()))
+    finally:  # nothing goes on behind the back of whoever hears that one failed
+        for task in tasks.values():
+            task.cancel()
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
 def _phase(result: Result) -> str:
