@@ -9,6 +9,7 @@ from fleet.errors import FleetError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.client import Client
 from fleet.kube.health import Health, State, judge
+from fleet.kube.health.state import condition, status_of
 from fleet.kube.live import Live, read_live
 from fleet.model.desired import Desired, Key, Object
 from fleet.sync.outcome import ObjectHealth
@@ -89,7 +90,7 @@ def _key_there(one: Object, live: Mapping[Key, Any]) -> Key:
 
 def judged(key: Key, live: dict[str, Any] | None, *, is_app: bool) -> ObjectHealth:
     health = judge(live)
-    version = str((live.get("status") or {}).get("version") or "") if live and is_app else ""
+    version = str(status_of(live).get("version") or "") if live and is_app else ""
     members, available = _engine(live) if is_app and live else ("", "")
     found = (key.kind, key.namespace, key.name, health.state.value, health.message, version, is_app)
     return ObjectHealth(*found, members, available)
@@ -97,9 +98,8 @@ def judged(key: Key, live: dict[str, Any] | None, *, is_app: bool) -> ObjectHeal
 
 def _engine(live: dict[str, Any]) -> tuple[str, str]:
     """What the operator says about an app: its members, and whether clients are served."""
-    status = live.get("status") or {}
-    told = {one.get("type"): one.get("status") for one in status.get("conditions") or ()}
-    return str(status.get("ready", "")), {"True": "yes", "False": "no"}.get(str(told.get("Available")), "")
+    told = condition(live, "Available") or {}
+    return str(status_of(live).get("ready", "")), {"True": "yes", "False": "no"}.get(str(told.get("status")), "")
 
 
 def worst(objects: Iterable[ObjectHealth]) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.kube.health import State, judge
+from fleet.model.desired import Key
+from fleet.sync.waiting import judged
 
 
 def thing(api: str, kind: str, spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
@@ -217,6 +219,36 @@ def test_what_is_being_deleted_is_on_its_way_and_says_what_holds_it() -> None:
     assert "x.io/keep" in judge(found).message
 
 
-def test_a_failed_job_will_not_recover_and_a_stuck_rollout_may() -> None:
+def test_nobody_waits_for_a_failed_job_nor_for_a_rollout_that_gave_up() -> None:
+    """As `kubectl rollout status`, which fails at once: it may recover, and whoever looks later sees that."""
     assert judge(thing("batch/v1", "Job", conditions=conditions(Failed="True"))).is_settled
-    assert not judge(deployment(conditions=conditions(Progressing="False:ProgressDeadlineExceeded"))).is_settled
+    assert judge(deployment(conditions=conditions(Progressing="False:ProgressDeadlineExceeded"))).is_settled
+    assert not judge(deployment(availableReplicas=2)).is_settled
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["Ready", ["Ready"], 7, {"conditions": ["Ready"]}, {"conditions": {"Ready": "True"}}, {"conditions": "Ready"}],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", ["Foo", "Etcd"])
+def test_a_status_of_no_known_form_says_nothing_about_health(kind: str, status: Any) -> None:
+    found = {**thing("x.io/v1" if kind == "Foo" else "fleet.dev/v1alpha1", kind), "status": status}
+    assert judge(found).state is U
+    shown = judged(Key("x.io", kind, "n", "x"), found, is_app=True)
+    assert (shown.state, shown.version, shown.members, shown.available) == ("Unknown", "", "", "")
+
+
+def test_a_spec_of_no_known_form_is_no_reason_to_fail() -> None:
+    found = {**thing("x.io/v1", "Foo", conditions=conditions(Ready="True")), "spec": ["suspend"]}
+    assert judge(found).state is H
+
+
+@pytest.mark.parametrize(
+    ("seen", "state"), [("1", P), ("2", H), (2, H), (None, H), ("a7f3", U), (True, U), (1.5, U), ({}, U)]
+)
+def test_a_status_about_an_older_spec_counts_for_nothing_however_the_number_is_written(seen: Any, state: State) -> None:
+    ready = conditions(Ready="True")
+    assert judge(thing("x.io/v1", "Foo", observedGeneration=seen, conditions=ready)).state is state
+    own = [{**one, "observedGeneration": seen} for one in ready]
+    assert judge(thing("x.io/v1", "Foo", conditions=own)).state is state

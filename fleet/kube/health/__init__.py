@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fleet.kube.health import batch, cluster, custom, networking, pods, storage, workloads
-from fleet.kube.health.state import Health, State
+from fleet.kube.health.state import Health, State, strange
 
 __all__ = ["Health", "State", "judge"]
 
@@ -42,6 +42,8 @@ def judge(found: dict[str, Any] | None) -> Health:
     if found["metadata"].get("deletionTimestamp"):
         waits = ", ".join(found["metadata"].get("finalizers", ()))
         return Health(State.PROGRESSING, f"being deleted{f', waiting for {waits}' if waits else ''}")
+    if unclear := strange(found):
+        return unclear
     group = found["apiVersion"].rpartition("/")[0]
     judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource)
     return judge_of_kind(found)

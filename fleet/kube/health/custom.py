@@ -34,13 +34,15 @@ def resource(found: dict[str, Any]) -> Health:
     status = status_of(found)
     if not status:
         return _without_status(found)
-    generation, seen = found["metadata"].get("generation", 0), status.get("observedGeneration")
-    if isinstance(seen, int) and seen < generation:
-        return progressing("waiting for its controller to see the change")
+    generation = found["metadata"].get("generation", 0)
+    if waiting := _not_seen(status, generation):
+        return waiting
     for kind in NEGATIVE:
         if holds(found, kind):
             return degraded(said(condition(found, kind)) or kind)
-    if holds(found, "Paused") or holds(found, "Suspended") or (found.get("spec") or {}).get("suspend") is True:
+    spec = found.get("spec")
+    suspends = isinstance(spec, dict) and spec.get("suspend") is True
+    if holds(found, "Paused") or holds(found, "Suspended") or suspends:
         return suspended("it is suspended")
     for kind in POSITIVE:
         one = condition(found, kind)
@@ -58,9 +60,19 @@ def _without_status(found: dict[str, Any]) -> Health:
     return healthy()
 
 
+def _not_seen(one: dict[str, Any], generation: int) -> Health | None:
+    """Of a status or a condition: it is about an older spec, or nobody can tell. Some write the number as text."""
+    seen = one.get("observedGeneration")
+    if seen is None:
+        return None
+    if isinstance(seen, int | str) and re.fullmatch(r"\d{1,18}", str(seen)):
+        return progressing("waiting for its controller to see the change") if int(seen) < generation else None
+    return Health(State.UNKNOWN, f"its observedGeneration is no number: {str(seen)[:40]!r}")
+
+
 def _by(one: dict[str, Any], generation: int) -> Health:
-    if isinstance(one.get("observedGeneration"), int) and one["observedGeneration"] < generation:
-        return progressing("waiting for its controller to see the change")
+    if waiting := _not_seen(one, generation):
+        return waiting
     if one.get("status") == "True":
         return healthy(said(one))
     words = said(one) or f"{one['type']} is {one.get('status', 'Unknown')}"

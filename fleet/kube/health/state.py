@@ -25,7 +25,7 @@ class State(StrEnum):
 class Health:
     state: State
     message: str = ""
-    final: bool = False  # it will stay so until somebody changes the object: a Job that failed
+    final: bool = False  # its controller gave up: a Job that failed, a rollout that took too long
 
     @property
     def is_settled(self) -> bool:
@@ -52,11 +52,30 @@ def suspended(message: str) -> Health:
 
 
 def status_of(found: dict[str, Any]) -> dict[str, Any]:
-    return found.get("status") or {}
+    status = found.get("status")
+    return status if isinstance(status, dict) else {}
+
+
+def conditions_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    conditions = status_of(found).get("conditions")
+    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else []
 
 
 def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    return next((one for one in status_of(found).get("conditions") or () if one.get("type") == kind), None)
+    return next((one for one in conditions_of(found) if one.get("type") == kind), None)
+
+
+def strange(found: dict[str, Any]) -> Health | None:
+    """A status that is none by any convention says nothing: definitions without a schema let everything through."""
+    status = found.get("status")
+    if status is not None and not isinstance(status, dict):
+        return Health(State.UNKNOWN, "its status is no object")
+    conditions = status_of(found).get("conditions")
+    if conditions is not None and not isinstance(conditions, list):
+        return Health(State.UNKNOWN, "its conditions are no list")
+    if len(conditions_of(found)) != len(conditions or ()):
+        return Health(State.UNKNOWN, "its conditions are not all objects")
+    return None
 
 
 def holds(found: dict[str, Any], kind: str) -> bool:

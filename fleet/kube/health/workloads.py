@@ -26,7 +26,8 @@ def deployment(found: dict[str, Any]) -> Health:
         return waiting
     rollout = condition(found, "Progressing")
     if rollout and rollout.get("reason") == "ProgressDeadlineExceeded":
-        return degraded(said(condition(found, "ReplicaFailure")) or said(rollout) or "its progress deadline passed")
+        why = said(condition(found, "ReplicaFailure")) or said(rollout) or "its progress deadline passed"
+        return degraded(why, final=True)  # as `kubectl rollout status`: it gave up, and nobody waits for more
     replicas = spec.get("replicas", 1)
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
