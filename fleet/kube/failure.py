@@ -17,6 +17,10 @@ class UnansweredError(ResourceError):
     """No answer, or one that does not say whether the thing was done: it may have been."""
 
 
+class NoRightError(AccessError):
+    """It is known who asked, and they may not: to read the credentials anew changes nothing."""
+
+
 class BrokenError(ConnectionError):
     """A request of aiohttp's without an answer."""
 
@@ -102,12 +106,12 @@ def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
         )
     if status == 403 and _is_missing_right(message):
         scope = f" -n {what.namespace}" if what.namespace else ""
-        return AccessError(
+        return NoRightError(
             f"{place}: no right to {what}: {message}",
             hint=f"check with: kubectl auth can-i {what.verb} {what.resource}{scope}{place.flag}",
         )
     if status == 403 and GRANTS in message:
-        return AccessError(
+        return NoRightError(
             f"{place}: no right to {what}: it gives rights that you do not have yourself",
             hint="whoever administers the cluster can let you: with the verb bind on the role that it names, "
             "as in `kubectl create clusterrole NAME --verb=bind --resource=clusterroles --resource-name=ROLE`",

@@ -26,6 +26,7 @@ from fleet.git import names
 from fleet.git.mirror import Mirror
 from fleet.git.status import Report
 from fleet.kube.client import Client
+from fleet.kube.failure import NoRightError
 from fleet.kube.person import program
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
@@ -452,7 +453,7 @@ class Service:
             staying = {one.stack for one in run.results if one.leaving and (one.problem or one.suspended)}
             self._telling.looked_through(cluster, frozenset({one.stack for one in target.desired} | staying))
         failed = {result.stack for result in run.results if result.problem}
-        if any(isinstance(result.problem, AccessError) for result in run.results):
+        if any(_were_refused(result.problem) for result in run.results):
             self._sites.retire(cluster)  # with the next pass its credentials are read anew
         for stack, _ in pairs:
             if stack not in failed and stack != ALL:
@@ -606,3 +607,8 @@ class Service:
     def _changed(self, stack: str, cluster: str) -> None:
         if self.current is not None and (stack, cluster) in self.current.desired:
             self._queue.add((stack, cluster))
+
+
+def _were_refused(problem: FleetError | None) -> bool:
+    """The credentials themselves. A right that is missing is one stack's matter, and stays so with a new client."""
+    return isinstance(problem, AccessError) and not isinstance(problem, NoRightError)
