@@ -9,6 +9,7 @@ import copy
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Self
 
 from fleet_operator.core.order import decide
@@ -17,6 +18,7 @@ from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, Step,
 from fleet_operator.core.world import Object, World
 from fleet_operator.engines.etcd.decide import at_rest, concerns
 from fleet_operator.engines.etcd.protocol import Alarm, AlarmKind, Member, MemberStatus
+from fleet_operator.engines.etcd.secrets import secrets
 from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import names
@@ -72,6 +74,7 @@ class Drawing:
         self.files: Object | None = None  # as the ledger and the app that ran have them, unless drawn
         self.pods = {pod: self._pod(pod) for pod in pods}
         self.claims = {pod: _claim(pod) for pod in pods}
+        self.keys = keys()
         self.statuses = {pod: _status(made, n, self.leader) for n, pod in enumerate(pods)}
         self.silent: dict[str, str] = {}
 
@@ -213,7 +216,7 @@ class Drawing:
             used = {revision(ran), revision(self.app)}
             present = members_map(ran, self.ledger, {}, used)["data"]
             files = members_map(self.app, self.ledger, present, used)
-        objects: Iterable[Object | None] = (self.set, files, *self.pods.values(), *self.claims.values())
+        objects: Iterable[Object | None] = (self.set, files, *self.pods.values(), *self.claims.values(), *self.keys)
         world = World.of([one for one in objects if one is not None], self.nodes, NOW)
         members = None if self.members is None else tuple(self.members)
         return Seen(self.app, world, self.ledger, self.statuses, self.silent, members, self.alarms)
@@ -224,6 +227,12 @@ class Drawing:
     def steps(self) -> list[str]:
         """What is decided, in short."""
         return [said(step) for step in self.decision().steps]
+
+
+@cache
+def keys() -> tuple[Object, ...]:
+    """The Secrets of any app that is drawn: what it is called is all that counts."""
+    return tuple(secrets(app(), World({}), NOW))
 
 
 def said(step: Step) -> str:

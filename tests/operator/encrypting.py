@@ -64,6 +64,8 @@ class Encrypting(Found):
 
     def passed(self) -> Decision:
         """One pass, to its end."""
+        if self.written:
+            self.hold(self.seen().world.now)
         decision = self.decision()
         for step in decision.steps:
             self.carry_out(step)

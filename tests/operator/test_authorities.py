@@ -24,14 +24,25 @@ def held(word: str = "") -> Authorities:
     return Authorities(Signer(Authority.new("ca", now=NOW)), Signer(Authority.new("peers", now=NOW)), word)
 
 
+def read(held: dict[str, bytes]) -> Authorities:
+    found = Authorities.read(held)
+    assert found is not None
+    return found
+
+
 def after(found: Authorities, word: str, *trusted: str, at: datetime = NOW) -> Authorities:
     """The next state, kept as a Secret in between."""
-    kept = Authorities.read(found.write())
+    kept = read(found.write())
     return kept.advanced("shop/db", word, now=at, life=LIFE, trusted=frozenset(trusted))
 
 
+def signs(signer: Signer) -> Authority:
+    assert signer.current is not None
+    return signer.current
+
+
 def pems(found: Authorities) -> tuple[bytes, bytes]:
-    return found.clients.current.pem, found.peers.current.pem
+    return signs(found.clients).pem, signs(found.peers).pem
 
 
 def certificates(bundle: bytes) -> int:
@@ -84,7 +95,7 @@ def test_certificates_move_when_every_member_trusts_the_new_authority_and_the_ol
     assert (moved.word, moved.coming_word, moved.trust) == ("2032", "", begun.trust)
     assert moved.until == (NOW + LIFE).isoformat(timespec="seconds")
     for signer, old in zip((moved.clients, moved.peers), pems(found), strict=True):
-        assert old in signer.bundle and signer.current.pem in signer.bundle
+        assert old in signer.bundle and signs(signer).pem in signer.bundle
 
 
 def test_the_old_authority_is_forgotten_when_no_certificate_of_it_can_be_in_use_and_nobody_restarts_for_it() -> None:
@@ -103,7 +114,7 @@ def test_an_authority_that_ages_is_replaced_without_a_word() -> None:
     begun = after(held(), "", "", at=late)
     assert begun.clients.coming is not None and begun.trust
     moved = after(begun, "", begun.trust, at=late)
-    assert moved.word == "" and moved.clients.current.expires > late + timedelta(days=3000)
+    assert moved.word == "" and signs(moved.clients).expires > late + timedelta(days=3000)
 
 
 def test_when_nothing_runs_the_new_authority_is_used_at_once() -> None:
@@ -122,20 +133,20 @@ def test_the_secrets_of_an_app_go_the_same_way_by_what_its_pods_were_started_wit
         pods = list(drawing.pods.values())
         made = secrets(wanted, World.of([*pods, *found], None, NOW), NOW)
         data = {one["metadata"]["name"]: _data(one) for one in made}
-        return Authorities.read(data[names.authority_secret(wanted)]), data[names.server_secret(wanted)], made
+        return read(data[names.authority_secret(wanted)]), data[names.server_secret(wanted)], made
 
-    first = secrets(app(), World.of(list(drawing.pods.values()), None, NOW), NOW)
+    first = secrets(app(), World.of([], None, NOW), NOW)
     begun, leaf, kept = passed(first)
     assert begun.clients.coming is not None and certificates(leaf["ca.crt"]) == 2
-    assert begun.clients.current.signed(leaf["tls.crt"])
+    assert signs(begun.clients).signed(leaf["tls.crt"])
     for pod in ("db-2", "db-1"):
         drawing.pods[pod]["metadata"].setdefault("annotations", {})[TRUST] = begun.trust
         waiting, leaf, kept = passed(kept)
-        assert waiting.write() == begun.write() and begun.clients.current.signed(leaf["tls.crt"])
+        assert waiting.write() == begun.write() and signs(begun.clients).signed(leaf["tls.crt"])
     drawing.pods["db-0"]["metadata"].setdefault("annotations", {})[TRUST] = begun.trust
     moved, leaf, kept = passed(kept)
-    assert moved.clients.current.pem == begun.clients.coming.pem
-    assert moved.clients.current.signed(leaf["tls.crt"]) and certificates(leaf["ca.crt"]) == 2
+    assert signs(moved.clients).pem == begun.clients.coming.pem
+    assert signs(moved.clients).signed(leaf["tls.crt"]) and certificates(leaf["ca.crt"]) == 2
 
 
 def _data(secret: Object) -> dict[str, bytes]:

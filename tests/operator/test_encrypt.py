@@ -208,6 +208,7 @@ def test_what_is_repeated_after_a_crash_leads_to_the_same_end() -> None:
         for _ in range(80):
             if found.stage == wanted:
                 break
+            found.hold(found.seen().world.now)
             decision = found.decision()
             again = found.decision()
             assert [said(one) for one in again.steps] == [said(one) for one in decision.steps], "it is a pure function"

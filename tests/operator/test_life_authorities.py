@@ -16,6 +16,22 @@ def _authority(app: App) -> Authority:
     return Authority.read(b64decode(secret["data"]["ca.crt"]), b64decode(secret["data"]["ca.key"]))
 
 
+def test_an_authority_that_is_lost_is_replaced_without_cutting_anybody_off(app: App) -> None:
+    app.want(version="3.5", members=3)
+    app.wait_ready()
+    before, pods = _authority(app), app.uids()
+    with app.writer() as writer:  # with what it was given before
+        fault = writer.strike("a lost CA", lambda: app.cluster.kubectl("delete", "secret", f"{app.name}-ca"))
+        app.wait("certificates are of a new authority", lambda: _authority(app).pem != before.pem, 240)
+        app.wait_ready(150)
+        writer.goes_on()
+        numbers = writer.stop()
+    print(f"{fault.what}: writes stopped for {writer.outage(fault.at):.2f} s")
+    restarted = app.uids()
+    assert restarted.keys() == pods.keys() and not set(restarted.values()) & set(pods.values()), "all trust it"
+    app.every_member_has_all(numbers)  # by clients that come with new certificates
+
+
 @pytest.mark.full
 def test_a_new_authority_comes_in_with_one_restart_of_each_member_and_old_clients_are_still_let_in(app: App) -> None:
     app.want(version="3.5", members=3)

@@ -7,7 +7,7 @@ what it finds; `concerns` are pure functions of that; `act` carries out one requ
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -44,6 +44,9 @@ class Engine(Protocol[A, S]):
 
     def surroundings(self, app: A, world: World, now: datetime.datetime) -> list[Object]:
         """What must be there before and around the members: Services, certificates. It may make new keys."""
+
+    def keys(self, app: A, world: World) -> Sequence[str]:
+        """The names of the Secrets with its keys: asked for where no cache has them, so that none is made anew."""
 
     async def observe(self, app: A, world: World) -> S: ...
 

@@ -9,10 +9,10 @@ from fleet.errors import ConflictError, ResourceError
 from fleet.kube import objects
 from fleet.kube.objects import NEVER
 from fleet.kube.runtime import Request
-from fleet.model.app import ADOPTION
 from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine
-from fleet_operator.core.ownership import RELEASED, NotOursError, taken
+from fleet_operator.core.keys import given_back
+from fleet_operator.core.ownership import NotOursError, taken
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Delete, Object, Revert, Step, Take
 
@@ -57,7 +57,7 @@ async def apply(request: Request, manifest: Object) -> None:
         found = await objects.get(request.client, resource, own["namespace"], own["name"])
         if found is not None and _ours(found, own):
             raise  # made by us a moment ago, and the cache has not heard of it: the next pass will
-        if found is not None and _given_back(request, found):
+        if found is not None and given_back(request, found):
             await request.write.apply(resource, {**manifest, "metadata": {**own, "uid": found["metadata"]["uid"]}})
             return
         managers = ", ".join(objects.managers(found)) if found else "somebody"
@@ -65,13 +65,6 @@ async def apply(request: Request, manifest: Object) -> None:
             f"{resource.kind} {own['name']} exists and is not of this app; it is managed by {managers}",
             hint="delete or rename it, or give the app another name",
         ) from problem
-
-
-def _given_back(request: Request, found: Object) -> bool:
-    """By an app of the same name, which takes over again what it gave back."""
-    app = request.object or {}
-    whose = (found["metadata"].get("annotations") or {}).get(RELEASED)
-    return ADOPTION in app.get("spec", {}) and whose == f"{app.get('kind')}/{request.name.name}"
 
 
 def _ours(found: Object, wanted: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine, Report
 from fleet_operator.core.execute import apply, execute
 from fleet_operator.core.foreign import foreign
+from fleet_operator.core.keys import unseen
 from fleet_operator.core.order import decide
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_asked, released
@@ -55,6 +56,8 @@ class Reconciler:
         problem: FleetError | None = None
         try:
             others = await foreign(request.client, app)
+            world = self._world(request, others)
+            others += await unseen(request, engine.keys(app, world), world.all("Secret"))
         except AccessError as refused:
             await self._report(request, manifest, blocked("NoRights", str(refused)), Report(), app.endpoint)
             return Result(15.0)

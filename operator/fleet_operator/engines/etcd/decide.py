@@ -20,6 +20,7 @@ from fleet_operator.engines.etcd.join import joined, scaled_out, settled
 from fleet_operator.engines.etcd.leave import removed
 from fleet_operator.engines.etcd.quorum import recovery, without_majority
 from fleet_operator.engines.etcd.repair import corrupted, irreparable, mended_though_full, repaired, space
+from fleet_operator.engines.etcd.secrets import unsigned
 from fleet_operator.engines.etcd.seen import Seen, ledger_of
 from fleet_operator.engines.etcd.upkeep import all_well, filed, grown, no_strangers, one_cluster, staffed, tidied
 
@@ -34,6 +35,7 @@ def concerns(seen: Seen, images: Images, trust: str = "") -> Concerns:
     return {
         Concern.ADOPTION: (lambda: adopted(seen), lambda: _set_is_there(seen), lambda: let_go(seen)),
         Concern.FOUNDING: (
+            lambda: unsigned(seen),
             lambda: founded(seen, template(seen.app, image(seen.app, images), trust), images.get(OPERATOR, "")),
             lambda: filed(seen),
         ),
@@ -65,6 +67,7 @@ def _as_found(seen: Seen, images: Images, trust: str) -> Concerns:
     wanted = kept is not None and (not as_it_was(seen.app, kept) or encrypt.is_wanted(seen))
     return {
         Concern.ADOPTION: (lambda: adopted(seen), lambda: let_go(seen)),
+        Concern.FOUNDING: (lambda: unsigned(seen),),
         Concern.IDENTITY: (lambda: one_cluster(seen),),
         Concern.STAFF: (lambda: staffed(seen),),
         Concern.ROLLBACK: (lambda: failed_roll(seen, images, trust) if wanted or ledger_of(seen).failed else None,),

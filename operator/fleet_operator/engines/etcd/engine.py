@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fleet.apps.etcd import names
@@ -31,7 +32,14 @@ from fleet_operator.engines.etcd.decide import OPERATOR, at_rest, concerns
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
 from fleet_operator.engines.etcd.protocol import Etcd as Protocol
-from fleet_operator.engines.etcd.secrets import authorities, certificates_as_found, connection_as_found, secrets
+from fleet_operator.engines.etcd.secrets import (
+    authorities,
+    certificates_as_found,
+    connection_as_found,
+    names_of_keys,
+    own_pair,
+    secrets,
+)
 from fleet_operator.engines.etcd.seen import Seen
 
 NOTED_LAG = 1000  # entries; below it, a member counts as in step and nothing is said
@@ -60,6 +68,9 @@ class EtcdEngine:
         if placed.taken and names.certified(placed.app):
             return secrets(placed.app, world, now)
         return [connection_as_found(placed.app, world)] if placed.taken else []
+
+    def keys(self, app: Etcd, world: World) -> tuple[str, ...]:
+        return names_of_keys(app if app.adoption is None else adoption.placed(app, world).app)
 
     async def observe(self, app: Etcd, world: World) -> Seen:
         if app.adoption is None:
@@ -132,28 +143,30 @@ class EtcdEngine:
     async def _connected(self, app: Etcd, world: World) -> Protocol | None:
         """One pool per app, with a certificate of this process's own; None while there is no authority to make it."""
         name = Name(app.namespace, app.name)
+        make: Callable[[], ssl.SSLContext] | None
         known, now = self._connections.get(name), world.now
         if (kept := names.layout(app)) is not None and kept.tls:
             found = certificates_as_found(app, world)
             if found is None:
                 return None
             mark = b"".join(found.values())
-            if known is not None and known.authority == mark and now < known.until:
-                return known.protocol
-            return await self._open(name, found_context(found["ca.crt"], _pair(found)), mark, now)
-        plain = not names.encrypted(app)
-        held = None if plain else authorities(app, world)
-        if not plain and held is None:
+            make = partial(found_context, found["ca.crt"], _pair(found))
+        elif not names.encrypted(app):
+            mark, make = b"plain", None
+        elif (held := authorities(app, world)) is None:
             return None
-        mark = held.clients.current.pem + held.clients.bundle if held else b"plain"
+        elif (signer := held.clients.current) is not None:
+            mark = signer.pem + held.clients.bundle
+            make = partial(client_context, signer, trusted=held.clients.bundle)
+        elif (pair := own_pair(app, world)) is not None:
+            mark = pair.cert_pem + held.clients.bundle
+            make = partial(found_context, held.clients.bundle, pair)
+        else:
+            return None
         if known is not None and known.authority == mark and now < known.until:
             return known.protocol
-        tls = client_context(held.clients.current, trusted=held.clients.bundle) if held else None
-        return await self._open(name, tls, mark, now)
-
-    async def _open(self, name: Name, tls: ssl.SSLContext | None, mark: bytes, now: datetime.datetime) -> Protocol:
         await self.forget(name)
-        protocol = Protocol(tls)
+        protocol = Protocol(make() if make else None)
         await protocol.__aenter__()
         self._connections[name] = _Connection(protocol, mark, now + CONTEXT_LIFE)
         return protocol
