@@ -97,6 +97,21 @@ def test_where_etcd_has_no_way_back_the_answer_is_no() -> None:
     assert "restore a backup" in decision.message
 
 
+@pytest.mark.parametrize("through", [(), ("db-2",), ("db-2", "db-1")])
+def test_a_way_back_of_two_releases_is_refused_wherever_members_are_on_it(through: tuple[str, ...]) -> None:
+    drawing = Drawing(app=app(version="3.5"), ran=app(version="3.6")).roll(*through, partition=3 - len(through))
+    drawing.app = app(version="3.4.37")
+    decision = drawing.decision()
+    assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "NoWay", ())
+
+
+@pytest.mark.parametrize("through", [("db-2",), ("db-2", "db-1")])
+def test_a_downgrade_goes_on_to_its_end(through: tuple[str, ...]) -> None:
+    drawing = Drawing(app=app(version="3.5"), ran=app(version="3.6")).roll(*through, partition=3 - len(through))
+    assert [one for one in drawing.steps() if not one.startswith("lead")] in ([], ["apply StatefulSet db"])
+    assert drawing.decision().reason == "Rolling"
+
+
 def test_an_image_that_is_too_old_for_the_next_hop_is_told_and_not_called_well() -> None:
     decision = Drawing(app=app(version="3.6"), ran=NEW).decision()
     assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "NoWay", ())

@@ -1,7 +1,8 @@
 """Which version of etcd follows which. One minor release at a time; back only where etcd itself can go back.
 
-From etcd's own guides: members on 3.5 must be at patch 26 or later before 3.6; 3.6 goes back to 3.5 with `etcdctl
-downgrade`; 3.5 goes back to 3.4 only on late patches of 3.4 that can be told to join a newer cluster.
+From etcd's own guides: members on 3.5 must be at patch 26 or later before 3.6. Since 3.6 etcd can be told to go back one
+minor release, with the data rewritten before the first member restarts; 3.5 cannot, and 3.4 ends when it finds itself
+in a cluster of 3.5.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from fleet.model.types.version import Release, release
 
 SERIES = ("3.4", "3.5", "3.6")  # oldest first
 _NEEDED_BEFORE = {(3, 6): Release(3, 5, 26)}  # the patch to be on before a series
-_NEEDED_BACK = {(3, 4): Release(3, 4, 33)}  # the patch that a downgrade into a series must have
 _GOES_BACK = {(3, 6)}  # series that keep a way back to the one before once all members run them
 
 
@@ -45,16 +45,8 @@ def _up(start: Release, end: Release) -> Path:
 
 
 def _down(start: Release, end: Release) -> Path:
-    hops: list[Hop] = []
-    here = start
-    while here.series != end.series:
-        before = Release(here.major, (here.minor or 0) - 1)
-        after = end if before.series == end.series else before
-        needed = _NEEDED_BACK.get(after.series)
-        late_enough = needed is not None and after.patch is not None and after >= needed
-        if here.series not in _GOES_BACK and not late_enough:
-            late = f"; only to {needed} or later, said exactly" if needed else ""
-            return Refusal(f"etcd cannot go back from {here} to {after}{late}", "restore a backup into a new app")
-        hops.append(Hop(str(here), str(after), "downgrade", "roll"))
-        here = after
-    return tuple(hops)
+    """One minor release at most: what etcd goes back to does not go back any further."""
+    before = Release(start.major, (start.minor or 0) - 1)
+    if start.series not in _GOES_BACK or before.series != end.series:
+        return Refusal(f"etcd cannot go back from {start} to {end}", "restore a backup into a new app")
+    return (Hop(str(start), str(end), "downgrade", "roll"),)
