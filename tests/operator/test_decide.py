@@ -62,7 +62,8 @@ def test_members_that_cannot_be_reached_while_the_kubelet_calls_them_ready_are_l
     """It is the operator that is cut off, not etcd."""
     drawing = Drawing(app=app(members=1), ran=app()).no_majority(*PODS, ready=True)
     assert drawing.steps() == []
-    assert drawing.decision().state in (State.BLOCKED, State.DEGRADED)
+    assert (drawing.decision().state, drawing.decision().reason) == (State.UNCERTAIN, "Unreachable")
+    assert drawing.seen().is_served is None
 
 
 def test_one_member_that_is_silent_is_waited_for() -> None:
@@ -474,6 +475,33 @@ def test_with_the_word_and_nobody_to_go_on_from_nothing_is_done() -> None:
 def test_the_word_alone_does_nothing_while_there_is_a_majority() -> None:
     assert Drawing(app=app(force_quorum=True)).steps() == []
     assert Drawing(app=app(force_quorum=True)).silence("db-2").steps() == []
+
+
+@pytest.mark.parametrize("reached", [(), ("db-0",), ("db-2",)])
+def test_the_word_does_not_override_members_that_only_the_operator_does_not_reach(reached: tuple[str, ...]) -> None:
+    silent = [pod for pod in PODS if pod not in reached]
+    drawing = Drawing(app=app(force_quorum=True)).no_majority(*silent, ready=True)
+    assert (drawing.decision().state, drawing.steps()) == (State.UNCERTAIN, [])
+
+
+def survivor(drawing: Drawing) -> str:
+    return read(applied(drawing.decision(), "ConfigMap")["metadata"]["annotations"][LEDGER]).survivor
+
+
+def test_a_learner_is_never_the_one_to_go_on_from() -> None:
+    drawing = Drawing(app=app(members=5, force_quorum=True)).no_majority("db-2", "db-3", "db-4")
+    drawing.statuses["db-0"] = replace(drawing.statuses["db-0"], is_learner=True, raft_index=5000)
+    assert survivor(drawing) == "db-1"
+    del drawing.statuses["db-1"]
+    drawing.silence("db-1")
+    assert (drawing.decision().reason, drawing.steps()) == ("QuorumLost", [])
+
+
+def test_of_members_that_know_the_same_it_is_always_the_first() -> None:
+    drawing = Drawing(app=app(members=5, force_quorum=True)).no_majority("db-0", "db-2", "db-4")
+    assert survivor(drawing) == "db-1"
+    drawing.statuses = dict(reversed(drawing.statuses.items()))
+    assert survivor(drawing) == "db-1"
 
 
 def test_a_forced_member_starts_only_when_no_other_can() -> None:

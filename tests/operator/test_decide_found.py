@@ -16,8 +16,13 @@ from tests.operator.test_adoption import IMAGES, Found
 def test_a_lost_majority_cannot_be_forced_before_the_first_roll_and_nobody_is_asked_for_the_word(word: bool) -> None:
     """The survivor would have to read a file that its pod does not have."""
     seen = Found(spec={"forceQuorum": word}).taken().seen()
+    unready = {"conditions": [{"type": "Ready", "status": "False"}]}
     pods = {
-        name: {**pod, "metadata": {**pod["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}}
+        name: {
+            **pod,
+            "metadata": {**pod["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "status": {**pod["status"], **unready},
+        }
         for name, pod in seen.world.objects["Pod"].items()
     }
     world = World({**seen.world.objects, "Pod": pods}, seen.world.nodes, seen.world.now)

@@ -115,7 +115,7 @@ class EtcdEngine:
             wanted=seen.app.members,
             leader=seen.leader,
             identity=(seen.ledger.identity or None) if seen.ledger else None,
-            available=seen.members is not None,
+            available=seen.is_served,
             last_backup=newest(seen.world.all("Pod"), last_backup),
             conditions=(
                 *_backup_conditions(seen, last_backup),

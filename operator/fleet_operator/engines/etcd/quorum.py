@@ -19,6 +19,7 @@ from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.seen import Seen
 
 PATIENCE = 60.0  # seconds that members have to come back by themselves before anything is called lost
+UNREACHABLE = "kubelets call a majority of the members ready, and the operator does not reach one"
 
 
 def without_majority(seen: Seen, *, forcible: bool = True) -> Decision | None:
@@ -27,8 +28,11 @@ def without_majority(seen: Seen, *, forcible: bool = True) -> Decision | None:
         return None
     told = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if pod not in seen.statuses)
     told = told or "all members run, and they have no leader yet"
+    answers = len(seen.statuses) > len(seen.pods) // 2
+    if seen.ready_majority and not answers:
+        return wait(State.UNCERTAIN, "Unreachable", f"{UNREACHABLE}: {told}", 2.0)
     starting = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is None or seen.world.age(one) < PATIENCE]
-    if starting or len(seen.statuses) > len(seen.pods) // 2:
+    if starting or answers:
         return wait(State.DEGRADED, "NoMajority", f"there is no majority; members are coming back: {told}")
     if not forcible:
         return blocked(
@@ -48,9 +52,11 @@ def without_majority(seen: Seen, *, forcible: bool = True) -> Decision | None:
 
 
 def _force(seen: Seen) -> Decision:
-    if not seen.statuses:
-        return blocked("QuorumLost", "no member answers: there is none to go on from. Restore a backup into a new app")
-    survivor = max(seen.statuses, key=lambda pod: (seen.statuses[pod].raft_term, seen.statuses[pod].raft_index))
+    """Learners are left out: what they have may be any part of the data."""
+    known = {pod: status for pod, status in seen.statuses.items() if not status.is_learner}
+    if not known:
+        return blocked("QuorumLost", "no voter answers: there is none to go on from. Restore a backup into a new app")
+    survivor = max(known, key=lambda pod: (known[pod].raft_term, known[pod].raft_index, -names.ordinal(pod)))
     ledger = seen.ledger or Ledger()
     note = f"{survivor} knows most; etcd goes on from it alone, as git allows"
     written = replace(ledger.with_place(survivor, Place("forced")), survivor=survivor)

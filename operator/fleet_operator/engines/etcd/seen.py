@@ -101,6 +101,18 @@ class Seen:
         return len(others) > len(self.voters) // 2
 
     @property
+    def is_served(self) -> bool | None:
+        """Whether clients are. None: kubelets call a majority ready, which the operator does not reach."""
+        if self.members is not None:
+            return True
+        return None if self.ready_majority else False
+
+    @property
+    def ready_majority(self) -> bool:
+        """In the words of kubelets, which call a member ready only as long as it is one of a majority."""
+        return sum(is_ready(self.world.pod(pod)) for pod in self.pods) > len(self.pods) // 2
+
+    @property
     def crowded(self) -> bool:
         """Nearly all of the quota is in use: by old revisions perhaps, perhaps by live data, which nobody can free."""
         return any(status.db_size_in_use > FULL * quota(self.app) for status in self.statuses.values())
