@@ -1,7 +1,7 @@
 """What the operator may do. No wildcards; of other kinds than its own, nothing outside the namespaces that say so.
 
-Three roles: what must be seen everywhere (the apps themselves, and which nodes there are), what one of several
-replicas needs to lead, and what apps are made of. The last is bound by RoleBindings only, one per namespace.
+Three roles: what must be seen everywhere (the apps themselves, which nodes there are, where volumes can be used), what
+one of several replicas needs to lead, and what apps are made of. The last is bound by RoleBindings only, one per namespace.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ def everywhere() -> Manifest:
         _rule(GROUP, plurals, (*SEE, "patch")),
         _rule(GROUP, [f"{plural}/status" for plural in plurals], ("patch",)),
         _rule("", ["nodes"], SEE),
+        _rule(
+            "", ["persistentvolumes"], ("get",)
+        ),  # whether one is on a node that is gone, or can be reached elsewhere
         _rule(  # whether an app is deleted or its whole kind
             "apiextensions.k8s.io",
             ["customresourcedefinitions"],

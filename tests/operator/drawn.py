@@ -74,6 +74,7 @@ class Drawing:
         self.files: Object | None = None  # as the ledger and the app that ran have them, unless drawn
         self.pods = {pod: self._pod(pod) for pod in pods}
         self.claims = {pod: _claim(pod) for pod in pods}
+        self.volumes: dict[str, Object] = {}
         self.keys = keys()
         self.statuses = {pod: _status(made, n, self.leader) for n, pod in enumerate(pods)}
         self.silent: dict[str, str] = {}
@@ -216,7 +217,8 @@ class Drawing:
             used = {revision(ran), revision(self.app)}
             present = members_map(ran, self.ledger, {}, used)["data"]
             files = members_map(self.app, self.ledger, present, used)
-        objects: Iterable[Object | None] = (self.set, files, *self.pods.values(), *self.claims.values(), *self.keys)
+        named = (*self.pods.values(), *self.claims.values(), *self.volumes.values(), *self.keys)
+        objects: Iterable[Object | None] = (self.set, files, *named)
         world = World.of([one for one in objects if one is not None], self.nodes, NOW)
         members = None if self.members is None else tuple(self.members)
         return Seen(self.app, world, self.ledger, self.statuses, self.silent, members, self.alarms)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from fleet_operator.core.step import State
+from fleet_operator.core.step import Object, State
 from fleet_operator.engines.etcd.protocol import Alarm, Member
 
 from fleet import Volume
@@ -241,16 +241,55 @@ def test_where_etcd_cannot_tell_who_is_corrupt_nobody_is_replaced_and_nothing_di
     assert (decision.state, decision.reason, decision.steps) == (State.BLOCKED, "Corrupt", ())
 
 
-def test_a_volume_on_a_node_that_is_gone_is_lost_and_on_an_unknown_node_it_is_not() -> None:
-    drawing = Drawing().silence("db-2")
-    del drawing.silent["db-2"]
-    drawing.claim("db-2", annotations={"volume.kubernetes.io/selected-node": "node-9"})
-    del drawing.pods["db-2"]["spec"]["nodeName"]
-    assert drawing.steps() == [f"remove {member_id(2):x}"]
+def unscheduled(*terms: Object, age: float = 60) -> Drawing:
+    """The pod of db-2 has no node, and its volume the terms by which nodes can use it."""
+    drawing = Drawing().silence("db-2").claim("db-2")
+    del drawing.silent["db-2"], drawing.pods["db-2"]["spec"]["nodeName"]
+    drawing.pods["db-2"]["metadata"]["creationTimestamp"] = before(age)
+    drawing.claims["db-2"]["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "node-9"}
+    drawing.claims["db-2"]["spec"]["volumeName"] = "pv-2"
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": list(terms)}}} if terms else {}
+    drawing.volumes = {"pv-2": {"kind": "PersistentVolume", "metadata": {"name": "pv-2"}, "spec": affinity}}
+    return drawing
+
+
+def on(*values: str, key: str = "kubernetes.io/hostname", operator: str = "In") -> Object:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
+
+
+def test_a_volume_that_only_nodes_that_are_gone_could_use_is_lost() -> None:
+    assert unscheduled(on("node-9")).steps() == [f"remove {member_id(2):x}"]
+    assert unscheduled(on("node-8", "node-9"), on("node-7")).steps() == [f"remove {member_id(2):x}"]
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        (),
+        (on("zone-9", key="topology.kubernetes.io/zone"),),
+        (on("node-9"), on("zone-9", key="topology.kubernetes.io/zone")),
+        (on("node-9", "node-1"),),
+        (on("node-9"), on("node-2")),
+        (on("node-1", operator="NotIn"),),
+        (on(key="kubernetes.io/hostname", operator="Exists"),),
+    ],
+    ids=["anywhere", "zone", "a zone too", "also there", "or there", "but not there", "on any"],
+)
+def test_a_volume_that_another_node_may_use_is_never_taken_for_lost(terms: tuple[Object, ...]) -> None:
+    """Its claim says on which node it was first needed, which says nothing of where it is."""
+    assert unscheduled(*terms).steps() == []
+
+
+def test_what_is_not_known_for_certain_or_only_since_a_moment_is_no_loss() -> None:
+    drawing = unscheduled(on("node-9"))
     drawing.nodes = None
     assert drawing.steps() == [], "which nodes there are is not known"
     drawing.nodes = frozenset({"node-9"})
     assert drawing.steps() == [], "the node is there: its pod is not scheduled for another reason"
+    assert unscheduled(on("node-9"), age=20).steps() == [], "it may be known again in a moment"
+    drawing = unscheduled(on("node-9"))
+    drawing.volumes = {}
+    assert drawing.steps() == [], "the volume may not be seen"
 
 
 def test_a_member_is_not_replaced_when_the_others_are_no_majority() -> None:

@@ -50,6 +50,7 @@ def test_secrets_and_pods_are_nowhere_but_where_a_binding_says_so() -> None:
         "etcds",
         "etcds/status",
         "nodes",
+        "persistentvolumes",
         "customresourcedefinitions",
     }
     wide = [one for one in manifests(TWO) if one["kind"] == "ClusterRoleBinding"]

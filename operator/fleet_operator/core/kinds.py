@@ -15,6 +15,7 @@ BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"
 JOBS = Resource("batch", "v1", "Job", "jobs", True)
 CRON_JOBS = Resource("batch", "v1", "CronJob", "cronjobs", True)
 NODES = Resource("", "v1", "Node", "nodes", False)
+VOLUMES = Resource("", "v1", "PersistentVolume", "persistentvolumes", False)
 
 CHILDREN = (SERVICES, CONFIG_MAPS, SECRETS, CLAIMS, PODS, STATEFUL_SETS, BUDGETS, JOBS, CRON_JOBS)
 BY_KIND = {resource.kind: resource for resource in (*CHILDREN, REVISIONS, NODES)}

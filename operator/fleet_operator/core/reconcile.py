@@ -20,6 +20,7 @@ from fleet_operator.core.release import is_asked, released
 from fleet_operator.core.report import known_backup, status
 from fleet_operator.core.step import Decision, NotYetError, Object, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
+from fleet_operator.core.volumes import known_hosts, waited_for
 from fleet_operator.core.world import World, is_leaving
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Reconciler:
             others = await foreign(request.client, app)
             world = self._world(request, others)
             others += await unseen(request, engine.keys(app, world), world.all("Secret"))
+            others += await waited_for(request.client, world)
         except AccessError as refused:
             await self._report(request, manifest, blocked("NoRights", str(refused)), Report(), app.endpoint)
             return Result(15.0)
@@ -122,8 +124,7 @@ class Reconciler:
         """What the caches have of the app, and `others`: what it took over and no cache has."""
         found = [one for resource in kinds.CHILDREN for one in request.owned(resource)]
         found += others
-        nodes = frozenset(one["metadata"]["name"] for one in request.cache(kinds.NODES))
-        return World.of(found, nodes, _now())
+        return World.of(found, known_hosts(list(request.cache(kinds.NODES))), _now())
 
     async def _report(
         self, request: Request, manifest: dict[str, Any], decision: Decision, report: Report, endpoint: str

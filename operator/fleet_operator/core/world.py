@@ -31,7 +31,7 @@ class World:
     """The app's children by kind and name, and the nodes. Everything is as the caches have it: perhaps a little old."""
 
     objects: Mapping[str, Mapping[str, Object]]
-    nodes: frozenset[str] | None = None  # names; None when it is not known which there are
+    nodes: frozenset[str] | None = None  # names of the hosts; None when it is not known which there are
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(tz=datetime.UTC))
 
     @classmethod
@@ -52,6 +52,10 @@ class World:
 
     def claim(self, name: str) -> Object | None:
         return self.get("PersistentVolumeClaim", name)
+
+    def volume(self, claim: Object) -> Object | None:
+        """That is bound to it, if a pod without a node waits for it: others are not asked for."""
+        return self.get("PersistentVolume", str(claim["spec"].get("volumeName", "")))
 
     def age(self, found: Object) -> float:
         """In seconds since it was made."""

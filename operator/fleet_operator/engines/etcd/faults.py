@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
+from fleet_operator.core.volumes import hosts
 from fleet_operator.core.world import complaints, container, is_crashing, is_leaving, last_words, why_not_started
 from fleet_operator.engines.etcd.seen import Seen
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
+PATIENCE = 30.0  # seconds that a node has to be known again, with its disks
 # What says that data is of no use, in etcd's words. Packages name themselves at the beginning of an error ("wal: crc
 # mismatch"), where a path before a system's error only ends so ("open …/member/wal: permission denied").
 _UNUSABLE = re.compile(
@@ -50,10 +51,10 @@ def spoiled(seen: Seen, pod: str) -> str | None:
         unusable = _UNUSABLE.search(complaint) and not _OUT_OF_REACH.search(words)
         if _CERTAIN.search(complaint) or (is_crashing(found) and unusable):
             return f"it does not start: {complaint}"
-    if claim is not None and found["spec"].get("nodeName") is None and seen.world.nodes is not None:
-        node = claim["metadata"].get("annotations", {}).get(SELECTED_NODE)
-        if node and node not in seen.world.nodes:
-            return f"its volume was on node {node}, which is gone"
+    volume = seen.world.volume(claim) if claim is not None and found["spec"].get("nodeName") is None else None
+    known, there = seen.world.nodes, hosts(volume) if volume is not None else None
+    if known is not None and there is not None and not there & known and seen.world.age(found) > PATIENCE:
+        return f"its volume was on {', '.join(sorted(there))}, which is gone"
     return None
 
 
