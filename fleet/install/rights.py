@@ -1,7 +1,8 @@
 """What the operator may do. No wildcards; of other kinds than its own, nothing outside the namespaces that say so.
 
 Three roles: what must be seen everywhere (the apps themselves, which nodes there are, where volumes can be used), what
-one of several replicas needs to lead, and what apps are made of. The last is bound by RoleBindings only, one per namespace.
+one of several replicas needs to lead, and what apps are made of. The last is bound by RoleBindings only, one per
+namespace.
 """
 
 from __future__ import annotations
