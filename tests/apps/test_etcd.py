@@ -69,6 +69,7 @@ def test_a_spec_is_only_what_was_said_and_reads_back_as_it_was() -> None:
     ("current", "target", "hops"),
     [
         ("3.5", "3.5", []),
+        ("3.5.16", "3.5", []),
         ("3.5.16", "3.5.21", ["3.5.16 → 3.5.21 patch"]),
         ("3.5.21", "3.5.16", ["3.5.21 → 3.5.16 patch"]),
         ("3.4.23", "3.5", ["3.4.23 → 3.5 upgrade"]),

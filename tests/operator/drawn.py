@@ -61,10 +61,11 @@ class Drawing:
     nodes: frozenset[str] | None = frozenset({"node-1", "node-2"})
     members: list[Member] | None = None
     alarms: tuple[Alarm, ...] = ()
+    images: Mapping[str, str] = field(default_factory=lambda: IMAGES)
 
     def __post_init__(self) -> None:
         made = self.ran = self.ran or self.app
-        self.template = template(made, image(made, IMAGES))
+        self.template = template(made, image(made, self.images))
         self.set: Object | None = self._stateful_set(made)
         pods = [names.pod(made, number) for number in range(made.members)]
         self.members = [_member(made, number) for number in range(made.members)]
@@ -196,7 +197,7 @@ class Drawing:
     def roll(self, *through: str, partition: int | None = None) -> Self:
         """The StatefulSet has the template of the wanted app, and so have those pods."""
         assert self.set is not None
-        new = template(self.app, image(self.app, IMAGES))
+        new = template(self.app, image(self.app, self.images))
         self.set["spec"]["template"] = copy.deepcopy(new)
         self.set["status"] = {"currentRevision": "db-1", "updateRevision": "db-2"}
         for pod in through:
@@ -224,7 +225,7 @@ class Drawing:
         return Seen(self.app, world, self.ledger, self.statuses, self.silent, members, self.alarms)
 
     def decision(self) -> Decision:
-        return decided(self.seen())
+        return decided(self.seen(), self.images)
 
     def steps(self) -> list[str]:
         """What is decided, in short."""

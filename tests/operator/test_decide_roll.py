@@ -6,6 +6,7 @@ here: if the hash below changes, the release that does it must say so, or find a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -16,10 +17,11 @@ from fleet import TLS, Resources
 from fleet.apps import Etcd
 from fleet.apps.etcd import EtcdConfig
 from fleet.apps.etcd.files import files, revision
-from fleet.apps.etcd.image import image
+from fleet.apps.etcd.image import NEWEST, image
 from fleet.apps.etcd.ledger import Ledger, Place, founders
 from fleet.apps.etcd.manifests import template
 from fleet.apps.template import mark_of
+from fleet.model.app import ROLL
 from tests.operator.drawn import IMAGES, Drawing, app, applied, before, file, member_id
 
 OLD, NEW = app(version="3.4"), app(version="3.5")
@@ -285,6 +287,77 @@ def test_a_pod_keeps_the_configuration_that_it_was_made_with_until_it_is_rolled(
 def test_a_release_of_the_operator_restarts_nobody(made: Etcd, mark: str, configuration: str) -> None:
     assert revision(made) == configuration, "the members' configuration is not what it was"
     assert mark_of(template(made, image(made, IMAGES))) == mark, "the pods' template is not what it was"
+
+
+def ran_before(monkeypatch: pytest.MonkeyPatch, ran: Etcd, wanted: Etcd, images: Mapping[str, str]) -> Drawing:
+    """Made by a release of fleet that knew no newer patches than these."""
+    with monkeypatch.context() as then:
+        for series in NEWEST:
+            then.setitem(NEWEST, series, f"{series}.30")
+        return Drawing(app=wanted, ran=ran, images=images)
+
+
+def rolled_by(word: str) -> Etcd:
+    made = app()
+    return Etcd.from_manifest(
+        {
+            "apiVersion": "fleet.dev/v1alpha1",
+            "kind": "Etcd",
+            "metadata": {"name": "db", "namespace": "shop", "annotations": {ROLL: word}},
+            "spec": made.spec(),
+        }
+    )
+
+
+OFFICIAL: dict[str, str] = {}
+MIRROR = {"etcd": "10.1.2.3:5000/etcd-{series}/etcd:v{version}"}
+
+
+@pytest.mark.parametrize("images", [OFFICIAL, MIRROR, IMAGES], ids=["official", "mirror", "series"])
+def test_a_release_that_knows_a_newer_patch_restarts_nobody(
+    monkeypatch: pytest.MonkeyPatch, images: dict[str, str]
+) -> None:
+    drawing = ran_before(monkeypatch, NEW, NEW, images)
+    assert (drawing.decision().reason, drawing.steps()) == ("Healthy", [])
+    drawing.set = None
+    if images is not IMAGES:
+        made = applied(drawing.decision(), "StatefulSet")
+        assert made["spec"]["template"]["spec"]["containers"][0]["image"].endswith("v3.5.30"), "also by a new set"
+
+
+def wanted_image(drawing: Drawing) -> str:
+    made = applied(drawing.decision(), "StatefulSet")["spec"]["template"]
+    return str(made["spec"]["containers"][0]["image"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tag"),
+    [
+        (app(resources=Resources(memory="1Gi")), "v3.5.30"),  # what git did not say anything about stays
+        (app(config=EtcdConfig(log_level="debug")), "v3.5.30"),
+        (app(version="3.5.35"), "v3.5.35"),
+        (app(version="3.5.21"), "v3.5.21"),
+        (app(version="3.6"), f"v{NEWEST['3.6']}"),
+    ],
+)
+def test_another_patch_comes_when_git_names_it(monkeypatch: pytest.MonkeyPatch, wanted: Etcd, tag: str) -> None:
+    drawing = ran_before(monkeypatch, NEW, wanted, OFFICIAL)
+    drawing.statuses = {pod: replace(one, version="3.5.30") for pod, one in drawing.statuses.items()}
+    assert wanted_image(drawing) == f"quay.io/coreos/etcd:{tag}"
+
+
+def test_a_restart_that_is_asked_for_brings_the_newest_patch_to_all_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = rolled_by("1")
+    drawing = ran_before(monkeypatch, NEW, asked, OFFICIAL)
+    assert wanted_image(drawing) == f"quay.io/coreos/etcd:v{NEWEST['3.5']}"
+    drawing.roll("db-2", partition=2)
+    monkeypatch.setitem(NEWEST, "3.5", "3.5.99")
+    assert wanted_image(drawing).endswith(drawing.pods["db-2"]["spec"]["containers"][0]["image"]), "and no newer one"
+
+
+def test_an_image_that_git_does_not_name_any_more_goes() -> None:
+    own = app(image="example.test/etcd:v3.5.16")
+    assert wanted_image(Drawing(app=app(), ran=own, images=OFFICIAL)) == f"quay.io/coreos/etcd:v{NEWEST['3.5']}"
 
 
 def test_what_is_no_part_of_a_pod_restarts_nobody() -> None:

@@ -89,7 +89,7 @@ def _template(app: Etcd, image: str) -> Manifest:
     if app.resources.cpu_limit:
         limits["cpu"] = app.resources.cpu_limit
     container = {
-        "name": "etcd",
+        "name": names.CONTAINER,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["etcd"],

@@ -14,6 +14,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.model.connection import Connection
 
 CLIENT, PEER, METRICS = 2379, 2380, 2381
+CONTAINER = "etcd"
 DATA = "data"  # the claim template, and the directory on the volume
 MOUNT = "/var/lib/etcd"
 MEMBER_FILES = "/etc/etcd/members"

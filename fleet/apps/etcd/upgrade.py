@@ -1,8 +1,8 @@
 """Which version of etcd follows which. One minor release at a time; back only where etcd itself can go back.
 
-From etcd's own guides: members on 3.5 must be at patch 26 or later before 3.6. Since 3.6 etcd can be told to go back one
-minor release, with the data rewritten before the first member restarts; 3.5 cannot, and 3.4 ends when it finds itself
-in a cluster of 3.5.
+From etcd's own guides: members on 3.5 must be at patch 26 or later before 3.6. Since 3.6 etcd can be told to go back
+one minor release, with the data rewritten before the first member restarts; 3.5 cannot, and 3.4 ends when it finds
+itself in a cluster of 3.5.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def path(current: str, target: str) -> Path:
     start, end = release(current), release(target)
     if start.major != end.major:
         return Refusal(f"etcd {start.major} and {end.major} share no data format", "restore a backup into a new app")
-    if start.series == end.series:
-        return () if start == end else (Hop(current, target, "patch", "roll"),)
+    if start.series == end.series:  # of which any patch will do, unless one is said
+        return () if end.patch is None or start == end else (Hop(current, target, "patch", "roll"),)
     return _up(start, end) if start.series < end.series else _down(start, end)
 
 

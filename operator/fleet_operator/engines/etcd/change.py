@@ -13,6 +13,7 @@ from fleet.apps.etcd.kept import template as kept_template
 from fleet.apps.etcd.manifests import template
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import mark_of
+from fleet.model.app import ROLL
 from fleet.model.types.version import release
 from fleet_operator.core import roll
 from fleet_operator.core.roll import Rolling
@@ -87,9 +88,22 @@ def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str
         what = {"opening": "TLS beside what is plain", "closing": "TLS alone"}.get(kept.secured, what)
     if hop is not None:
         what = f"{'downgrade' if hop.kind == 'downgrade' else 'upgrade'} {hop}"
+    had = chosen_image(seen, app, images)
     if kept is not None:
-        return kept_template(app, kept, set_of(seen)["spec"]["template"], image(app, images), trust), what
-    return template(app, image(app, images), trust), what
+        return kept_template(app, kept, set_of(seen)["spec"]["template"], had, trust), what
+    return template(app, had, trust), what
+
+
+def chosen_image(seen: Seen, app: Etcd, images: Images) -> str:
+    """Another patch of the same series only with a restart that was asked for, by `fleet roll`."""
+    found = seen.stateful_set
+    templates = [found["spec"]["template"]] if found else [one for pod in seen.places if (one := seen.world.pod(pod))]
+    if not templates or (templates[0].get("metadata", {}).get("annotations") or {}).get(ROLL, "") != app.roll:
+        return image(app, images)
+    kept = names.layout(app)
+    name = kept.container if kept is not None else names.CONTAINER
+    containers = {str(one["name"]): str(one["image"]) for one in templates[0]["spec"]["containers"]}
+    return image(app, images, containers.get(name, ""))
 
 
 def next_hop(seen: Seen) -> Hop | Refusal | None:

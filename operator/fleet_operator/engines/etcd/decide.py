@@ -7,14 +7,13 @@ anywhere and the next one goes on from what it finds.
 from __future__ import annotations
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.image import image
 from fleet.apps.etcd.kept import as_it_was
 from fleet.apps.etcd.manifests import template
 from fleet_operator.core.order import Concern, Concerns
 from fleet_operator.core.step import Decision, State, blocked
 from fleet_operator.engines.etcd import encrypt
 from fleet_operator.engines.etcd.adoption import adopted, as_found, changes_over, late, let_go, owned_by_others
-from fleet_operator.engines.etcd.change import Images, arrived, failed_roll, rolled, stays
+from fleet_operator.engines.etcd.change import Images, arrived, chosen_image, failed_roll, rolled, stays
 from fleet_operator.engines.etcd.founding import founded
 from fleet_operator.engines.etcd.join import joined, scaled_out, settled
 from fleet_operator.engines.etcd.leave import removed
@@ -36,7 +35,9 @@ def concerns(seen: Seen, images: Images, trust: str = "") -> Concerns:
         Concern.ADOPTION: (lambda: adopted(seen), lambda: _set_is_there(seen), lambda: let_go(seen)),
         Concern.FOUNDING: (
             lambda: unsigned(seen),
-            lambda: founded(seen, template(seen.app, image(seen.app, images), trust), images.get(OPERATOR, "")),
+            lambda: founded(
+                seen, template(seen.app, chosen_image(seen, seen.app, images), trust), images.get(OPERATOR, "")
+            ),
             lambda: filed(seen),
         ),
         Concern.IDENTITY: (lambda: one_cluster(seen),),

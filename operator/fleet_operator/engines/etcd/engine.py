@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.image import exact, image
+from fleet.apps.etcd.image import exact, version_in
 from fleet.apps.etcd.manifests import surroundings
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.status import LastBackup, MemberStatus
@@ -18,6 +18,7 @@ from fleet.kube.discovery import Resource
 from fleet.kube.runtime import Name
 from fleet.model.app import ROLL
 from fleet.model.group import GROUP
+from fleet.model.types.version import release
 from fleet_operator.backup import store
 from fleet_operator.backup.outcome import backed_up, newest
 from fleet_operator.backup.schedule import cron_job
@@ -28,6 +29,7 @@ from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd import adoption, encrypt
 from fleet_operator.engines.etcd.act import act
+from fleet_operator.engines.etcd.change import chosen_image
 from fleet_operator.engines.etcd.decide import OPERATOR, at_rest, concerns
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
@@ -87,7 +89,7 @@ class EtcdEngine:
         job = cron_job(
             app,
             app.backup,
-            image=image(app, self._images),
+            image=chosen_image(seen, app, self._images),
             operator_image=self._images.get(OPERATOR, ""),
             version=version,
             identity=seen.ledger.identity if seen.ledger else "",
@@ -110,7 +112,7 @@ class EtcdEngine:
         members = tuple(_member(seen, pod) for pod in sorted(_all(seen), key=names.ordinal))
         return Report(
             version=seen.oldest_version,
-            desired_version=exact(seen.app.version),
+            desired_version=self._desired(seen),
             members=members,
             wanted=seen.app.members,
             leader=seen.leader,
@@ -123,6 +125,10 @@ class EtcdEngine:
                 *_rolled(seen),
             ),
         )
+
+    def _desired(self, seen: Seen) -> str:
+        had = version_in(chosen_image(seen, seen.app, self._images), self._images)
+        return had if had is not None and release(had).patch is not None else exact(seen.app.version)
 
     def data_of(self, app: Etcd, world: World) -> list[Object]:
         prefix = f"{names.DATA}-{app.name}-"  # of members that were taken over none: their volumes stay

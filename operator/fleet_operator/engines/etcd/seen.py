@@ -51,6 +51,11 @@ class Seen:
         start = int(found["spec"].get("ordinals", {}).get("start", 0)) if found else 0
         return [names.pod(self.app, number) for number in range(start, start + self.replicas)]
 
+    @property
+    def places(self) -> list[str]:
+        """The pods that members have by the ledger, also while there is no StatefulSet."""
+        return sorted(self.ledger.places, key=names.ordinal) if self.ledger else []
+
     @cached_property
     def by_pod(self) -> dict[str, Member]:
         """The agreed members, by the pod behind their peer URL."""
