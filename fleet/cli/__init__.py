@@ -1,6 +1,6 @@
 """The command line. One module per command, imported when that command runs: `fleet --help` starts in a blink.
 
-A new command is a new module and one line in COMMANDS. Errors become exit codes here and nowhere else.
+A new command is a new module and one line in COMMANDS. Errors become exit codes in `ending` and nowhere else.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import NoReturn
 
 import click
 
+from fleet.cli.ending import ended
 from fleet.cli.lazy import LazyGroup
 from fleet.version import __version__
 
@@ -61,23 +62,4 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    from fleet.errors import CancelledError, ConfigurationError, FleetError
-
-    try:
-        result = cli.main(args=arguments, prog_name="fleet", standalone_mode=False)
-    except FleetError as error:
-        click.secho(f"error: {error}", fg="red", err=True)
-        return error.exit_code
-    except click.UsageError as error:
-        error.show()
-        return ConfigurationError.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.secho("cancelled", fg="yellow", err=True)
-        return CancelledError.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 0
-    return result if isinstance(result, int) else 0
+    return ended(cli, arguments, "fleet")

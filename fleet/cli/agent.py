@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import Seconds, log_option
-from fleet.cli.serve import Listen, cache_of, url_option_value
+from fleet.cli.flags import Listen, Seconds, log_option
+from fleet.cli.serve import cache_of, url_option_value
 
 if TYPE_CHECKING:
     from fleet.agent.reading import FromBranch

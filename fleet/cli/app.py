@@ -119,9 +119,9 @@ async def find(wanted: Wanted) -> Found:
 
 
 def _explained(problem: FleetError, namespace: str) -> FleetError:
-    from fleet.errors import AccessError
+    from fleet.kube.failure import NoRightError
 
-    if isinstance(problem, AccessError) and not namespace:
+    if isinstance(problem, NoRightError) and not namespace:
         problem.hint = "name the namespace with -n if you may look in that one only"
     return problem
 

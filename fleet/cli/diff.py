@@ -13,6 +13,7 @@ from fleet.cli.output import emit, output_option, remark
 
 if TYPE_CHECKING:
     from fleet.plan.difference import Difference
+    from fleet.sync.outcome import Result
 
 
 @click.command()
@@ -61,27 +62,44 @@ def diff(
     found = differences(one.plan for one in run.results if one.plan)
     if only_drift:
         found = [one for one in found if one.why is Why.DRIFT]
-    emit({"revision": files.revision, "differences": [_data(one) for one in found]}, form, lambda: _text(found))
+    unknown = [one for one in run.results if one.problem and not one.plan]
+    data = {
+        "revision": files.revision,
+        "differences": [_data(one) for one in found],
+        "failed": [{"stack": one.stack, "cluster": one.cluster, "error": str(one.problem)} for one in unknown],
+    }
+    emit(data, form, lambda: _text(found, run.results))
     for line in run.remarks:
         remark(line)
-    unasked = [one.problem for one in run.results if one.problem and not one.plan]
-    return finish(unasked, len(found) if expect_no_changes else 0)
+    return finish([one.problem for one in unknown if one.problem], len(found) if expect_no_changes else 0)
 
 
-def _text(found: Sequence[Difference]) -> str:
+def _text(found: Sequence[Difference], results: Sequence[Result]) -> str:
+    """What differs, and what is not known to differ because it could not be compared."""
+    compared = [one for one in results if one.plan]
+    unknown = [one for one in results if one.problem and not one.plan]
+    said = _differing(found) if compared or not unknown else ["nothing is known"]
+    by_cluster: dict[str, list[str]] = {}
+    for one in unknown:
+        by_cluster.setdefault(one.cluster, []).append(one.stack)
+    said += [f"could not be compared on {cluster}: {', '.join(names)}" for cluster, names in by_cluster.items()]
+    return "\n".join(said)
+
+
+def _differing(found: Sequence[Difference]) -> list[str]:
     from itertools import groupby
 
     from fleet.plan.visible import visible
 
     if not found:
-        return "no differences"
+        return ["no differences"]
     lines = []
     for (stack, cluster), its in groupby(found, key=lambda one: (one.stack, one.cluster)):
         lines.append(visible(f"{stack} on {cluster}"))
         for one in its:
             lines.append(f"  {one.why:<8}  {visible(str(one.key))} {visible(one.what)}")
             lines += [f"            {visible(str(field))}" for field in one.fields]
-    return "\n".join(lines)
+    return lines
 
 
 def _data(one: Difference) -> dict[str, Any]:

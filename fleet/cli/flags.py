@@ -32,6 +32,18 @@ class Seconds(click.ParamType[float]):
         return seconds
 
 
+class Listen(click.ParamType[tuple[str, int]]):
+    """ADDRESS:PORT, or :PORT for all addresses."""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65535:
+            self.fail(f"{value!r} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
+        return host.strip("[]"), int(port)
+
+
 def cluster_options(command: F) -> F:
     """--cluster, repeatable, and --kubeconfig."""
     for option in (

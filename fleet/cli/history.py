@@ -40,19 +40,18 @@ def history(
     It is read from the notes that syncs leave on commits. The clusters' inventories say which commit each has now.
     """
     from fleet.cli.preview import finish
-    from fleet.errors import ConfigurationError
     from fleet.git.past import chosen, read_history
     from fleet.git.reporting import destination
+    from fleet.git.repository import Repository as Git
     from fleet.sync.source import working_tree
 
     with working_tree() as files:
-        if files.git is None:
-            raise ConfigurationError("this is not a git repository", hint="git init")
-        remote = destination(files.git, files.repository.settings.git.remote)
-        found = chosen(read_history(files.git, remote), stacks, clusters)
+        git = files.git or Git.find(files.repository.root)  # which says why there is none
+        remote = destination(git, files.repository.settings.git.remote)
+        found = chosen(read_history(git, remote), stacks, clusters)
         current, problems = ({}, []) if from_git else _now(files, clusters, kubeconfig)
     emit(_data(found[:limit], current), form, lambda: _text(found[:limit], current))
-    if files.git.shallow:
+    if git.shallow:
         remark("this clone is shallow, and earlier commits are not shown: git fetch --unshallow")
     if len(found) > limit:
         remark(f"{len(found) - limit} earlier ones are not shown: --limit {len(found)}")

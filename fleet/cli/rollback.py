@@ -35,15 +35,14 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
     from fleet.errors import ConfigurationError
     from fleet.git.proposal import give_branch, propose, tip_of, who
     from fleet.git.reporting import destination
+    from fleet.git.repository import Repository as Git
     from fleet.sync.rollback import message
     from fleet.sync.source import working_tree
 
     if direct and branch:
         raise click.UsageError("--direct is for the branch that is synced, --branch for another: not both")
     with working_tree() as files:
-        git = files.git
-    if git is None:
-        raise ConfigurationError("this is not a git repository", hint="git init")
+        git = files.git or Git.find(files.repository.root)  # which says why there is none
     synced = files.repository.settings.git.branch
     remote = destination(git, files.repository.settings.git.remote)
     tip = tip_of(git, remote, synced)

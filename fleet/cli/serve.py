@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import Seconds, log_option, signers_option
+from fleet.cli.flags import Listen, Seconds, log_option, signers_option
 
 if TYPE_CHECKING:
     from fleet.kube.runtime.guard import GuardedClient
@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 
 
 TOKENS = ("FLEET_FORGE_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")
-
-
-class Listen(click.ParamType[tuple[str, int]]):
-    """ADDRESS:PORT, or :PORT for all addresses."""
-
-    name = "address"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        host, colon, port = str(value).rpartition(":")
-        if not colon or not port.isdigit() or int(port) > 65535:
-            self.fail(f"{value!r} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
-        return host.strip("[]"), int(port)
 
 
 def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:

@@ -36,7 +36,11 @@ def status(
     """Show health, version and revision of every stack in every cluster.
 
     Live by default: the clusters' inventories say what is there, the objects how it is. Stacks of other repositories
-    are left out. Exit code 4 when a cluster cannot be asked.
+    are left out. Exit code 4 when a cluster cannot be asked, 3 when credentials for that are missing.
+
+    \b
+    fleet status --stack orders --cluster eu-1
+    fleet status --git -o json
     """
     from fleet.sync.source import working_tree
 
@@ -62,7 +66,7 @@ def _live(
     seen = asyncio.run(observe(chosen, stacks, kubeconfig, Claim(files.identity)))
     if not seen.failed:
         _check_stacks(files, stacks, {one.stack for one in seen.stacks})
-    emit(_data(seen), form, lambda: _text(seen, every=every))
+    emit(_data(seen), form, lambda: _text(seen, [one.name for one in chosen], every=every))
     for cluster, names in sorted(seen.others.items()):
         remark(f"{cluster}: of other repositories, and left out: {', '.join(names)}")
     return finish(list(seen.failed.values()))
@@ -77,14 +81,15 @@ def _check_stacks(files: Files, asked: Sequence[str], found: Collection[str]) ->
         evaluate(files.repository, stacks=missing)
 
 
-def _text(seen: Observation, *, every: bool) -> str:
+def _text(seen: Observation, asked: Sequence[str], *, every: bool) -> str:
     rows = [
         [one.stack, one.cluster, one.health, _versions(one.objects), one.revision[:8] or "–", str(len(one.objects))]
         for one in seen.stacks
     ]
-    text = (
-        table(["stack", "cluster", "health", "version", "revision", "objects"], rows) if rows else "nothing is deployed"
-    )
+    if rows:
+        text = table(["stack", "cluster", "health", "version", "revision", "objects"], rows)
+    else:
+        text = "nothing is deployed" if set(asked) - set(seen.failed) or not asked else "nothing is known"
     from fleet.plan.visible import visible
 
     details = [visible(f"  {one.stack} on {one.cluster}: {one.suspended}") for one in seen.stacks if one.suspended]
@@ -95,7 +100,8 @@ def _text(seen: Observation, *, every: bool) -> str:
         for each in one.objects
         if every or each.is_app or each.state != "Healthy"
     ]
-    return _coloured("\n".join([text, "", *details]) if details else text)
+    unasked = [f"could not be asked: {', '.join(sorted(seen.failed))}"] if seen.failed else []
+    return _coloured("\n".join([text, *([""] if details else []), *details, *unasked]))
 
 
 def _data(seen: Observation) -> dict[str, Any]:
@@ -135,13 +141,12 @@ def _versions(objects: Sequence[Any]) -> str:
 
 
 def _of_git(files: Files, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
-    from fleet.errors import ConfigurationError
     from fleet.git.reporting import read_status
+    from fleet.git.repository import Repository as Git
 
-    if files.git is None:
-        raise ConfigurationError("this is not a git repository", hint="without --git the clusters are asked")
+    git = files.git or Git.find(files.repository.root)  # which says why there is none
     settings = files.repository.settings.git
-    found = read_status(files.git, remote=settings.remote, branch=settings.status_branch)
+    found = read_status(git, remote=settings.remote, branch=settings.status_branch)
     for problem in found.problems:
         remark(f"left out: {problem.message}")
     _check_stacks(files, stacks, {one.stack for one in found.records})

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import FleetError
 from fleet.evaluate.result import Evaluation
 from fleet.git import names
 from fleet.git.repository import Commit, Dirt
@@ -59,12 +59,7 @@ def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = F
     With `known`, what was evaluated before is taken from memory, and then there are no files.
     """
     here = find_root(start)
-    git = _git_of(here)
-    if git is None:
-        raise ConfigurationError(
-            f"{here} is not in a git repository, and only commits are applied",
-            hint="git init && git add . && git commit",
-        )
+    git = Git.find(here)
     found = git.resolve(revision)
     below = here.relative_to(git.root.resolve())
     tree = found.tree if below == Path() else git.subtree(found, below.as_posix())

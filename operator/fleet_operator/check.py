@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kubernetes.aio import client, config
+from fleet.kube.client import Client
+
+_REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 
 
 async def check_access() -> tuple[str, str]:
     """The API server's version, and the name that it knows this pod by."""
-    config.load_incluster_config()
-    async with client.ApiClient() as api:
-        version = await client.VersionApi(api).get_code()
-        review = await client.AuthenticationV1Api(api).create_self_subject_review(client.V1SelfSubjectReview())
-        return version.git_version, review.status.user_info.username
+    async with Client(in_cluster=True) as client:
+        version = await client.request("GET", "/version")
+        review = await client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=_REVIEW)
+        return str(version.body["gitVersion"]), str(review.body["status"]["userInfo"]["username"])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from fleet.cli.ending import ended
+from fleet.cli.flags import Listen
 from fleet.version import __version__
 from fleet_operator.backup.command import backup
 
@@ -46,7 +48,7 @@ def check() -> None:
 @click.option("--lease/--no-lease", default=True, help="Stand by while another process leads.")
 @click.option("--lease-seconds", default=15.0, show_default=True, help="After so long a silence another may lead.")
 @click.option("--lease-namespace", default="fleet-system", show_default=True, help="Where the Lease is.")
-@click.option("--metrics", metavar="ADDRESS:PORT", help="Serve /metrics, /healthz and /readyz there.")
+@click.option("--metrics", type=Listen(), metavar="ADDRESS:PORT", help="Serve /metrics, /healthz and /readyz there.")
 @click.option("-v", "--verbose", is_flag=True, help="Log more.")
 def run(  # noqa: PLR0917 - click gives them by name
     kubeconfig: Path | None,
@@ -57,7 +59,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     lease: bool,
     lease_seconds: float,
     lease_namespace: str,
-    metrics: str | None,
+    metrics: tuple[str, int] | None,
     verbose: bool,
 ) -> None:
     """Look after all apps of the cluster until told to stop (SIGTERM, Ctrl-C)."""
@@ -70,15 +72,14 @@ def run(  # noqa: PLR0917 - click gives them by name
         level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
     pairs = (image.partition("=") for image in images)
-    host, _, port = (metrics or "").rpartition(":")
     program = operator(
         {NAME: operator_image, **{engine: image for engine, _, image in pairs}},
         namespace=namespace,
         lease=Lease(lease_namespace, NAME, seconds=lease_seconds) if lease else None,
-        metrics=(host, int(port)) if metrics else None,
+        metrics=metrics,
     )
     program.main(kubeconfig, context)
 
 
 def main() -> None:
-    sys.exit(cli.main(prog_name="fleet-operator"))
+    sys.exit(ended(cli, None, "fleet-operator"))

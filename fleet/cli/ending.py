@@ -1,0 +1,87 @@
+"""How a command ends: what went wrong becomes words on standard error and an exit code, here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+
+def ended(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
+    """Run a command line and return its exit code, one of fleet.errors."""
+    from fleet.errors import CancelledError, ConfigurationError, FleetError
+
+    try:
+        result = _called(command, arguments, name)
+    except FleetError as error:
+        return _failed(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return ConfigurationError.exit_code
+    except click.UsageError as error:
+        return _failed(error.format_message(), ConfigurationError.exit_code, usage=_usage(error))
+    except click.ClickException as error:
+        return _failed(error.format_message(), error.exit_code)
+    except (click.Abort, EOFError, KeyboardInterrupt):
+        click.secho("cancelled", fg="yellow", err=True)
+        return CancelledError.exit_code
+    except BrokenPipeError:  # `fleet render | head -1`: who read has read enough
+        _close_outputs()
+        return 0
+    except OSError as error:
+        _close_outputs()
+        return _failed(_words(error), FleetError.exit_code)
+    return result if isinstance(result, int) else 0
+
+
+def _called(command: click.Command, arguments: Sequence[str] | None, name: str) -> Any:
+    """As `main` of click, which would end a broken pipe with a code of its own."""
+    if os.environ.get(f"_{name.replace('-', '_').upper()}_COMPLETE"):
+        return command.main(arguments, prog_name=name, standalone_mode=False)
+    try:
+        with command.make_context(name, list(sys.argv[1:] if arguments is None else arguments)) as context:
+            return command.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+
+
+def _failed(words: str, code: int, usage: str = "") -> int:
+    try:
+        if usage:
+            click.echo(usage, err=True)
+        click.secho(f"error: {words}", fg="red", err=True)
+    except OSError:  # nobody can be told
+        _close_outputs()
+    return code
+
+
+def _usage(error: click.UsageError) -> str:
+    if error.ctx is None:
+        return ""
+    return f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n"
+
+
+def _words(error: OSError) -> str:
+    if not error.filename and isinstance(error, FileNotFoundError) and not _has_directory():
+        return "the current directory is gone\n  hint: cd to one that exists"
+    return f"{os.fsdecode(error.filename)}: {error.strerror}" if error.filename else error.strerror or str(error)
+
+
+def _has_directory() -> bool:
+    try:
+        return bool(os.getcwd())  # noqa: PTH109 - the question is whether it can be told
+    except OSError:
+        return False
+
+
+def _close_outputs() -> None:
+    """Let what cannot be written go; else Python tries again when it ends, and says so in its own words."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a name of a device
+                os.dup2(nowhere.fileno(), stream.fileno())
