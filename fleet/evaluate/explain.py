@@ -6,12 +6,13 @@ is a plain dict here, for it is about to leave the process.
 
 from __future__ import annotations
 
+import re
 import sys
 import sysconfig
 import traceback
 from collections.abc import Iterator
 from difflib import get_close_matches
-from errno import EACCES, EFBIG, EPERM, EROFS
+from errno import EACCES, EFBIG, ENOENT, EPERM, EROFS
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,13 +25,15 @@ from fleet.repository.settings import Limits
 
 _LONGEST = 4_000
 _ENDLESS = "look for a loop without end, or raise {} under [limits] in fleet.toml"
+_NOT_IN = re.compile(r"cannot import name '(?P<name>[^']+)' from '(?P<module>[\w.]+)'")
+_NOT_OF = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>[^']+)'")
 _OURS = str(Path(__file__).resolve().parent.parent) + "/"
 
 
 def explain(error: BaseException, root: Path, job: Job, fallback: tuple[str, int]) -> dict[str, Any]:
     """The problem that `error` is. `fallback` is the place when none of its frames is in the user's files."""
     file, line = place_of(error, root) or fallback
-    message, hint, field = _told(error, job)
+    message, hint, field = _told(error, job, root)
     if isinstance(error, FleetError) and error.source is not None and error.source.line:
         file, line = error.source.file, error.source.line
     return {
@@ -89,7 +92,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
 
 
-def _told(error: BaseException, job: Job) -> tuple[str, str | None, str | None]:
+def _told(error: BaseException, job: Job, root: Path) -> tuple[str, str | None, str | None]:
     """Message, hint, field."""
     limits = job.limits
     for one in _chain(error):
@@ -102,13 +105,20 @@ def _told(error: BaseException, job: Job) -> tuple[str, str | None, str | None]:
             return f"syntax error: {error.msg}", _caret(error), None
         case ModuleNotFoundError():
             return *_no_module(error.name or "", job), None
+        case ImportError() if named := _NOT_IN.match(str(error)):
+            return *_no_name(named["name"], named["module"]), None
+        case AttributeError() if named := _NOT_OF.fullmatch(str(error)):
+            return *_no_name(named["name"], named["module"]), None
+        case TypeError() if "stack() missing" in str(error):
+            hint = '@fleet.stack(clusters=["NAME"]), or clusters=fleet.where(…) for clusters by their labels'
+            return "@fleet.stack has to be told where the stack goes", hint, None
         case MemoryError():
             hint = "make less, or raise memory under [limits] in fleet.toml"
             return f"used more than {limits.memory // 2**20} MiB of memory", hint, None
         case OSError() if error.errno == EFBIG:
             hint = "print less, or raise output under [limits] in fleet.toml"
             return f"wrote more than {limits.output} bytes of output", hint, None
-        case OSError() if error.errno in (EACCES, EPERM, EROFS):
+        case OSError() if error.errno in (EACCES, EPERM, EROFS) or _is_elsewhere(error, root):
             hint = "a stack sees its repository and Python, and nothing else of the machine: put into the repository"
             return f"{type(error).__name__}: {_text_of(error)}", f"{hint} what it needs", None
         case RuntimeError() if "start new thread" in str(error):
@@ -150,6 +160,21 @@ def _no_module(name: str, job: Job) -> tuple[str, str]:
     close = get_close_matches(top, sys.stdlib_module_names | set(sys.modules), n=1, cutoff=0.75)
     meant = f"did you mean {close[0]!r}? otherwise " if close and close[0] != top else ""
     return f"there is no module {name!r}", f"{meant}put it into the repository, or {_lock_hint(job)}"
+
+
+def _no_name(name: str, module: str) -> tuple[str, str | None]:
+    """Of a module that is there."""
+    known = [one for one in dir(sys.modules.get(module)) if not one.startswith("_")]
+    close = get_close_matches(name, known, n=1)
+    if not close and not module.startswith("fleet"):
+        return f"{module} has no {name!r}", None
+    return f"{module} has no {name!r}", f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+
+
+def _is_elsewhere(error: OSError, root: Path) -> bool:
+    """Something that is not there for stacks, whether or not the machine has it."""
+    path = error.filename
+    return error.errno == ENOENT and isinstance(path, str) and path.startswith("/") and inside(path, root) is None
 
 
 def _lock_hint(job: Job) -> str:

@@ -129,6 +129,22 @@ BAD = [
         "read that",
     ),
     one("endless recursion", "def again(): again()\nagain()", 6, "calls itself without end", "at this line"),
+    one("a misspelt app", "pass", 3, "fleet.apps has no 'Etdc'", "'Etcd'?", imports="from fleet.apps import Etdc"),
+    one("a misspelt name of fleet", "fleet.Manifst({})", 6, "fleet has no 'Manifst'", "'Manifest'?"),
+    Bad(
+        "a stack that goes nowhere",
+        {"stacks/orders.py": "import fleet\n\n\n@fleet.stack\ndef orders(cluster: fleet.Cluster) -> None: ..."},
+        "stacks/orders.py:4",
+        "@fleet.stack has to be told where the stack goes",
+        '@fleet.stack(clusters=["NAME"])',
+    ),
+    one(
+        "a file of the machine",
+        'open("/var/lib/shop/settings")',
+        6,
+        "No such file or directory: '/var/lib/shop/settings'",
+        "a stack sees its repository and Python, and nothing else of the machine",
+    ),
     one("a missing module", "pass", 3, "there is no module 'jsn'", "did you mean 'json'?", imports="import jsn"),
     one(
         "random values",
