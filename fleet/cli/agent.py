@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import Listen, Seconds, log_option
+from fleet.cli.flags import INTERVAL, Listen, Seconds, log_option
 from fleet.cli.serve import cache_of, url_option_value
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     help="Where the context is. [default: as kubectl finds it]",
 )
 @click.option("--context", metavar="NAME", help="How to reach it. [default: in a pod, from within; else its name]")
-@click.option("--poll", type=Seconds(), default="30s", show_default=True, help="How often to ask for a new set.")
+@click.option("--poll", type=INTERVAL, default="30s", show_default=True, help="How often to ask for a new set.")
 @click.option(
-    "--resync", type=Seconds(), default="10m", show_default=True, help="How often to look at all, besides watching."
+    "--resync", type=INTERVAL, default="10m", show_default=True, help="How often to look at all, besides watching."
 )
 @click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
 @click.option("--notify", metavar="URL", default="", callback=url_option_value, help="POST changes of health there.")
@@ -102,7 +102,7 @@ def agent(
     if report:
         names.address(report, by_person=True)
     if manifests:
-        flags = [f"--poll={poll:g}s", f"--resync={resync:g}s", *([] if status else ["--no-status"])]
+        flags = [f"--poll={poll:.15g}s", f"--resync={resync:.15g}s", *([] if status else ["--no-status"])]
         told = {"report": report, "notify": notify, "status-branch": status_branch}
         flags += [f"--{name}={value}" for name, value in told.items() if value]
         return _print(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)

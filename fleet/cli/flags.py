@@ -14,22 +14,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Seconds(click.ParamType[float]):
-    """A duration such as 90s, 5m or 1h; a bare number counts seconds."""
+    """A duration such as 90s, 5m or 1h30m; a bare number counts seconds. `least` keeps loops from spinning."""
 
     name = "duration"
 
+    def __init__(self, least: float = 0.0) -> None:
+        self.least = least
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        units = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+        from fleet.span import precise
+
         text = str(value).strip()
-        unit = next((one for one in units if text.endswith(one)), "")
-        number, unit = (text.removesuffix(unit), unit) if unit else (text, "s")
         try:
-            seconds = float(number) * units[unit]
+            seconds = precise(f"{text}s" if text[-1:].isdigit() else text)
         except ValueError:
-            self.fail(f"{text!r} is not a duration such as 90s, 5m or 1h", param, ctx)
-        if seconds < 0:
-            self.fail("a duration is not negative", param, ctx)
+            self.fail(f"{text!r} is not a duration such as 90s, 5m or 1h30m", param, ctx)
+        if seconds < self.least:
+            self.fail(f"{text!r} is shorter than {self.least:g}s", param, ctx)
         return seconds
+
+
+INTERVAL = Seconds(least=0.1)
 
 
 class Listen(click.ParamType[tuple[str, int]]):
@@ -70,7 +75,7 @@ def wait_options(command: F) -> F:
     """--no-wait and --timeout."""
     for option in (
         click.option(
-            "--timeout", type=Seconds(), default="10m", show_default=True, help="How long to wait, as 90s, 5m or 1h."
+            "--timeout", type=Seconds(), default="10m", show_default=True, help="How long to wait, as 90s, 5m or 1h30m."
         ),
         click.option("--wait/--no-wait", default=True, help="Wait until all is done and healthy. [default: wait]"),
     ):

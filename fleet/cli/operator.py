@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 wait_option = click.option("--wait/--no-wait", default=True, help="Wait until it runs. [default: wait]")
 timeout_option = click.option(
-    "--timeout", type=Seconds(), default="3m", show_default=True, help="How long to wait, as 90s, 5m or 1h."
+    "--timeout", type=Seconds(), default="3m", show_default=True, help="How long to wait, as 90s, 5m or 1h30m."
 )
 take_over_option = click.option(
     "--take-over", is_flag=True, help="Also objects that something else made, kubectl for instance."

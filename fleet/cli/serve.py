@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.flags import Listen, Seconds, log_option, signers_option
+from fleet.cli.flags import INTERVAL, Listen, log_option, signers_option
 
 if TYPE_CHECKING:
     from fleet.kube.runtime.guard import GuardedClient
@@ -31,9 +31,9 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Where the clusters' contexts are. [default: as kubectl finds it]",
 )
-@click.option("--poll", type=Seconds(), default="30s", show_default=True, help="How often to ask for new commits.")
+@click.option("--poll", type=INTERVAL, default="30s", show_default=True, help="How often to ask for new commits.")
 @click.option(
-    "--resync", type=Seconds(), default="10m", show_default=True, help="How often to look at all, besides watching."
+    "--resync", type=INTERVAL, default="10m", show_default=True, help="How often to look at all, besides watching."
 )
 @click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
 @click.option(
@@ -120,7 +120,7 @@ def serve(
         flags += [f"--reports={one}" for one in reports]
         flags += [f"--public-url={public_url}"] if public_url else []
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
-        flags = [f"--poll={poll:g}s", f"--resync={resync:g}s", *flags]
+        flags = [f"--poll={poll:.15g}s", f"--resync={resync:.15g}s", *flags]
         return _print(image, repositories, replicas, flags, signers)
 
     import asyncio

@@ -190,7 +190,7 @@ def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: 
     from fleet.errors import FleetError
     from fleet.git.reporting import chosen as at
     from fleet.git.reporting import read_status
-    from fleet.model.span import seconds
+    from fleet.span import seconds
     from fleet.sync.approvals import Approvals, read
     from fleet.sync.ordered import Order, bystanders, watched
 

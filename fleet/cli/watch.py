@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.flags import Seconds, choice_options
+from fleet.cli.flags import INTERVAL, Seconds, choice_options
 
 if TYPE_CHECKING:
     from fleet.cli.sight import View
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @choice_options
-@click.option("--every", type=Seconds(), default="2s", show_default=True, help="How long to wait between two looks.")
+@click.option("--every", type=INTERVAL, default="2s", show_default=True, help="How long to wait between two looks.")
 @click.option("--until-healthy", is_flag=True, help="End, with exit code 0, once every stack is healthy everywhere.")
 @click.option("--timeout", type=Seconds(), help="End after so long; with --until-healthy that is exit code 9.")
 def watch(

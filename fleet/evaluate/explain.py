@@ -25,8 +25,10 @@ from fleet.repository.settings import Limits
 
 _LONGEST = 4_000
 _ENDLESS = "look for a loop without end, or raise {} under [limits] in fleet.toml"
-_NOT_IN = re.compile(r"cannot import name '(?P<name>[^']+)' from '(?P<module>[\w.]+)'")
-_NOT_OF = re.compile(r"module '(?P<module>[\w.]+)' has no attribute '(?P<name>[^']+)'")
+_MISSING_NAME = re.compile(
+    r"cannot import name '(?P<imported>[^']+)' from '(?P<origin>[\w.]+)'"
+    r"|module '(?P<module>[\w.]+)' has no attribute '(?P<name>[^']+)'"
+)
 _OURS = str(Path(__file__).resolve().parent.parent) + "/"
 
 
@@ -103,24 +105,16 @@ def _told(error: BaseException, job: Job, root: Path) -> tuple[str, str | None, 
             return error.message, error.hint, error.field
         case SyntaxError():
             return f"syntax error: {error.msg}", _caret(error), None
-        case ModuleNotFoundError():
-            return *_no_module(error.name or "", job), None
-        case ImportError() if named := _NOT_IN.match(str(error)):
-            return *_no_name(named["name"], named["module"]), None
-        case AttributeError() if named := _NOT_OF.fullmatch(str(error)):
-            return *_no_name(named["name"], named["module"]), None
-        case TypeError() if "stack() missing" in str(error):
+        case ImportError() | AttributeError() if told := _unknown(error, job):
+            return *told, None
+        case TypeError() if "stack() missing" in _text_of(error):
             hint = '@fleet.stack(clusters=["NAME"]), or clusters=fleet.where(…) for clusters by their labels'
             return "@fleet.stack has to be told where the stack goes", hint, None
         case MemoryError():
             hint = "make less, or raise memory under [limits] in fleet.toml"
             return f"used more than {limits.memory // 2**20} MiB of memory", hint, None
-        case OSError() if error.errno == EFBIG:
-            hint = "print less, or raise output under [limits] in fleet.toml"
-            return f"wrote more than {limits.output} bytes of output", hint, None
-        case OSError() if error.errno in (EACCES, EPERM, EROFS) or _is_elsewhere(error, root):
-            hint = "a stack sees its repository and Python, and nothing else of the machine: put into the repository"
-            return f"{type(error).__name__}: {_text_of(error)}", f"{hint} what it needs", None
+        case OSError() if told := _refused(error, limits, root):
+            return *told, None
         case RuntimeError() if "start new thread" in str(error):
             return "a stack cannot start threads", "do it one after the other: a stack only describes", None
         case RecursionError():
@@ -153,6 +147,13 @@ def _caret(error: SyntaxError) -> str | None:
     return f"look at column {error.offset} or just before it" if error.offset else None
 
 
+def _unknown(error: ImportError | AttributeError, job: Job) -> tuple[str, str | None] | None:
+    if isinstance(error, ModuleNotFoundError):
+        return _no_module(error.name or "", job)
+    named = _MISSING_NAME.match(_text_of(error))
+    return _no_name(named["imported"] or named["name"], named["origin"] or named["module"]) if named else None
+
+
 def _no_module(name: str, job: Job) -> tuple[str, str]:
     top = name.partition(".")[0]
     if module_is_beside(top):
@@ -169,6 +170,17 @@ def _no_name(name: str, module: str) -> tuple[str, str | None]:
     if not close and not module.startswith("fleet"):
         return f"{module} has no {name!r}", None
     return f"{module} has no {name!r}", f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+
+
+def _refused(error: OSError, limits: Limits, root: Path) -> tuple[str, str] | None:
+    """By the limits, or by what a stack sees of the machine."""
+    if error.errno == EFBIG:
+        hint = "print less, or raise output under [limits] in fleet.toml"
+        return f"wrote more than {limits.output} bytes of output", hint
+    if error.errno in (EACCES, EPERM, EROFS) or _is_elsewhere(error, root):
+        hint = "a stack sees its repository and Python, and nothing else of the machine: put into the repository"
+        return f"{type(error).__name__}: {_text_of(error)}", f"{hint} what it needs"
+    return None
 
 
 def _is_elsewhere(error: OSError, root: Path) -> bool:

@@ -12,11 +12,10 @@ from typing import Any, NoReturn
 
 from fleet.errors import ConfigurationError, Source
 from fleet.repository.settings import Approval, Budget, Code, Fleet, Forge, Git, Limits, Paths, Settings, Trust
+from fleet.span import precise
 
 FILE = "fleet.toml"
 LARGEST = 1024 * 1024
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")
 _ACCOUNT = re.compile(r"(?:[a-z0-9-]|\{stack\})+/(?:[a-z0-9.-]|\{stack\})+")
 _SIZE = re.compile(r"(\d{1,15})(Ki|Mi|Gi)?")
@@ -114,10 +113,13 @@ def account(value: object) -> str:
 
 
 def duration(value: object) -> float:
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if not match or not float(match[1]):
+    try:
+        seconds = precise(value) if isinstance(value, str) else 0.0
+    except ValueError:
+        seconds = 0.0
+    if not seconds:
         raise InvalidError('is a duration above zero, such as "30s" or "2m"')
-    return float(match[1]) * _SECONDS[match[2]]
+    return seconds
 
 
 def size(value: object) -> int:

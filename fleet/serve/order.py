@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from fleet.evaluate.result import StackResult
 from fleet.git.status import Record
-from fleet.model.span import seconds
 from fleet.serve.wanted import Pair, Wanted
+from fleet.span import seconds
 from fleet.sync.approvals import Approvals, digest
 from fleet.sync.gates import UNSEEN, WELL, Standing, fallen, gate
 from fleet.sync.outcome import Result

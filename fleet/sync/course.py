@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fleet.evaluate.result import RolloutData, StackResult
-from fleet.model.span import seconds
+from fleet.span import seconds
 from fleet.sync.outcome import Result
 
 

@@ -21,8 +21,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from fleet.evaluate.result import RolloutData
-from fleet.model.span import seconds
 from fleet.model.week import span
+from fleet.span import seconds
 
 WELL = frozenset({"Healthy", "Suspended"})
 ILL = frozenset({"Degraded", "Missing"})

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 
 from fleet.model.invalid import wrong
-from fleet.model.span import GRAMMAR
+from fleet.span import GRAMMAR
 
 _LOOSE = re.compile(r"(\d+)\s*(w|d|h|m|s)[a-z]*", re.IGNORECASE)
 

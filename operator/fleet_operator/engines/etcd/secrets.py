@@ -15,7 +15,7 @@ from typing import Any
 from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import TRUST, metadata
 from fleet.apps.etcd.spec import Etcd
-from fleet.model.span import seconds
+from fleet.span import seconds
 from fleet_operator.core.certificates import Leaf, Pair
 from fleet_operator.core.step import Decision, blocked
 from fleet_operator.core.world import Object, World
