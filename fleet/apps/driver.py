@@ -120,6 +120,8 @@ class Driver(Generic[A]):
         What no release could make sense of is refused when a spec is constructed.
         """
         problems = [Problem(*found) for found in beyond(self, spec, previous)]
+        young = (rule for rule in spec.rules if not rule.stored and rule.holds and not rule.holds(spec))
+        problems += [Problem(rule.field, rule.message, rule.remedy(spec)) for rule in young]
         if previous is None:
             return problems
         problems += [Problem(*found) for found in forbidden(previous, spec)]

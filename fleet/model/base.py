@@ -99,7 +99,8 @@ class Model(BaseModel, frozen=True):
     @model_validator(mode="after")
     def _keeps_its_rules(self) -> Self:
         for rule in self.rules:
-            rule.check(self)
+            if rule.stored:
+                rule.check(self)
         return self
 
     @classmethod

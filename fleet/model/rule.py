@@ -31,6 +31,9 @@ class Rule:
     hint: Callable[[Any], str] | str | None = None
     field: str = ""  # of a model's rule: the field to point at
     at: str = ""  # where that is in the custom resource, if it has another name there
+    # False: asked of what stands in git, and not of what a cluster has, which may be older than the rule. The server
+    # asks it of new objects and of changed ones.
+    stored: bool = True
 
     def check(self, value: Any) -> None:
         if self.holds is not None and not self.holds(value):

@@ -58,6 +58,20 @@ BAD = [
     app("an even member count", 'Etcd("db", version="3.5", members=4)', 6, "must be odd", "3 or 5", "members"),
     app("a bad version", 'Etcd("db", version="2.3")', 6, "must be a release of etcd", "newest", "version"),
     app("a version that is none", 'Etcd("db", version="new")', 6, "'new'", "", "version"),
+    app(
+        "too little storage", 'Etcd("db", version="3.5", storage="1")', 6, "too little", "256Mi is the least", "storage"
+    ),
+    app(
+        "a quota that does not fit",
+        """
+        from fleet.apps.etcd import EtcdConfig
+        Etcd("db", version="3.5", storage="1Gi", config=EtcdConfig(quota="10Gi"))
+        """,
+        7,
+        "is as large as the storage",
+        "less than 1Gi",
+        "config.quota",
+    ),
     app("a name that is none", 'Etcd("Orders DB", version="3.5")', 6, "is not a name", "'orders-db' would be", "name"),
     app(
         "a duplicate name",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import fleet
 from fleet import NFS, Backup, Claim, Resources, Restore, Volume
@@ -85,6 +86,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"version": "3.9"}, "must be a release of etcd 3.4, 3.5 or 3.6"),
     ({"version": "v3.5"}, "should match"),
     ({"storage": "10GB"}, "should match"),
+    ({"storage": "1"}, "is too little for an etcd"),
+    ({"storage": "1Gi", "config": {"quota": "1024Mi"}}, "is as large as the storage"),
     ({"memebrs": 3}, 'unknown field "memebrs"'),
     ({"resources": {"cpu": "2", "cpuLimit": "1"}}, "the limit of CPU is less than what is set aside"),
     ({"config": {"heartbeatMs": 900}}, "the election timeout must be at least five times the heartbeat"),
@@ -129,6 +132,42 @@ def test_changes_that_can_be_are_taken(served: Cluster) -> None:
     served.apply(etcd("taken", **ADOPTED, tls={"enabled": False}))
     served.apply(etcd("taken", **ADOPTED))
     assert served.get("etcd", "taken")["spec"]["tls"]["enabled"] is True
+    served.apply(etcd("odd", **ADOPTED, storage="1Gi", config={"quota": "8Gi"}))  # as others set it up
+
+
+def test_what_is_older_than_a_rule_about_sizes_stays_and_can_be_looked_after(cluster: Cluster) -> None:
+    definition = yaml.safe_load((CRDS / "fleet.dev_etcds.yaml").read_text())
+    definition["metadata"]["name"] = "olders.example.com"  # a kind of its own: others use ours meanwhile
+    definition["spec"] |= {"group": "example.com", "names": {"kind": "Older", "plural": "olders"}}
+    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    rules = spec["x-kubernetes-validations"]
+    young = [rule.validation() for rule in Etcd.rules if not rule.stored]
+    assert len(young) == 2
+    served = f"example.com/{definition['spec']['versions'][0]['name']}"
+    tiny = {**etcd(storage="1"), "apiVersion": served, "kind": "Older"}
+    try:
+        for now in ([rule for rule in rules if rule not in young], rules):
+            spec["x-kubernetes-validations"] = now
+            cluster.apply(definition)
+            wait_served(cluster, "olders.example.com")
+            if now is not rules:
+                cluster.apply(tiny)
+        cluster.wait("the new rules to hold", lambda: "is too little" in _tried(cluster, tiny))
+        cluster.kubectl("annotate", "older/db", "seen=yes")
+        assert Etcd.from_manifest({**tiny, "metadata": {"name": "db", "namespace": "x"}}).storage == "1"
+        grown = {**tiny, "spec": {**tiny["spec"], "storage": "1Gi"}}
+        cluster.apply(grown)
+    finally:
+        cluster.kubectl("delete", "crd", "olders.example.com")
+
+
+def _tried(cluster: Cluster, manifest: dict[str, Any]) -> str:
+    """What is said against a new object of the kind."""
+    new = json.dumps({**manifest, "metadata": {"name": "new"}})
+    try:
+        return cluster.kubectl("create", "--dry-run=server", "-f", "-", input=new)
+    except ResourceError as refused:
+        return refused.message
 
 
 def test_kubectl_explains_every_field(served: Cluster) -> None:

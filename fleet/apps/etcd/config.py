@@ -48,7 +48,7 @@ class EtcdConfig(Model, frozen=True):
     """How etcd itself is set. Everything follows from the app's size unless it is given here."""
 
     quota: Quantity | None = None
-    """How large the database may grow; unless given, three quarters of the storage, 8Gi at most,
+    """How large the database may grow, less than the storage; unless given, three quarters of the storage, 8Gi at most,
     and less where that would leave under 512Mi for its logs."""
     compaction: Duration = "1h"
     """For how long old revisions are kept before etcd compacts them away."""

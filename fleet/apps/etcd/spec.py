@@ -51,6 +51,26 @@ ENCRYPTION_STAYS = Rule(
     field="tls.enabled",
     at="tls.enabled",
 )
+ROOM = Rule(
+    cel="has(self.adopt) || quantity(self.storage).compareTo(quantity('256Mi')) >= 0",
+    message="is too little for an etcd, whose logs alone are files of 64 MB",
+    holds=lambda self: self.adoption is not None or amount(self.storage) >= amount("256Mi"),
+    hint="256Mi is the least, 8Gi the usual choice",
+    field="storage",
+    stored=False,
+)
+QUOTA_FITS = Rule(
+    cel="has(self.adopt) || !has(self.config.quota)"
+    " || quantity(self.config.quota).compareTo(quantity(self.storage)) < 0",
+    message="is as large as the storage: the disk would be full before etcd refuses writes",
+    holds=lambda self: (
+        self.adoption is not None or not self.config.quota or amount(self.config.quota) < amount(self.storage)
+    ),
+    hint=lambda self: f"less than {self.storage}; unless it is given, it follows from the storage",
+    field="config.quota",
+    at="config.quota",
+    stored=False,
+)
 
 
 class Etcd(App, frozen=True):
@@ -61,7 +81,7 @@ class Etcd(App, frozen=True):
     members: Annotated[int, Field(ge=1, le=7), ODD] = 3
     """How many members: 1, 3, 5 or 7. With 3, one may fail; with 5, two."""
     storage: Annotated[Quantity, ONLY_GROWS] = "8Gi"
-    """The size of each member's volume. It can grow later, and never shrink."""
+    """The size of each member's volume, 256Mi at least. It can grow later, and never shrink."""
     resources: Resources = Resources()
     """CPU and memory of each member."""
     volume: Volume = Volume()
@@ -80,7 +100,7 @@ class Etcd(App, frozen=True):
     """If a majority is lost for good, let the operator go on from the member that knows most. Writes may be lost."""
 
     port: ClassVar[int] = 2379
-    rules: ClassVar[tuple[Rule, ...]] = (*App.rules, STARTS_ONCE, ENCRYPTION_STAYS)
+    rules: ClassVar[tuple[Rule, ...]] = (*App.rules, STARTS_ONCE, ENCRYPTION_STAYS, ROOM, QUOTA_FITS)
 
     def _scheme(self) -> str:
         return "https" if self.tls.enabled else "http"
