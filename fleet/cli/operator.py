@@ -40,7 +40,7 @@ take_over_option = click.option(
 
 @click.group()
 def operator() -> None:
-    """The part of fleet that runs inside clusters: install, status, allow, uninstall, run.
+    """The part of fleet that runs inside clusters: install, status, allow, uninstall, dockerfile, run.
 
     In a repository it is about all its clusters, or those of --cluster; elsewhere about the kubeconfig's current
     context, or that of --context.
@@ -153,7 +153,7 @@ def _images(place: Place, image: str | None, *, build: bool) -> LabImages:
     if found is None:
         raise ConfigurationError(
             f"{place.name}: which image shall run? It is no lab of this machine, and there is no public image",
-            hint="--image REGISTRY/fleet-operator:VERSION; operator/deploy/Dockerfile builds one",
+            hint="--image REGISTRY/fleet-operator:VERSION; `fleet operator dockerfile | docker build -t … -` makes one",
             field="--image",
         )
     return provide(found[0]) if build else names()
@@ -299,6 +299,18 @@ def status(*, clusters: Sequence[str], context: str | None, kubeconfig: Path | N
     if results or form != "text":
         emit({name: state_data(one) for name, one in results.items()}, form, lambda: state_text(results))
     return finish(problems)
+
+
+@operator.command()
+def dockerfile() -> None:
+    """Print a Dockerfile that makes the operator's image, and with `--target serve` that of `fleet serve`.
+
+    \b
+    fleet operator dockerfile | docker build -t registry.example.com/fleet-operator:1.0 -
+    """
+    from fleet.install.dockerfile import dockerfile as text
+
+    click.echo(text(), nl=False)
 
 
 @operator.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
