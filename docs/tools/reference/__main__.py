@@ -12,6 +12,7 @@ import sys
 
 from docs.tools.reference.command_line import command_line
 from docs.tools.reference.contracts import exit_codes, status_file
+from docs.tools.reference.metrics import metrics
 from docs.tools.reference.preview import SCHEMA_FILE, preview_json, schema_text
 from docs.tools.reference.python import apps, stacks, testing
 from docs.tools.reference.resources import custom_resources
@@ -34,6 +35,7 @@ def pages() -> dict[str, str]:
         "exit-codes.md": exit_codes(),
         "status-file.md": status_file(),
         "preview-json.md": preview_json(),
+        "metrics.md": metrics(),
     }
     return {name: f"{NOTE}\n{text.strip()}\n" for name, text in made.items()}
 

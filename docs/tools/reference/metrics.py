@@ -1,0 +1,55 @@
+"""What /metrics of the service and of the operator say: names, kinds, labels and helps as the programs have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fleet.kube.runtime.guard import GuardedClient
+from fleet.kube.runtime.instruments import Instruments
+from fleet.serve.manner import Manner
+from fleet.serve.program import Program
+
+
+def metrics() -> str:
+    parts = [
+        "# Metrics",
+        "",
+        "In Prometheus' text format, at `/metrics`. What to watch, with alerts: [metrics and alerts](../how-to/alerts.md).",
+        "",
+        "## Of the service and of agents",
+        "",
+        "`fleet serve --listen :8080`, `fleet agent --listen :8080`, and what their manifests run.",
+        "",
+        *_table(of_service()),
+        "",
+        "## Of the operator",
+        "",
+        "On port 8080 of its pods; with `fleet operator run`, where `--metrics` says. The names are those of"
+        " controller-runtime, so dashboards and alerts for operators in Go work as they are.",
+        "",
+        *_table(of_operator()),
+        "",
+        "A histogram NAME is the series `NAME_bucket` (with the label `le`), `NAME_sum` and `NAME_count`.",
+    ]
+    return "\n".join(parts)
+
+
+def of_service() -> list[Any]:
+    program = Program((), Manner(None, Path()))
+    program._measure()
+    return program.metrics.all()
+
+
+def of_operator() -> list[Any]:
+    return [*Instruments({}, {}, lambda: False).all(), GuardedClient().sent]
+
+
+def _table(found: Iterable[Any]) -> list[str]:
+    rows = ["| name | kind | labels | meaning |", "|---|---|---|---|"]
+    for one in found:
+        kind = [*one.lines()][1].rpartition(" ")[2]
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        rows.append(f"| `{one.name}` | {kind} | {labels} | {one.help} |")
+    return rows

@@ -1,0 +1,44 @@
+"""The alerts of the docs ask for series and labels that the programs have."""
+
+from __future__ import annotations
+
+import re
+
+import yaml
+
+from docs.tools.reference.metrics import of_operator, of_service
+from tests.docs.document import ROOT, blocks
+
+PAGE = ROOT / "docs" / "how-to" / "alerts.md"
+_WORDS = {"rate", "increase", "sum", "by", "unless", "on", "histogram_quantile"}
+_SUFFIXES = ("_bucket", "_sum", "_count")
+
+
+def _known() -> dict[str, set[str]]:
+    """Labels by the names of series."""
+    found: dict[str, set[str]] = {}
+    for one in (*of_service(), *of_operator()):
+        labels = {*one.labels, "job", "namespace", "le"}
+        for name in (one.name, *(f"{one.name}{suffix}" for suffix in _SUFFIXES)):
+            found.setdefault(name, set()).update(labels)
+    return found
+
+
+def test_alerts_are_about_series_that_there_are() -> None:
+    (block,) = [one for one in blocks(PAGE) if one.path == "fleet-alerts.yaml"]
+    rules = [rule for group in yaml.safe_load(block.text)["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules)
+    known = _known()
+    for rule in rules:
+        expression = re.sub(r'"[^"]*"', '""', rule["expr"])
+        assert expression.count("(") == expression.count(")")
+        assert expression.count("{") == expression.count("}")
+        bare = re.sub(r"\{[^}]*\}|\[\w+\]|(?:by|on) \([^)]*\)", " ", expression)
+        series = set(re.findall(r"[a-z_]{2,}", bare)) - _WORDS
+        assert series, rule["alert"]
+        assert series <= known.keys(), rule["alert"]
+        labels = set().union(*(known[name] for name in series))
+        asked = set(re.findall(r"(\w+)(?:=~|!=|!~|=)\"", expression))
+        asked |= {name.strip() for part in re.findall(r"(?:by|on) \(([^)]*)\)", expression) for name in part.split(",")}
+        asked |= set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        assert asked <= labels, rule["alert"]
