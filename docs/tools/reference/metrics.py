@@ -16,7 +16,7 @@ def metrics() -> str:
     parts = [
         "# Metrics",
         "",
-        "In Prometheus' text format, at `/metrics`. What to watch, with alerts: [metrics and alerts](../how-to/alerts.md).",
+        "In Prometheus' text format, at `/metrics`. What to watch: [metrics and alerts](../how-to/alerts.md).",
         "",
         "## Of the service and of agents",
         "",
