@@ -345,3 +345,31 @@ def test_what_carries_a_mark_of_ours_from_before_is_not_rolled_for_it() -> None:
     found.taken()
     assert found.decision().reason == "Healthy"
     assert conditions(found.seen())[1][:3] == ("Converged", "False", "NextRoll")
+
+
+def _rolled_and_given_back() -> Found:
+    """Its template mounts the ConfigMap that the operator made, with the ledger of then on it."""
+    found = Found().taken()
+    found.roll = "2026-01-01T00:00:00Z"
+    for step in (*found.decision().steps, *found.decision().steps):
+        found.carry_out(step)
+    found.rolled = frozenset(found.pods)
+    assert found.decision().reason == "Healthy"
+    found.roll = ""
+    del found.set["metadata"]["labels"]
+    found.set["metadata"]["managedFields"] = []
+    found.set["spec"]["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    del found.written[0]["metadata"]["labels"]
+    found.written[0]["metadata"]["annotations"]["fleet.dev/released"] = "Etcd/kept"
+    return found
+
+
+def test_what_was_rolled_and_given_back_is_compared_again_when_it_is_taken_over_again() -> None:
+    found = _rolled_and_given_back()
+    assert conditions(found.seen())[0][:2] == ("Adopted", "False"), "what was noted is of another time"
+    found.spec = {"adopt": {**found.set_up.wanted("dd")["adopt"], "takeFrom": []}}
+    assert found.decision().reason == "OtherCluster"
+    found.spec = {"adopt": {**found.set_up.wanted(f"{CLUSTER:x}")["adopt"], "takeFrom": []}}
+    found.taken()
+    assert found.set["metadata"]["labels"] == {"fleet.dev/app": "kept", "fleet.dev/kind": "Etcd"}
+    assert found.decision().reason == "Healthy", "nobody asked for a restart"

@@ -6,9 +6,10 @@ import asyncio
 
 from fleet.apps.etcd import ledger as ledgers
 from fleet.apps.etcd import names
+from fleet.apps.etcd.kept import labels
 from fleet.apps.etcd.ledger import LEDGER, Ledger
 from fleet.apps.etcd.spec import Etcd
-from fleet_operator.core.world import World, address
+from fleet_operator.core.world import Object, World, address
 from fleet_operator.engines.etcd.protocol import Endpoint, Member, MemberStatus, Refused, Unreachable
 from fleet_operator.engines.etcd.protocol import Etcd as Protocol
 from fleet_operator.engines.etcd.seen import Seen
@@ -20,8 +21,10 @@ def endpoint(app: Etcd, world: World, pod: str) -> Endpoint | None:
 
 
 def ledger_in(app: Etcd, world: World) -> Ledger | None:
-    found = world.get("ConfigMap", names.members_map(app))
-    text = ((found or {}).get("metadata", {}).get("annotations") or {}).get(LEDGER)
+    """Of the app as it is. One that was given back has no labels of ours, and what it says is of then."""
+    own: Object = (world.get("ConfigMap", names.members_map(app)) or {}).get("metadata", {})
+    ours = labels(app).items() <= (own.get("labels") or {}).items()
+    text = (own.get("annotations") or {}).get(LEDGER) if ours else None
     return ledgers.read(text) if text else None
 
 
