@@ -16,12 +16,22 @@ Object = dict[str, Any]
 Find = Callable[[str, str], Mapping[str, str] | None]  # the texts of a ConfigMap or Secret by kind and name
 _FIELDS = {"metadata.name": "{pod}", "status.podIP": "{ip}", "status.podIPs": "{ip}"}
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
-_ENDS = frozenset({";", "&&", "||", "|", "&", "\n"})
+_ENDS = frozenset({";", "&&", "||", "|", "&", ";;"})
+_KEYWORDS = frozenset({"exec", "command", "if", "then", "else", "elif", "while", "until", "do", "!", "{", "("})
+_WRAPPERS = frozenset(  # they start what their arguments say
+    {"chrt", "dumb-init", "env", "gosu", "ionice", "nice", "nohup", "numactl", "setpriv", "stdbuf", "su-exec", "sudo"}
+    | {"taskset", "time", "timeout", "tini"}
+)
+_ASSIGNED = re.compile(r"(\w+)=(.*)", re.DOTALL)
+_ASSIGNMENT = re.compile(r"""(?m)(?:^|[;&|{(]|\b(?:export|then|do|else))\s*(\w+)=("[^"]*"|'[^']*'|[^\s;&|]*)""")
+_HOST = {"hostname": "{pod}", "hostname -s": "{pod}", "hostname -i": "{ip}"}
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """`words` are the program's arguments; "" as `program` when only the image knows what it starts."""
+    """`program` is the word that starts it, with its path if it has one; "" when only the image knows what it starts.
+    `words` are its arguments. What is known only when it runs still has a `$` in it.
+    """
 
     container: str
     program: str
@@ -39,17 +49,17 @@ class File:
 
 
 def processes(template: Object, namespace: str, find: Find, program: str) -> Iterator[Process]:
-    """Of each container that starts `program`, itself or by a shell; or that leaves to its image what it starts."""
+    """Of each container that starts `program`, itself or by a shell, once for each place where a script does; or that
+    leaves to its image what it starts.
+    """
     for one in template["spec"]["containers"]:
         environment = _environment(one, namespace, find)
         words = [_expanded(word, environment) for word in (*(one.get("command") or ()), *(one.get("args") or ()))]
-        if not one.get("command"):
+        started = list(_started(words, environment, program))
+        for word, arguments, own in started:
+            yield Process(one["name"], word, tuple(arguments), {**environment, **own})
+        if not started and not one.get("command"):
             yield Process(one["name"], "", tuple(words), environment)
-        elif _base(words[0]) in _SHELLS:
-            if (found := _in_script(words, environment, program)) is not None:
-                yield Process(one["name"], program, found, environment)
-        elif _base(words[0]) == program:
-            yield Process(one["name"], program, tuple(words[1:]), environment)
 
 
 def flags(words: tuple[str, ...]) -> dict[str, str]:
@@ -109,7 +119,7 @@ def _environment(container: Object, namespace: str, find: Find) -> dict[str, str
             value = namespace if path == "metadata.namespace" else _FIELDS.get(path, f"{{{path}}}")
         for kind, name in (("ConfigMap", "configMapKeyRef"), ("Secret", "secretKeyRef")):
             if reference := where.get(name):
-                value = str((find(kind, reference["name"]) or {}).get(reference["key"], ""))
+                value = str((find(kind, reference["name"]) or {}).get(reference["key"], f"$({one['name']})"))
         found[one["name"]] = _expanded(value, found)
     return {"HOSTNAME": "{pod}", **found}
 
@@ -119,27 +129,81 @@ def _expanded(word: str, environment: Mapping[str, str]) -> str:
     return re.sub(r"\$\((\w+)\)", lambda match: environment.get(match[1], match[0]), word)
 
 
-def _in_script(words: list[str], environment: Mapping[str, str], program: str) -> tuple[str, ...] | None:
-    """The arguments that a shell's script gives to the program, where it is one command as most are."""
-    given = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), None)
-    script = words[given + 1] if given is not None and given + 1 < len(words) else ""
-    script = script.replace("\\\n", " ").replace("$(hostname)", "{pod}").replace("`hostname`", "{pod}")
-    script = re.sub(
-        r"\$\{(\w+)\}|\$(\w+)", lambda match: environment.get(match[1] or match[2], match[0]), script
-    ).replace("\n", " ; ")
+_Start = tuple[str, list[str], dict[str, str]]  # the program's word, its arguments, and variables that are its own
+
+
+def _started(words: list[str], environment: Mapping[str, str], program: str) -> Iterator[_Start]:
+    commands, own = [words], dict[str, str]()
+    if _position(words, program) is None and any(_base(word) in _SHELLS for word in words):
+        given = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), len(words))
+        commands, own = _commands("".join(words[given + 1 : given + 2]), environment)
+    for command in commands:
+        if (at := _position(command, program)) is None:
+            continue
+        before = {match[1]: match[2] for word in command[:at] if (match := _ASSIGNED.fullmatch(word))}
+        arguments = command[at + 1 :]
+        end = next((at for at, word in enumerate(arguments) if re.match(r"\d*[<>]", word)), len(arguments))
+        yield command[at], arguments[:end], own | before
+
+
+def _position(command: list[str], program: str) -> int | None:
+    """Of the program's word in a simple command that starts it. What only names it, or a path of its name, does not."""
+    at = 0
+    while at < len(command) and (command[at] in _KEYWORDS or _ASSIGNED.fullmatch(command[at])):
+        at += 1
+    if at < len(command) and _base(command[at]) in _WRAPPERS:
+        words = range(at + 1, len(command))
+        named = [one for one in words if _base(command[one]) == program and command[one][0] != "-"]
+        return next((one for one in named if one + 1 not in named), None)  # before it, perhaps, a user of that name
+    return at if at < len(command) and _base(command[at]) == program else None
+
+
+def _commands(script: str, environment: Mapping[str, str]) -> tuple[list[list[str]], dict[str, str]]:
+    """The simple commands of a shell's script, and the variables that it sets."""
+    script = re.sub(r"(?m)^\s*#.*$", "", script).replace("\\\n", " ")
+    script = _substituted(script)
+    own: dict[str, str] = {}
+    for name, value in _ASSIGNMENT.findall(script):
+        made = _shell_expanded(value.strip("\"'"), {**environment, **own})
+        own[name] = made if own.get(name, made) == made else f"${name}"  # set in two ways: which one, nobody knows
+    script = _shell_expanded(script, {**environment, **own}).replace("\n", " ; ")
     lexer = shlex.shlex(script, posix=True, punctuation_chars=";&|")
     lexer.whitespace_split = True
     lexer.commenters = ""
     try:
         found = list(lexer)
     except ValueError:
-        return None
-    begins = next((at for at, word in enumerate(found) if _base(word) == program), None)
-    if begins is None:
-        return None
-    rest = found[begins + 1 :]
-    end = next((at for at, word in enumerate(rest) if word in _ENDS), len(rest))
-    return tuple(rest[:end])
+        return [], own
+    commands: list[list[str]] = [[]]
+    for word in found:
+        if word in _ENDS:
+            commands.append([])
+        else:
+            commands[-1].append(word)
+    return commands, own
+
+
+def _substituted(script: str) -> str:
+    """What other commands print is not known, but for a pod's own name and address: `$()` stands for it."""
+
+    def known(match: re.Match[str]) -> str:
+        return _HOST.get(" ".join((match[1] or match[2] or "").split()), "$()")
+
+    before = ""
+    while before != script:
+        before, script = script, re.sub(r"\$\(([^()]+)\)|`([^`]*)`", known, script)
+    return script
+
+
+def _shell_expanded(text: str, environment: Mapping[str, str]) -> str:
+    """$NAME, ${NAME} and ${NAME:-otherwise}: what is not known stays."""
+
+    def value(match: re.Match[str]) -> str:
+        name, otherwise = match[1] or match[3], match[2]
+        found = environment.get(name, "")
+        return found or (match[0] if otherwise is None and name not in environment else otherwise or "")
+
+    return re.sub(r"\$\{(\w+)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)", value, text)
 
 
 def _base(word: str) -> str:

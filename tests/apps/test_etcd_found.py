@@ -95,3 +95,121 @@ def test_what_cannot_be_taken_over_is_said_with_the_reason() -> None:
     assert "no ConfigMap" in unread.message
     lost = _refused("tls", lambda one: one.update(volumeMounts=one["volumeMounts"][:1]))
     assert "must come from a Secret" in lost.message
+
+
+def _started(*command: str, **more: Any) -> Layout | Problem:
+    """The plain set-up with another command, and whatever else its container is to have."""
+    found = SET_UPS["plain"].stateful()
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    container.update(command=list(command), args=[], env=more.pop("env", []), **more)
+    return layout(found, texts(SET_UPS["plain"]))
+
+
+NEEDED = "--data-dir=/var/lib/etcd --listen-client-urls=http://0.0.0.0:2379"
+SCRIPTS = {
+    "mkdir": f"mkdir -p /var/lib/etcd && exec etcd {NEEDED}",
+    "chown": f"chown -R 1000:1000 /var/lib/etcd; exec etcd {NEEDED}",
+    "echo": f"echo starting etcd; etcd {NEEDED}",
+    "a comment": f"# start etcd, don't stop\nexec etcd {NEEDED}",
+    "another user": f"exec gosu etcd etcd {NEEDED}",
+    "a default": "exec etcd --data-dir=/var/lib/etcd --listen-client-urls=http://0.0.0.0:${CLIENT_PORT:-2379}",
+    "an address": "IP=$(hostname -i)\nexec etcd --data-dir=/var/lib/etcd --listen-client-urls=http://$IP:2379",
+    "its own variables": f"export ETCD_DATA_DIR=/var/lib/etcd; ETCD_LISTEN_PEER_URLS=http://0.0.0.0:2380 etcd {NEEDED}",
+    "what others print": f"exec etcd --name=$(cat /x | cut -d- -f1) {NEEDED}",
+    "two ways of one": f"if [ -e /x ]; then etcd --name=a {NEEDED}; else exec etcd --name=b {NEEDED}; fi",
+}
+
+
+@pytest.mark.parametrize("case", SCRIPTS)
+def test_etcd_is_found_in_a_script_wherever_it_is_started_and_not_where_it_is_named(case: str) -> None:
+    made = _started("sh", "-c", SCRIPTS[case])
+    assert isinstance(made, Layout), made
+    assert made.config["data-dir"] == "/var/lib/etcd"
+    assert made.config["listen-client-urls"] == "http://0.0.0.0:2379"
+    assert made.program == "etcd"
+
+
+@pytest.mark.parametrize(
+    "command", [("sh", "-c", f"exec /opt/bin/etcd {NEEDED}"), ("/sbin/tini", "--", "/opt/bin/etcd", *NEEDED.split())]
+)
+def test_what_starts_it_is_kept_with_its_path(command: tuple[str, ...]) -> None:
+    made = _started(*command)
+    assert isinstance(made, Layout), made
+    assert made.program == "/opt/bin/etcd"
+
+
+def test_settings_have_the_types_that_etcd_reads_in_a_file() -> None:
+    flags = ("--cipher-suites=A,B", "--experimental-compaction-batch-limit=5", "--corrupt-check-time=1h30m")
+    made = _started("etcd", *NEEDED.split(), *flags, "--pre-vote", "--initial-election-tick-advance=false")
+    assert isinstance(made, Layout), made
+    assert made.config["cipher-suites"] == ["A", "B"]
+    assert made.config["experimental-compaction-batch-limit"] == 5
+    assert made.config["corrupt-check-time"] == 5400 * 10**9
+    assert (made.config["pre-vote"], made.config["initial-election-tick-advance"]) == (True, False)
+
+
+CANNOT = {
+    "who may be a peer": ("--peer-cert-allowed-cn=etcd", "cannot be said in a file"),
+    "a revocation list": ("--peer-crl-file=/crl", "cannot be said in a file"),
+    "a socket": ("--socket-reuse-port", "cannot be said in a file"),
+    "no flag at all": ("--speed=11", "cannot be said in a file"),
+    "no number": ("--max-wals=many", "'many' is nothing"),
+    "no time": ("--corrupt-check-time=1 hour", "'1 hour' is nothing"),
+    "known later": ("--listen-peer-urls=http://$(PORT):2380", "known only when a member runs"),
+    "a port that is known later": ("--listen-peer-urls=http://0.0.0.0:$(PORT)", "known only when a member runs"),
+    "no URL": ("--listen-peer-urls=http://0.0.0.0:many", "is no URL"),
+    "another directory in each pod": ("--data-dir=/var/lib/etcd/$(HOSTNAME)", "not the same for all"),
+    "a log elsewhere": ("--wal-dir=/wal", "not on the volume of the data"),
+}
+
+
+@pytest.mark.parametrize("case", CANNOT)
+def test_what_could_not_be_kept_in_a_file_is_refused_with_the_reason(case: str) -> None:
+    flag, words = CANNOT[case]
+    made = _started("etcd", *NEEDED.split(), flag)
+    assert isinstance(made, Problem)
+    assert words in made.message
+
+
+def test_what_cannot_be_known_of_a_script_is_refused_with_the_reason() -> None:
+    in_two_ways = _started("sh", "-c", f"if [ -e /x ]; then etcd {NEEDED} --max-wals=9; else etcd {NEEDED}; fi")
+    assert isinstance(in_two_ways, Problem)
+    assert "in different ways" in in_two_ways.message
+    somewhere = _started("sh", "-c", f"cd /opt && ./bin/etcd {NEEDED}")
+    assert isinstance(somewhere, Problem)
+    assert "where ./bin/etcd is" in somewhere.message
+    unread = _started(
+        "etcd",
+        "--config-file=/etc/etcd/broken.yaml",
+        volumeMounts=[{"name": "file", "mountPath": "/etc/etcd", "subPath": ""}],
+    )
+    assert isinstance(unread, Problem)
+
+
+def test_a_file_that_is_none_of_etcds_is_a_problem_of_that_set_alone() -> None:
+    found = SET_UPS["plain"].stateful()
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    container.update(command=["etcd"], args=["--config-file=/etc/etcd/etcd.yaml"])
+    container["volumeMounts"].append({"name": "file", "mountPath": "/etc/etcd"})
+    found["spec"]["template"]["spec"]["volumes"] = [{"name": "file", "configMap": {"name": "file"}}]
+    for text in ("a: [b", "- a", "%"):
+        read = layout(found, lambda kind, name, text=text: {"etcd.yaml": text})  # type: ignore[misc]
+        assert isinstance(read, Problem)
+        assert "not a file of etcd's" in read.message
+
+
+def test_pods_that_are_not_numbered_from_zero_are_refused() -> None:
+    found = SET_UPS["plain"].stateful()
+    found["spec"]["ordinals"] = {"start": 1}
+    read = layout(found, texts(SET_UPS["plain"]))
+    assert isinstance(read, Problem)
+    assert "numbered from 1 on" in read.message
+
+
+def test_a_client_of_etcd_is_not_taken_for_one() -> None:
+    client = [{"name": name, "value": "etcd:2379"} for name in ("ETCD_HOST", "ETCD_HOSTS", "ETCD_PROTOCOL")]
+    made = _started(env=client)
+    assert isinstance(made, Problem)
+    assert made.message == "no container starts etcd"
+    variables = {"ETCD_DATA_DIR": "/var/lib/etcd", "ETCD_LISTEN_CLIENT_URLS": "http://0.0.0.0:2379", "ETCD_ON_K8S": "1"}
+    assert isinstance(_started(env=[{"name": name, "value": value} for name, value in variables.items()]), Layout)

@@ -14,47 +14,34 @@ from urllib.parse import urlsplit
 import yaml
 
 from fleet.apps.driver import Problem
+from fleet.apps.etcd.flags import FILE
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.workload import File, Find, Process, file_of, flags, processes
 
 Object = dict[str, Any]
 PROGRAM = "etcd"
 PREFIX = "ETCD_"  # of its variables
-_OWN = re.compile(r"name|config-file|advertise-client-urls|force-new-cluster|initial-.*|discovery.*|proxy.*|version")
-_NUMBERS = frozenset(
-    {
-        "snapshot-count",
-        "heartbeat-interval",
-        "election-timeout",
-        "quota-backend-bytes",
-        "max-snapshots",
-        "max-wals",
-        "max-txn-ops",
-        "max-request-bytes",
-        "max-concurrent-streams",
-        "backend-batch-limit",
-    }
+_OWN = re.compile(
+    r"name|config-file|advertise-client-urls|force-new-cluster|initial-(advertise-peer-urls|cluster.*)|"
+    r"discovery.*|proxy.*|version"
 )
-_TIMES = re.compile(r"grpc-keepalive-.*|backend-batch-interval|experimental-.*-(time|interval|duration)")
-_SECURITY = {
-    "cert-file": "cert-file",
-    "key-file": "key-file",
-    "trusted-ca-file": "trusted-ca-file",
-    "client-cert-auth": "client-cert-auth",
-    "auto-tls": "auto-tls",
-}
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_SIGNS = frozenset(  # flags and variables that nothing but etcd has
+    {"data-dir", "listen-client-urls", "listen-peer-urls", "advertise-client-urls", "initial-cluster", "config-file"}
+)
+_LISTENS = ("listen-client-urls", "listen-peer-urls", "listen-metrics-urls", "listen-client-http-urls")
+_OPEN = re.compile(r"[$`]|\{(pod|ip|[a-z]+\.[^{}]+)\}")
 _ANYWHERE = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def settings(process: Process, find: Find, found: Object) -> dict[str, Any] | Problem:
     """As etcd's own file would have them. A file beats all else, flags beat the environment: as in etcd itself."""
     template, first = found["spec"]["template"], f"{found['metadata']['name']}-0"
+    said = flags(process.words)
     given = {
-        name.removeprefix(PREFIX).lower().replace("_", "-"): value
-        for name, value in process.environment.items()
-        if name.startswith(PREFIX)
-    } | flags(process.words)
+        name: value
+        for one, value in process.environment.items()
+        if one.startswith(PREFIX) and ((name := _flag(one)) in FILE or _OWN.fullmatch(name))  # it warns of others
+    } | said
     if path := given.get("config-file", "").replace("{pod}", first):
         held = file_of(template, process.container, path, frozenset())
         text = (
@@ -62,17 +49,27 @@ def settings(process: Process, find: Find, found: Object) -> dict[str, Any] | Pr
         )
         if text is None:
             return Problem("config-file", f"{path} is in no ConfigMap or Secret that can be read")
-        read = yaml.safe_load(text.replace(first, "{pod}") if "{pod}" in given["config-file"] else text)
+        try:
+            read = yaml.safe_load(text.replace(first, "{pod}") if "{pod}" in given["config-file"] else text)
+        except yaml.YAMLError:
+            read = None
         return read if isinstance(read, dict) else Problem("config-file", f"{path} is not a file of etcd's")
     made: dict[str, Any] = {}
     for name, value in given.items():
-        if name in _SECURITY:
-            made.setdefault("client-transport-security", {})[_SECURITY[name]] = _value(name, value)
-        elif name.startswith("peer-") and name.removeprefix("peer-") in _SECURITY:
-            made.setdefault("peer-transport-security", {})[name.removeprefix("peer-")] = _value(name, value)
+        if _OWN.fullmatch(name):
+            made[name] = value
+        elif name not in FILE:
+            return Problem(name, f"--{name} cannot be said in a file, which members read from their first roll on")
+        elif (typed := FILE[name].read(value)) is None:
+            return Problem(name, f"{value!r} is nothing that could be written in a file")
         else:
-            made[name] = _value(name, value)
+            part = made.setdefault(FILE[name].part, {}) if FILE[name].part else made
+            part[FILE[name].key or name] = typed
     return made
+
+
+def _flag(variable: str) -> str:
+    return variable.removeprefix(PREFIX).lower().replace("_", "-")
 
 
 def candidate(found: Object, find: Find) -> Process | None:
@@ -82,14 +79,12 @@ def candidate(found: Object, find: Find) -> Process | None:
     certain = [one for one in every if one.program]
     if certain:
         return certain[0]
-    return next((one for one in every if _looks_like(one, template)), None)
+    return next((one for one in every if _looks_like(one)), None)
 
 
-def _looks_like(process: Process, template: Object) -> bool:
-    container = next(one for one in template["spec"]["containers"] if one["name"] == process.container)
-    image = str(container.get("image", "")).rpartition("/")[2]
-    named = "etcd" in image.partition(":")[0]
-    return any(name.startswith(PREFIX) for name in process.environment) or (named and bool(process.words))
+def _looks_like(process: Process) -> bool:
+    """Variables that only begin like etcd's are those of its clients, too."""
+    return bool(_SIGNS & {*map(_flag, process.environment), *flags(process.words)})
 
 
 def layout(found: Object, find: Find) -> Layout | Problem:
@@ -97,12 +92,63 @@ def layout(found: Object, find: Find) -> Layout | Problem:
     process = candidate(found, find)
     if process is None:
         return Problem("container", "no container starts etcd")
-    if problem := _hook(found, process, find):
+    if problem := ordinals(found) or _hook(found, process, find):
         return problem
-    own, spec = found["metadata"], found["spec"]
     config = settings(process, find, found)
     if isinstance(config, Problem):
         return config
+    common = _common(config)
+    if problem := _unknown(process, common) or _in_two_ways(found, process, find, common):
+        return problem
+    return _laid_out(found, process, config, common)
+
+
+def ordinals(found: Object) -> Problem | None:
+    start = (found["spec"].get("ordinals") or {}).get("start", 0)
+    return (
+        Problem("ordinals.start", f"its pods are numbered from {start} on, and those of apps from 0") if start else None
+    )
+
+
+def _unknown(process: Process, common: Mapping[str, Any]) -> Problem | None:
+    """What differs from pod to pod, or is known only when a member runs, cannot be in a file for all of them."""
+    if "/" in process.program and not process.program.startswith("/"):
+        return Problem("command", f"where {process.program} is depends on the script that starts it")
+    for name, value in common.items():
+        inner = value.items() if isinstance(value, dict) else [(name, value)]
+        for key, one in inner:
+            if isinstance(one, str) and _OPEN.search(one):
+                return Problem(key, f"{one} is known only when a member runs, or is not the same for all of them")
+    for name in _LISTENS:
+        for url in filter(None, str(common.get(name, "")).split(",")):
+            if not _port(url):
+                return Problem(name, f"{url} is no URL")
+    return None
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        return None
+
+
+def _in_two_ways(found: Object, process: Process, find: Find, common: Mapping[str, Any]) -> Problem | None:
+    """A script may start etcd in more than one place: the same way but for what is a member's own."""
+    template, namespace = found["spec"]["template"], found["metadata"]["namespace"]
+    for other in processes(template, namespace, find, PROGRAM):
+        if other.container != process.container or not other.program:
+            continue
+        config = settings(other, find, found)
+        if isinstance(config, Problem) or _common(config) != common:
+            return Problem("command", "its script starts etcd in different ways, and which one runs is not known")
+    return None
+
+
+def _laid_out(
+    found: Object, process: Process, config: Mapping[str, Any], common: Mapping[str, Any]
+) -> Layout | Problem:
+    own, spec = found["metadata"], found["spec"]
     listens = _listens(str(config.get("listen-client-urls", "")))
     if listens is None:
         return Problem("listen-client-urls", "etcd listens to nobody outside of its pod")
@@ -114,6 +160,10 @@ def layout(found: Object, find: Find) -> Layout | Problem:
         return Problem(
             "data-dir", f"{data or 'its default'} is on no volume of a claim template, so data does not last"
         )
+    if (log := str(config.get("wal-dir") or data)) != data:
+        beside = file_of(spec["template"], process.container, log, claims) if log.startswith("/") else None
+        if beside != held:
+            return Problem("wal-dir", f"{log} is not on the volume of the data, and one without the other is no member")
     secured = _files(found, process, config) if scheme == "https" else {}
     if isinstance(secured, Problem):
         return secured
@@ -128,9 +178,10 @@ def layout(found: Object, find: Find) -> Layout | Problem:
         peer_url=peer or f"{scheme}://{host}:2380",
         client_url=client or f"{scheme}://{host}:{port}",
         port=port,
-        config=_common(config),
+        config=common,
         files={name: (file.name, file.key) for name, (file, _) in secured.items()},
         paths={name: path for name, (_, path) in secured.items()},
+        program=process.program or PROGRAM,
     )
 
 
@@ -155,7 +206,7 @@ def _hook(found: Object, process: Process, find: Find) -> Problem | None:
 def _common(config: Mapping[str, Any]) -> dict[str, Any]:
     """Without what is each member's own. Where members listen must be the same words for all of them."""
     found = {name: value for name, value in config.items() if not _OWN.fullmatch(name)}
-    for name in ("listen-client-urls", "listen-peer-urls", "listen-metrics-urls"):
+    for name in _LISTENS:
         if name in found:
             found[name] = _listening(str(found[name]))
     found.setdefault("listen-peer-urls", "http://localhost:2380")
@@ -168,8 +219,8 @@ def _common(config: Mapping[str, Any]) -> dict[str, Any]:
 def _listening(urls: str) -> str:
     """At the same addresses for every pod. Who listens everywhere on a port cannot listen on it once more."""
     every = [_anywhere(url) for url in urls.split(",")]
-    wide = {urlsplit(url).port for url in every if urlsplit(url).hostname == "0.0.0.0"}  # noqa: S104 - read, not bound
-    kept = [url for url in every if urlsplit(url).hostname == "0.0.0.0" or urlsplit(url).port not in wide]  # noqa: S104
+    wide = {_port(url) for url in every if urlsplit(url).hostname == "0.0.0.0"}  # noqa: S104 - read, not bound
+    kept = [url for url in every if urlsplit(url).hostname == "0.0.0.0" or _port(url) not in wide]  # noqa: S104
     return ",".join(dict.fromkeys(kept))
 
 
@@ -207,15 +258,3 @@ def _files(found: Object, process: Process, config: Mapping[str, Any]) -> dict[s
             )
         secured[name] = (held, path)
     return secured
-
-
-def _value(name: str, text: str) -> Any:
-    if text in ("true", "false"):
-        return text == "true"
-    if name in _NUMBERS and text.isdigit():
-        return int(text)
-    if _TIMES.fullmatch(name) and (parts := re.findall(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", text)):
-        return int(sum(float(number) * _UNITS[unit] for number, unit in parts))
-    if name == "log-outputs":
-        return text.split(",")
-    return text

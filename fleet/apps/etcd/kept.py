@@ -89,9 +89,8 @@ def template(app: Etcd, kept: Layout, present: Manifest, image: str, trust: str 
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **said}
     spec = made["spec"]
     container = next(one for one in spec["containers"] if one["name"] == kept.container)
-    program = next((word for word in container.get("command") or () if word.rpartition("/")[2] == "etcd"), "etcd")
     container["image"] = wanted_image(app, kept, image)
-    container["command"] = [program]
+    container["command"] = [kept.program]
     container["args"] = [f"--config-file={names.KEPT_FILES}/{file_name(f'$({POD})', revision(app))}"]
     own = {"name": POD, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
     container["env"] = [*(one for one in container.get("env") or () if one["name"] != POD), own]

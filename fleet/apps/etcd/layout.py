@@ -31,6 +31,7 @@ class Layout:
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the app as it was when it was taken over
     secured: Stage = ""  # how far TLS with certificates of fleet's own is, where none was found
     metrics: int = 0  # the port for probes, from when on clients are served with TLS alone
+    program: str = "etcd"  # what starts it, with its path if it was started by one
 
     @property
     def tls(self) -> bool:
