@@ -113,17 +113,41 @@ def claimed_by(found: Object, own: tuple[str, str] | None = None) -> str:
     return f"the stack {stack}, as one of its manifests (label fleet.dev/stack)" if stack else ""
 
 
+def is_updating(found: Object) -> bool:
+    """Whether pods of a StatefulSet have two revisions, or its controller has not looked at the last change yet.
+
+    Where pods are updated by whoever deletes them, only their count tells: what it calls its current revision stays.
+    """
+    status, spec = found.get("status") or {}, found["spec"]
+    if not is_observed(found):
+        return True
+    if status.get("currentRevision") == status.get("updateRevision"):
+        return False
+    by_hand = (spec.get("updateStrategy") or {}).get("type") == "OnDelete"
+    return not (by_hand and status.get("updatedReplicas", 0) == spec.get("replicas", 1))
+
+
+def is_observed(found: Object) -> bool:
+    """Whether its controller knows of the last change: until then, what it says of revisions is of before."""
+    generation = int(found["metadata"].get("generation", 0))
+    return int((found.get("status") or {}).get("observedGeneration", generation)) >= generation
+
+
 def managers_in_the_way(found: Object) -> tuple[str, ...]:
-    """Field managers that own what taking over must change: how a StatefulSet updates its pods."""
+    """Field managers that own what taking over must change: how a StatefulSet updates its pods, and whether its claims
+    go with it.
+    """
     strategy = found["spec"].get("updateStrategy") or {}
+    policy = found["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     named = []
     for entry in found["metadata"].get("managedFields") or ():
         if entry.get("subresource") or entry.get("manager") == OURS:
             continue
-        owned = ((entry.get("fieldsV1") or {}).get("f:spec") or {}).get("f:updateStrategy")
-        if owned is None:
-            continue
+        spec = (entry.get("fieldsV1") or {}).get("f:spec") or {}
+        owned = spec.get("f:updateStrategy") or {}
+        keeps = spec.get("f:persistentVolumeClaimRetentionPolicy") or {}
         type_changes = "f:type" in owned and strategy.get("type") != "RollingUpdate"
-        if type_changes or "f:partition" in (owned.get("f:rollingUpdate") or {}):
+        loses = [name for name, does in policy.items() if does == "Delete" and f"f:{name}" in keeps]
+        if type_changes or loses or "f:partition" in (owned.get("f:rollingUpdate") or {}):
             named.append(str(entry["manager"]))
     return tuple(sorted(set(named)))

@@ -38,7 +38,6 @@ _CONTAINER = {
 _SET = {
     "minReadySeconds": 0,
     "ordinals": {},
-    "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
 }
 
 
@@ -48,6 +47,8 @@ def unsaid(found: Object, container: str, claim: str, *, prefix: str, secrets: I
     one = next(each for each in template["containers"] if each["name"] == container)
     if names := [name for name, usual in _SET.items() if (spec.get(name) or usual) != usual]:
         yield f"StatefulSet: {', '.join(names)}"
+    if "Delete" in (spec.get("persistentVolumeClaimRetentionPolicy") or {}).values():
+        yield "persistentVolumeClaimRetentionPolicy, from when it is given back on: until then volumes stay"
     if names := _other(template, _POD):
         yield f"pods: {', '.join(names)}"
     if names := _other(one, _CONTAINER):

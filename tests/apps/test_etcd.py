@@ -225,7 +225,7 @@ KV = Key("apps", "StatefulSet", "shop", "kv")
         (
             {},
             changed(RUNNING, managedFields=HELM),
-            "blocked: StatefulSet kv: how it updates its pods is managed by helm",
+            "blocked: StatefulSet kv: how it updates its pods or keeps its volumes is managed by helm",
         ),
         (
             {"adopt": {**ADOPTED["adopt"], "takeFrom": ["helm"]}},

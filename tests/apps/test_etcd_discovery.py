@@ -113,6 +113,10 @@ def _set(path: str, value: Any) -> Callable[[Object], None]:
     return change
 
 
+def _unobserved(found: Object) -> None:
+    found["metadata"]["generation"], found["status"] = 3, {"observedGeneration": 2}
+
+
 STRANGERS = ({"ID": 99, "peerURLs": ["http://x"]},)
 OWNER = [{"kind": "EtcdCluster", "name": "main", "controller": True}]
 REFUSED: dict[str, tuple[Callable[[], Candidate | Problem], str]] = {
@@ -125,6 +129,8 @@ REFUSED: dict[str, tuple[Callable[[], Candidate | Problem], str]] = {
     "ours": (lambda: understood("plain", _set("metadata.labels", {"fleet.dev/app": "x"})), "belongs to the app x"),
     "a stack's": (lambda: understood("plain", _set("metadata.labels", {"fleet.dev/stack": "y"})), "to the stack y"),
     "two revisions": (lambda: understood("plain", _set("status.updateRevision", "r2")), "pods of two revisions"),
+    "a change that nobody has looked at": (lambda: understood("plain", _unobserved), "pods of two revisions"),
+    "numbers": (lambda: understood("plain", _set("spec.ordinals", {"start": 1})), "numbered from 1 on"),
     "not etcd": (
         lambda: DISCOVERY.understands(
             SET_UPS["plain"].stateful(), around(SET_UPS["plain"]), {"etcd-0": ["bash: etcdctl: command not found"]}
@@ -166,7 +172,7 @@ def test_whatever_no_field_says_is_named() -> None:
     made = understood("plain", _everything)
     assert isinstance(made, Candidate)
     assert made.kept[-8:] == (
-        "StatefulSet: persistentVolumeClaimRetentionPolicy",
+        "persistentVolumeClaimRetentionPolicy, from when it is given back on: until then volumes stay",
         "pods: affinity, nodeSelector, securityContext, serviceAccountName, tolerations",
         "container etcd: livenessProbe, readinessProbe",
         "hook preStop, whenever a member stops: /opt/scripts/prestop.sh",
@@ -196,6 +202,20 @@ def test_nodes_and_claims_of_members_are_told() -> None:
     assert isinstance(made, Candidate)
     assert made.facts["nodes"] == "etcd-0 on n0, etcd-1 on n1, etcd-2 on n2"
     assert made.facts["volumes"] == "data-etcd-0 of 1Gi fast"
+
+
+def test_a_set_whose_pods_are_updated_by_hand_is_up_to_date_when_all_of_them_are() -> None:
+    """What it calls its current revision stays the first one for ever."""
+
+    def updated(count: int) -> Callable[[Object], None]:
+        def change(found: Object) -> None:
+            found["spec"]["updateStrategy"] = {"type": "OnDelete"}
+            found["status"] = {"currentRevision": "r1", "updateRevision": "r2", "updatedReplicas": count}
+
+        return change
+
+    assert isinstance(understood("plain", updated(3)), Candidate)
+    assert isinstance(understood("plain", updated(2)), Problem)
 
 
 def test_two_sets_of_one_cluster_are_both_refused() -> None:

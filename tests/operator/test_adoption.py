@@ -19,6 +19,7 @@ from fleet_operator.engines.etcd.protocol import Member, MemberStatus
 from fleet_operator.engines.etcd.seen import Seen
 
 from fleet.apps.etcd import Etcd
+from fleet.apps.held import before
 from fleet.apps.template import mark_of
 from tests.operator.drawn import applied, decided, said
 from tests.operator.kept import SET_UPS, SetUp
@@ -26,6 +27,7 @@ from tests.operator.kept import SET_UPS, SetUp
 Object = dict[str, Any]
 CLUSTER = 0xC1
 OWNED: Object = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}
+POLICY: Object = {"f:persistentVolumeClaimRetentionPolicy": {"f:whenDeleted": {}, "f:whenScaled": {}}}
 IMAGES = {"etcd": "registry/etcd:{series}"}
 
 
@@ -100,7 +102,8 @@ class Found:
                 **(self.set["metadata"].get("labels") or {}),
                 **step.manifest["metadata"]["labels"],
             }
-            self.set["spec"]["updateStrategy"] = step.manifest["spec"]["updateStrategy"]
+            self.set["metadata"]["annotations"] = step.manifest["metadata"]["annotations"]
+            self.set["spec"] |= step.manifest["spec"]
             entries = [one for one in self.set["metadata"]["managedFields"] if one["manager"] not in step.take_from]
             self.set["metadata"]["managedFields"] = [*entries, {"manager": "fleet-operator", "fieldsV1": OWNED}]
         elif step.manifest["kind"] == "ConfigMap":
@@ -194,6 +197,7 @@ REFUSALS: dict[str, tuple[Callable[[Found], object], str, str]] = {
     "other TLS": (lambda one: one.spec.update(tls={"enabled": True}), "NotAsDescribed", "TLS(enabled=False)"),
     "another manager's": (_not_taken, "ManagedByOthers", "take_from=['kubectl-client-side-apply']"),
     "an update under way": (_updating, "UpdateUnderWay", "two revisions"),
+    "other numbers": (lambda one: one.set["spec"].update(ordinals={"start": 1}), "CannotAdopt", "numbered from 1 on"),
 }  # fmt: skip
 
 
@@ -373,3 +377,21 @@ def test_what_was_rolled_and_given_back_is_compared_again_when_it_is_taken_over_
     found.taken()
     assert found.set["metadata"]["labels"] == {"fleet.dev/app": "kept", "fleet.dev/kind": "Etcd"}
     assert found.decision().reason == "Healthy", "nobody asked for a restart"
+
+
+def test_claims_that_would_go_with_their_set_stay_while_it_is_an_apps_and_only_then() -> None:
+    found = Found()
+    policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    found.set["spec"] |= {"persistentVolumeClaimRetentionPolicy": policy, "updateStrategy": {"type": "OnDelete"}}
+    found.set["metadata"]["managedFields"].append({"manager": "chart", "fieldsV1": {"f:spec": POLICY}})
+    assert found.decision().reason == "ManagedByOthers"
+    assert "keeps its volumes is managed by chart" in found.decision().message
+    found.spec = {"adopt": {**found.set_up.wanted("c1")["adopt"], "takeFrom": ["chart", "kubectl-client-side-apply"]}}
+    found.taken()
+    kept = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert found.set["spec"]["persistentVolumeClaimRetentionPolicy"] == kept
+    assert found.decision().reason == "Healthy"
+    as_found = {"persistentVolumeClaimRetentionPolicy": policy, "updateStrategy": {"type": "OnDelete"}}
+    assert before(found.set) == as_found
+    found.set["metadata"]["generation"], found.set["status"]["observedGeneration"] = 5, 4
+    assert "updateStrategy" not in before(found.set), "its controller may not know yet that there are two revisions"

@@ -76,7 +76,7 @@ def test_what_runs_already_is_compared_before_a_plan_promises_anything(repositor
     wants("")
     repository.commit()
     said = repository.fleet("preview").out
-    assert "blocked: StatefulSet kv: how it updates its pods is managed by helm" in said
+    assert "blocked: StatefulSet kv: how it updates its pods or keeps its volumes is managed by helm" in said
     assert "take_from=['helm']" in said
     assert f"blocked: there is no StatefulSet kv in {repository.namespace}" in said
     wants("'helm'", 5)

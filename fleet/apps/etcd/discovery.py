@@ -19,6 +19,7 @@ from fleet.apps.discovery import (
     Surroundings,
     beside,
     claimed_by,
+    is_updating,
     managers_in_the_way,
     services_of,
 )
@@ -152,8 +153,7 @@ def _unfit(found: Object) -> Problem | None:
             f"it is run by {owner['kind']} {owner['name']}, whose operator would undo what ours does",
             f"stop that operator and delete the {owner['kind']} with --cascade=orphan first",
         )
-    status = found.get("status") or {}
-    if status.get("currentRevision") != status.get("updateRevision"):
+    if is_updating(found):
         return Problem("update", "it has pods of two revisions", "finish that update first")
     return None
 

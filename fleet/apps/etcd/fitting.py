@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fleet.apps.discovery import Object, claimed_by, managers_in_the_way
+from fleet.apps.discovery import Object, claimed_by, is_updating, managers_in_the_way
 from fleet.apps.etcd import found as finding
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
@@ -48,16 +48,18 @@ def claims(app: Etcd, found: Object) -> Objection | None:
     if in_the_way:
         return Objection(
             "ManagedByOthers",
-            f"{what}: how it updates its pods is managed by {', '.join(sorted(in_the_way))}; nothing is changed until "
-            f"git says take_from={sorted(in_the_way)}",
+            f"{what}: how it updates its pods or keeps its volumes is managed by {', '.join(sorted(in_the_way))}; "
+            f"nothing is changed until git says take_from={sorted(in_the_way)}",
         )
     return None
 
 
 def differences(app: Etcd, found: Object, *, tls: bool | None) -> Objection | None:
     """Git must say what is there: taking over and changing are two commits. `tls` is None where it is not known."""
-    what, status = f"StatefulSet {found['metadata']['name']}", found.get("status") or {}
-    if status.get("currentRevision") != status.get("updateRevision"):
+    what = f"StatefulSet {found['metadata']['name']}"
+    if (numbers := finding.ordinals(found)) is not None:
+        return Objection("CannotAdopt", f"{what} cannot be taken over: {numbers.message}")
+    if is_updating(found):
         return Objection("UpdateUnderWay", f"{what} has pods of two revisions: finish that update first")
     if tls is not None and tls != app.tls.enabled:
         said, there = ("with", "without") if app.tls.enabled else ("without", "with")

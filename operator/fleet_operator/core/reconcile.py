@@ -15,6 +15,7 @@ from fleet_operator.core.execute import apply, execute
 from fleet_operator.core.foreign import foreign
 from fleet_operator.core.keys import unseen
 from fleet_operator.core.order import decide
+from fleet_operator.core.outlive import outlived
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_asked, released
 from fleet_operator.core.report import known_backup, status
@@ -110,8 +111,11 @@ class Reconciler:
             request.event("Released", "its definition is being deleted; the app runs on without an operator")
         elif is_asked(manifest):
             request.event("Released", "it is given back; all of it runs on without an operator")
-            await released(request)
+            if not await released(request):
+                return Result(0.5)
         elif not app.paused:
+            if (self.engine.keeps_data(app) or app.adoption is not None) and not await outlived(request):
+                return Result(0.5)
             decision = torn_down(self.engine, app, self._world(request))
             if decision is not None:
                 await execute(request, self.engine, None, decision.steps)

@@ -1,24 +1,23 @@
 """An app that is given back: what runs goes on running, and nothing of it is ours any more.
 
 Object by object our fields go off the server's list and our labels off the object; how a StatefulSet updates its pods
-is as it was found. Each may be done again, and the finalizer of the custom resource goes last: whoever is ended in
-between is followed by one that goes on.
+and keeps its claims is as it was found. Each may be done again, and the finalizer of the custom resource goes last:
+whoever is ended in between is followed by one that goes on.
 """
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from fleet.errors import ConflictError
-from fleet.kube import failure
-from fleet.kube.managers import MERGE, without_entries
+from fleet.apps.discovery import is_observed
+from fleet.apps.held import FOUND, RETENTION, before
+from fleet.kube.managers import without_entries
+from fleet.kube.objects import get
 from fleet.kube.runtime import Request
 from fleet.model.app import ADOPTION, ON_DELETE, RELEASE
 from fleet_operator.core import kinds
+from fleet_operator.core.outlive import patched
 from fleet_operator.core.ownership import MANAGER, RELEASED
-from fleet_operator.core.roll import under_way
-from fleet_operator.core.stateful_set import FOUND
 from fleet_operator.core.step import Object
 
 _ORDER = (
@@ -30,6 +29,7 @@ _ORDER = (
     kinds.SECRETS,
     kinds.CONFIG_MAPS,
 )
+_MADE = ("ConfigMap", "Secret", "CronJob")  # for the app alone; should it be taken over again, they are of use
 _LABELS = ("fleet.dev/app", "fleet.dev/kind")
 _BY_US = "app.kubernetes.io/managed-by"
 
@@ -43,12 +43,12 @@ def is_asked(manifest: Object) -> bool:
     return ADOPTION in manifest.get("spec", {}) and not taken
 
 
-async def released(request: Request) -> None:
-    """All of the app's objects. Pods stay as they are: what they carry was in their template."""
+async def released(request: Request) -> bool:
+    """Whether all of the app's objects are. Pods stay as they are: what they carry was in their template."""
     for resource in _ORDER:
         for found in request.owned(resource):
-            if resource is kinds.STATEFUL_SETS:
-                await _strategy(request, found)
+            if resource is kinds.STATEFUL_SETS and not await _as_before(request, found):
+                return False
             await without_entries(
                 request.client,
                 resource,
@@ -57,6 +57,7 @@ async def released(request: Request) -> None:
                 by=MANAGER,
                 more=_unlabelled(found),
             )
+    return True
 
 
 def _unlabelled(found: Object) -> dict[str, Any]:
@@ -65,28 +66,29 @@ def _unlabelled(found: Object) -> dict[str, Any]:
     if labels.get(_BY_US) == MANAGER:
         gone.append(_BY_US)
     patch: dict[str, Any] = {"labels": dict.fromkeys(gone)}
-    if found["kind"] in ("ConfigMap", "Secret"):  # made for the app; should it be taken over again, they are of use
+    if found["kind"] in _MADE:
         patch["annotations"] = {RELEASED: f"{labels.get('fleet.dev/kind')}/{labels.get('fleet.dev/app')}"}
-    elif FOUND in (found["metadata"].get("annotations") or {}):
-        patch["annotations"] = {FOUND: None}
+    elif noted := {FOUND, RETENTION} & set(found["metadata"].get("annotations") or {}):
+        patch["annotations"] = dict.fromkeys(sorted(noted))
     return patch
 
 
-async def _strategy(request: Request, found: Object) -> None:
-    """As it was found. Where pods have two revisions the partition stays: without it they would restart."""
-    if under_way(found):
-        return
-    own = found["metadata"]
-    as_found = (own.get("annotations") or {}).get(FOUND)
-    wanted = json.loads(as_found) if as_found else {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
-    if wanted == found["spec"].get("updateStrategy"):
-        return
-    if wanted.get("type") != "RollingUpdate":
-        wanted = {**wanted, "rollingUpdate": None}
-    path = kinds.STATEFUL_SETS.path(own["namespace"], own["name"])
-    body = {"metadata": {"uid": own["uid"]}, "spec": {"updateStrategy": wanted}}
-    answer = await request.client.request(
-        "PATCH", f"{path}?fieldManager={MANAGER}", body=body, content_type=MERGE, expect=(409, 422)
-    )
-    if answer.status >= 300:
-        raise ConflictError(f"StatefulSet {own['name']} changed meanwhile: {failure.said(answer.body)}")
+async def _as_before(request: Request, cached: Object) -> bool:
+    """Whether it updates its pods, and keeps its claims, as it was found.
+
+    Not before its controller has looked at the last change: a roll that it does not know of yet is no reason to restart
+    every pod at once.
+    """
+    own = cached["metadata"]
+    found = await get(request.client, kinds.STATEFUL_SETS, own["namespace"], own["name"])
+    if found is None or found["metadata"]["uid"] != own["uid"]:
+        return True
+    if not is_observed(found):
+        return False
+    wanted = {name: value for name, value in before(found).items() if value != found["spec"].get(name)}
+    if not wanted:
+        return True
+    if wanted.get("updateStrategy", {}).get("type") not in (None, "RollingUpdate"):
+        wanted["updateStrategy"] = {**wanted["updateStrategy"], "rollingUpdate": None}
+    await patched(request, kinds.STATEFUL_SETS, found, {"spec": wanted})
+    return True

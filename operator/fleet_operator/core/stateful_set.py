@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 Object = dict[str, Any]
-FOUND = "fleet.dev/found-strategy"  # the annotation: how one that others made updated its pods
 _KEPT = (
     "replicas",
     "serviceName",

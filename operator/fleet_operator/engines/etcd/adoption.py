@@ -1,14 +1,14 @@
 """An etcd that runs already becomes an app: compared with what git says of it, and then taken over as it is. Pure.
 
 Nothing of it changes that a member could notice: the StatefulSet gets two labels and a partition that holds every pod,
-and that is all. Whoever is not certainly the one that git means is refused with the reason, and not touched. The order
-of writes: what was found is noted, the StatefulSet is taken, and only then does the ledger say whose cluster it is. So
-a pass may end anywhere: until the last of them everything is compared anew, and after it nothing is compared again.
+and keeps its claims whatever comes. Whoever is not certainly the one that git means is refused with the reason, and not
+touched. The order of writes: what was found is noted, the StatefulSet is taken, and only then does the ledger say whose
+cluster it is. So a pass may end anywhere: until the last of them everything is compared anew, and after it nothing is
+compared again.
 """
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -24,11 +24,11 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
+from fleet.apps.held import held, is_held
 from fleet.apps.workload import Find
 from fleet.model.types.version import release
 from fleet_operator.core.ownership import MANAGER, spec_managers
 from fleet_operator.core.roll import under_way
-from fleet_operator.core.stateful_set import FOUND, partition_of
 from fleet_operator.core.step import Decision, State, Take, blocked, step, wait
 from fleet_operator.core.world import Object, World, template_of
 from fleet_operator.engines.etcd.faults import describe
@@ -172,12 +172,6 @@ def _converged(seen: Seen, found: Object, pending: Pending | None) -> tuple[str,
     return ("Converged", "False", "NextRoll", f"at the next roll (`fleet roll {seen.app.name}`): {waits}")
 
 
-def _strategy(found: Object) -> str:
-    """As it was before us: what is noted already, if we came this far before."""
-    noted = (found["metadata"].get("annotations") or {}).get(FOUND)
-    return noted or json.dumps(found["spec"].get("updateStrategy") or {}, sort_keys=True)
-
-
 def _wanted_set(app: Etcd) -> str:
     return (app.adoption and app.adoption.stateful_set) or app.name
 
@@ -295,10 +289,9 @@ def _take(seen: Seen) -> Decision:
         return step(State.PROGRESSING, "Adopting", message, noted(seen, ledger))
     labels = keeping.labels(app)
     there = found["metadata"].get("labels") or {}
-    strategy = found["spec"].get("updateStrategy", {}).get("type")
-    held = strategy == "RollingUpdate" and partition_of(found) >= seen.replicas
     others = set(app.adoption.take_from) & set(spec_managers(found))
-    if not held or others or labels.items() - there.items():
+    if not is_held(found, seen.replicas) or others or labels.items() - there.items():
+        annotations, spec = held(found, seen.replicas)
         manifest = {
             "apiVersion": "apps/v1",
             "kind": "StatefulSet",
@@ -306,9 +299,9 @@ def _take(seen: Seen) -> Decision:
                 "name": kept.stateful_set,
                 "namespace": app.namespace,
                 "labels": labels,
-                "annotations": {FOUND: _strategy(found)},
+                "annotations": annotations,
             },
-            "spec": {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": seen.replicas}}},
+            "spec": spec,
         }
         taking = Take(found, manifest, tuple(app.adoption.take_from), "Adopting", message)
         return step(State.PROGRESSING, "Adopting", message, taking)

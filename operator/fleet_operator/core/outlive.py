@@ -1,0 +1,64 @@
+"""Volumes outlive their StatefulSet: one that would take its claims with it is told otherwise before it goes.
+
+Kubernetes notes whom a claim goes with on the claim itself, and does not always take that back. So whoever is told to
+keep its claims is waited for, and what is still noted is taken off.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.apps.discovery import is_observed
+from fleet.apps.held import KEEPS, keeps_claims
+from fleet.errors import ConflictError
+from fleet.kube import failure
+from fleet.kube.discovery import Resource
+from fleet.kube.managers import MERGE
+from fleet.kube.objects import Scope, get, pages
+from fleet.kube.runtime import Request
+from fleet_operator.core import kinds
+from fleet_operator.core.ownership import MANAGER
+from fleet_operator.core.step import Object
+
+
+async def outlived(request: Request) -> bool:
+    """Whether the claims of the app's StatefulSets stay when these go; if not yet, something was done about it."""
+    for cached in request.owned(kinds.STATEFUL_SETS):
+        own = cached["metadata"]
+        found = await get(request.client, kinds.STATEFUL_SETS, own["namespace"], own["name"])
+        if found is None or found["metadata"]["uid"] != own["uid"]:
+            continue
+        if not keeps_claims(found):
+            await patched(
+                request, kinds.STATEFUL_SETS, found, {"spec": {"persistentVolumeClaimRetentionPolicy": KEEPS}}
+            )
+            return False
+        if not is_observed(found):
+            return False
+        await _let_go(request, found)
+    return True
+
+
+async def _let_go(request: Request, found: Object) -> None:
+    own = found["metadata"]
+    async for page in pages(request.client, Scope(kinds.CLAIMS, own["namespace"])):
+        for claim in page["items"]:
+            owners = claim["metadata"].get("ownerReferences") or ()
+            others = [one for one in owners if one["uid"] != own["uid"]]
+            if len(others) != len(owners):
+                await patched(request, kinds.CLAIMS, claim, {"metadata": {"ownerReferences": others}})
+
+
+async def patched(request: Request, resource: Resource, found: Object, body: dict[str, Any]) -> None:
+    """Only if it is still what was looked at."""
+    own = found["metadata"]
+    guard = {name: own[name] for name in ("uid", "resourceVersion")}
+    answer = await request.client.request(
+        "PATCH",
+        f"{resource.path(own['namespace'], own['name'])}?fieldManager={MANAGER}",
+        body={**body, "metadata": {**body.get("metadata", {}), **guard}},
+        content_type=MERGE,
+        expect=(409, 422),
+    )
+    if answer.status >= 300:
+        raise ConflictError(f"{resource.kind} {own['name']} changed meanwhile: {failure.said(answer.body)}")
