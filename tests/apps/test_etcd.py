@@ -220,6 +220,18 @@ KV = Key("apps", "StatefulSet", "shop", "kv")
         ({"members": 5}, RUNNING, "blocked: StatefulSet kv has 3 members, and git says 5"),
         ({"tls": {"enabled": False}}, RUNNING, "blocked: StatefulSet kv runs with TLS, and git says without"),
         ({"version": "3.6"}, RUNNING, "3.4 runs, and git says 3.6"),
+        (
+            {"resources": {"cpu": "1", "memory": "64Mi"}},
+            RUNNING,
+            "blocked: StatefulSet kv is otherwise than git says: cpu",
+        ),
+        ({"config": {"heartbeatMs": 50}}, RUNNING, "heartbeat-interval is 100, and git says 50"),
+        ({"image": "mine:3.4"}, RUNNING, "3.4 runs, and git says mine:3.4"),
+        (
+            {},
+            changed(RUNNING, generation=2) | {"status": {"observedGeneration": 1}},
+            "blocked: StatefulSet kv has pods of",
+        ),
         ({}, None, "blocked: there is no StatefulSet kv in shop"),
         ({}, changed(RUNNING, labels={"fleet.dev/stack": "x"}), "blocked: StatefulSet kv belongs to the stack x"),
         (
@@ -237,7 +249,8 @@ KV = Key("apps", "StatefulSet", "shop", "kv")
 def test_what_is_taken_over_is_compared_with_what_runs(
     spec: dict[str, Any], found: dict[str, Any] | None, said: str
 ) -> None:
-    wanted = resource(**{"version": "3.4", **ADOPTED, **spec})
+    as_it_is = {"version": "3.4", "resources": {"cpu": "200m", "memory": "64Mi"}}
+    wanted = resource(**{**as_it_is, **ADOPTED, **spec})
     (words,) = explain("Etcd", None, wanted, {KV: found}).texts
     assert said in words
     assert ("restarts 0" in words) == ("blocked" not in words)

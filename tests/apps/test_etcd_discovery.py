@@ -202,6 +202,7 @@ def test_nodes_and_claims_of_members_are_told() -> None:
     assert isinstance(made, Candidate)
     assert made.facts["nodes"] == "etcd-0 on n0, etcd-1 on n1, etcd-2 on n2"
     assert made.facts["volumes"] == "data-etcd-0 of 1Gi fast"
+    assert made.app.spec()["storage"] == "1Gi", "claims may have grown since they were made from their template"
 
 
 def test_a_set_whose_pods_are_updated_by_hand_is_up_to_date_when_all_of_them_are() -> None:

@@ -41,8 +41,8 @@ class Encrypting(Found):
     leader: str = ""
 
     def __post_init__(self) -> None:
+        self.set_up = replace(self.set_up, series=self.version.rpartition(".")[0])
         super().__post_init__()
-        self.spec = {"version": "3.5", **self.spec}
         self.made = {pod: copy.deepcopy(self.set["spec"]["template"]) for pod in self.pods}
         self.before = copy.deepcopy(self.set["spec"]["template"])
 

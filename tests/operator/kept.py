@@ -16,6 +16,10 @@ import orjson
 import yaml
 from fleet_operator.core.certificates import Authority, Leaf
 
+from fleet.apps.etcd import Etcd
+from fleet.apps.etcd.described import described
+from fleet.apps.etcd.found import layout
+from fleet.apps.etcd.layout import Layout
 from fleet.lab.api import Api
 from fleet.testing import Cluster
 from fleet.testing.git import git
@@ -55,13 +59,18 @@ class SetUp:
         """The spec of its custom resource."""
         taken = {"takeFrom": [self.manager or "kubectl-client-side-apply"]}
         adopt = {"identity": identity, "statefulSet": self.stateful_set, **taken, **self.adopt}
-        return {
-            "version": self.series,
-            "members": 3,
-            "storage": "256Mi",
-            "tls": {"enabled": self.tls},
-            "adopt": adopt,
-        } | self.spec
+        fields = {"version": self.series, "members": 3, "tls": {"enabled": self.tls}, "adopt": adopt}
+        return fields | self._described() | self.spec
+
+    def _described(self) -> dict[str, Any]:
+        """How its members are set up, as an app says it."""
+        documents = {(one["kind"], one["metadata"]["name"]): one.get("data") for one in self.documents("default")}
+        found = self.stateful()
+        read = layout(found, lambda kind, name: documents.get((kind, name)))
+        assert isinstance(read, Layout), read
+        fields = described(found, read, (), [])
+        told = {name: fields[name] for name in ("storage", "resources", "config") if name in fields}
+        return Etcd(self.name, namespace="default", version=self.series, **told).spec() if told else {}
 
 
 SET_UPS = {

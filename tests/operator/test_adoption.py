@@ -22,13 +22,15 @@ from fleet.apps.etcd import Etcd
 from fleet.apps.held import before
 from fleet.apps.template import mark_of
 from tests.operator.drawn import applied, decided, said
+from tests.operator.e2e import ETCD_IMAGE
 from tests.operator.kept import SET_UPS, SetUp
 
 Object = dict[str, Any]
 CLUSTER = 0xC1
 OWNED: Object = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}
+OFFICIAL = "quay.io/coreos/etcd:v3.4.1"
 POLICY: Object = {"f:persistentVolumeClaimRetentionPolicy": {"f:whenDeleted": {}, "f:whenScaled": {}}}
-IMAGES = {"etcd": "registry/etcd:{series}"}
+IMAGES = {"etcd": ETCD_IMAGE}
 
 
 @dataclass
@@ -176,6 +178,18 @@ def _updating(found: Found) -> None:
     found.set["status"]["updateRevision"] = "r2"
 
 
+def _with_option(found: Found) -> None:
+    found.spec = {"config": {**found.set_up.wanted("c1")["config"], "options": {"max-wals": "9"}}}
+
+
+def _claimed_less(found: Found) -> None:
+    size = {"resources": {"requests": {"storage": "256Mi"}}}
+    found.written = [
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": f"data-{pod}"}, "spec": size} for pod in found.pods
+    ]
+    found.spec = {"storage": "9Gi"}
+
+
 def _other_program(found: Found) -> None:
     found.set["spec"]["template"]["spec"]["containers"][0]["command"] = ["redis-server"]
 
@@ -196,6 +210,12 @@ REFUSALS: dict[str, tuple[Callable[[Found], object], str, str]] = {
     "other members": (lambda one: one.spec.update(members=5), "NotAsDescribed", "has 3 members, and git says 5"),
     "other TLS": (lambda one: one.spec.update(tls={"enabled": True}), "NotAsDescribed", "TLS(enabled=False)"),
     "another manager's": (_not_taken, "ManagedByOthers", "take_from=['kubectl-client-side-apply']"),
+    "another setting": (lambda one: one.spec.update(config={}), "NotAsDescribed", "heartbeat-interval is 150, and git"),
+    "an option": (_with_option, "NotAsDescribed", "max-wals is not set, and git says 9"),
+    "other resources": (lambda one: one.spec.update(resources={"cpu": "1"}), "NotAsDescribed", "cpu is 200m, and"),
+    "another image": (lambda one: one.spec.update(image="mine:3.4"), "NotAsDescribed", "runs, and git says mine:3.4"),
+    "another patch": (lambda one: one.spec.update(version="3.4.1", image=OFFICIAL), "NotAsDescribed", OFFICIAL),
+    "larger volumes": (_claimed_less, "NotAsDescribed", "volumes have 256Mi, and git says 9Gi"),
     "an update under way": (_updating, "UpdateUnderWay", "two revisions"),
     "other numbers": (lambda one: one.set["spec"].update(ordinals={"start": 1}), "CannotAdopt", "numbered from 1 on"),
 }  # fmt: skip

@@ -251,7 +251,7 @@ def test_a_change_of_mind_after_that_is_blocked_with_the_reason(stage: str) -> N
 @pytest.mark.parametrize("version", ["3.4.23", "3.5.7"])
 def test_releases_that_mix_up_plain_and_encrypted_clients_are_upgraded_first(version: str) -> None:
     series = version.rpartition(".")[0]
-    found = Encrypting(version=version, spec={"version": series}).turned_on()
+    found = Encrypting(version=version).turned_on()
     decision = found.decision()
     assert (decision.reason, decision.steps) == ("NeedsUpgrade", ())
     assert version in decision.message

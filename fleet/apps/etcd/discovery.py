@@ -5,7 +5,7 @@ Two things must agree: a container whose process is etcd, and members that answe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from fleet.apps.discovery import (
 )
 from fleet.apps.driver import Problem
 from fleet.apps.etcd import found as finding
-from fleet.apps.etcd.config import EtcdConfig
+from fleet.apps.etcd.described import container_of, described
 from fleet.apps.etcd.image import image
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
@@ -35,32 +35,7 @@ from fleet.apps.workload import Find
 from fleet.errors import ConfigurationError
 from fleet.model.adopt import Adopt
 from fleet.model.options import Options
-from fleet.model.settings import TLS, Resources, Volume
 from fleet.model.types.version import release
-
-_FIELDS = {  # etcd's flags that a field of the spec says
-    "quota-backend-bytes": "quota",
-    "heartbeat-interval": "heartbeat_ms",
-    "election-timeout": "election_ms",
-    "snapshot-count": "snapshot_count",
-    "max-request-bytes": "max_request",
-    "log-level": "log_level",
-}
-_KNOWN = frozenset(
-    {
-        "data-dir",
-        "listen-client-urls",
-        "listen-peer-urls",
-        "listen-metrics-urls",
-        "client-transport-security",
-        "peer-transport-security",
-        "enable-grpc-gateway",
-        "logger",
-        "log-outputs",
-        "auto-compaction-mode",
-        "auto-compaction-retention",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +176,9 @@ def _candidate(found: Object, around: Surroundings, read: Layout, said: Mapping[
     version = min(_versions(said), key=release)
     kept: list[str] = []
     try:
-        app = _app(found, read, version, _adopt(found, around, read, identity), kept)
+        fields = described(found, read, around.claims, kept)
+        opts = Options(adopt=_adopt(found, around, read, identity))
+        app = _app(found, read, {**fields, "opts": opts}, version, kept)
     except ConfigurationError as problem:
         return Problem(problem.field or "spec", problem.message, problem.hint)
     members = tuple(
@@ -223,37 +200,19 @@ def _candidate(found: Object, around: Surroundings, read: Layout, said: Mapping[
     return Candidate(app, identity, version, members, facts, tuple(kept), _managers(found))
 
 
-def _app(found: Object, read: Layout, version: str, adopt: Adopt, kept: list[str]) -> Etcd:
-    own, replicas = found["metadata"], int(found["spec"].get("replicas", 1))
-    fields: dict[str, Any] = {}
-    if replicas != 3:
-        fields["members"] = replicas
-    claim = next(one for one in found["spec"]["volumeClaimTemplates"] if one["metadata"]["name"] == read.claim)
-    size = claim["spec"]["resources"]["requests"]["storage"]
-    if size != Etcd.model_fields["storage"].default:
-        fields["storage"] = size
-    if claim["spec"].get("storageClassName"):
-        fields["volume"] = Volume(storage_class=claim["spec"]["storageClassName"])
-    container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == read.container)
-    if (resources := _resources(container, kept)) is not None:
-        fields["resources"] = resources
-    if (config := _config(read, kept)) is not None:
-        fields["config"] = config
-    if not read.tls:
-        fields["tls"] = TLS(enabled=False)
-    else:
-        kept.append("certificates: whoever made them renews them")
+def _app(found: Object, read: Layout, fields: dict[str, Any], version: str, kept: list[str]) -> Etcd:
+    own = found["metadata"]
+    container = container_of(found, read)
     made = Etcd(own["name"], namespace=own["namespace"], version=version)
     if container["image"] != image(made, {}):
         fields["image"] = container["image"]
-    fields["opts"] = Options(adopt=adopt)
     secrets = {secret for secret, _ in read.files.values()}
     kept += unsaid(found, read.container, read.claim, prefix=finding.PREFIX, secrets=secrets)
     return Etcd(own["name"], namespace=own["namespace"], version=version, **fields)
 
 
 def _adopt(found: Object, around: Surroundings, read: Layout, identity: str) -> Adopt:
-    container = next(one for one in found["spec"]["template"]["spec"]["containers"] if one["name"] == read.container)
+    container = container_of(found, read)
     named = {
         str(port["name"])
         for port in container.get("ports") or ()
@@ -281,55 +240,6 @@ def _adopt(found: Object, around: Surroundings, read: Layout, identity: str) -> 
 def _managers(found: Object) -> tuple[str, ...]:
     entries = found["metadata"].get("managedFields") or ()
     return tuple(sorted({str(one["manager"]) for one in entries if not one.get("subresource")}))
-
-
-def _resources(container: Object, kept: list[str]) -> Resources | None:
-    requests, limits = ((container.get("resources") or {}).get(name) or {} for name in ("requests", "limits"))
-    if "cpu" not in requests or "memory" not in requests:
-        kept.append("resources: none are set aside for all of CPU and memory")
-        return None
-    fields = {"cpu": str(requests["cpu"]), "memory": str(requests["memory"])}
-    if "cpu" in limits:
-        fields["cpu_limit"] = str(limits["cpu"])
-    if "memory" not in limits:
-        kept.append("resources: memory has no limit")
-    elif limits["memory"] != requests["memory"]:
-        fields["memory_limit"] = str(limits["memory"])
-    defaults = Resources()
-    said = {name: value for name, value in fields.items() if getattr(defaults, name) != value}
-    return Resources(**said) if said else None
-
-
-def _config(read: Layout, kept: list[str]) -> EtcdConfig | None:
-    fields: dict[str, Any] = {}
-    options: dict[str, str] = {}
-    defaults = EtcdConfig()
-    for name, value in read.config.items():
-        if name in _FIELDS:
-            said = str(value) if name in ("quota-backend-bytes", "max-request-bytes") else value
-            if getattr(defaults, _FIELDS[name]) != said:
-                fields[_FIELDS[name]] = said
-        elif name not in _KNOWN:
-            options[name] = str(value).lower() if isinstance(value, bool) else str(value)
-    fields |= dict(_compaction(read.config, kept))
-    made: dict[str, Any] = {**fields, **({"options": options} if options else {})}
-    try:
-        return EtcdConfig(**made) if made else None
-    except ConfigurationError as problem:
-        kept.append(f"settings: {', '.join(options)} ({problem.message})")
-        return EtcdConfig(**fields) if fields else None
-
-
-def _compaction(config: Mapping[str, Any], kept: list[str]) -> Iterator[tuple[str, str]]:
-    mode, kept_for = config.get("auto-compaction-mode", "periodic"), str(config.get("auto-compaction-retention", "0"))
-    if mode == "revision":
-        kept.append(f"compaction: by revision, {kept_for} of them")
-    elif kept_for.strip() in ("0", "", "0s"):
-        kept.append("compaction: none by itself")
-    else:
-        said = f"{kept_for}h" if kept_for.isdigit() else kept_for
-        if said != EtcdConfig().compaction:
-            yield "compaction", said
 
 
 DISCOVERY = EtcdDiscovery()

@@ -29,10 +29,11 @@ _LOGS = 512 * 2**20  # five files of 64 MiB that etcd keeps, the next one, and a
 def common(app: Etcd) -> dict[str, Any]:
     """What is the same for every member."""
     kept = names.layout(app)
-    return kept_settings(app, kept) if kept else _made(app)
+    return kept_settings(app, kept) if kept else as_said(app)
 
 
-def _made(app: Etcd) -> dict[str, Any]:
+def as_said(app: Etcd) -> dict[str, Any]:
+    """As its fields alone have it."""
     config = app.config
     found: dict[str, Any] = {
         "data-dir": f"{names.MOUNT}/{names.DATA}",
@@ -62,8 +63,8 @@ def _made(app: Etcd) -> dict[str, Any]:
 
 def kept_settings(app: Etcd, kept: Layout) -> dict[str, Any]:
     """As others set them, but for what git says otherwise than when the etcd was taken over."""
-    before = _made(at_adoption(app, kept))
-    changed = {name: value for name, value in _made(app).items() if before.get(name) != value}
+    before = as_said(at_adoption(app, kept))
+    changed = {name: value for name, value in as_said(app).items() if before.get(name) != value}
     if not app.config.quota:
         changed.pop("quota-backend-bytes", None)  # of etcd's own choice still
     return {**kept.config, **changed, **secured.settings(kept)}

@@ -5,13 +5,21 @@ Who the members are and which version they run they are asked for, and only the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleet.apps.discovery import Object, claimed_by, is_updating, managers_in_the_way
 from fleet.apps.etcd import found as finding
+from fleet.apps.etcd import names
+from fleet.apps.etcd.described import container_of, described
+from fleet.apps.etcd.files import as_said
+from fleet.apps.etcd.image import image
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
+from fleet.errors import ConfigurationError
+from fleet.model.types.quantity import amount
 from fleet.model.types.version import release
 
 
@@ -23,10 +31,12 @@ class Objection(NamedTuple):
 def foreseen(app: Etcd, found: Object) -> Objection | None:
     """By the StatefulSet alone. What it takes from ConfigMaps is not known here, and nothing is said about that."""
     read = finding.layout(found, lambda kind, name: None)
+    laid_out = read if isinstance(read, Layout) else None
     return (
         claims(app, found)
-        or differences(app, found, tls=read.tls if isinstance(read, Layout) else None)
+        or differences(app, found, tls=laid_out.tls if laid_out else None)
         or _version(app, found)
+        or (otherwise(app, found, laid_out) if laid_out else None)
     )
 
 
@@ -68,6 +78,73 @@ def differences(app: Etcd, found: Object, *, tls: bool | None) -> Objection | No
     if replicas != app.members:
         return Objection("NotAsDescribed", f"{what} has {replicas} members, and git says {app.members}")
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the operator knows beside the StatefulSet and a plan does not; what its settings come from is read then."""
+
+    claims: Sequence[Object]
+    images: Mapping[str, str]  # which image a version is
+
+
+def otherwise(app: Etcd, found: Object, read: Layout, beside: Beside | None = None) -> Objection | None:
+    """What git says of the members and is not so. What no field can say is kept, and is no difference."""
+    what, container, claims = (
+        f"StatefulSet {found['metadata']['name']}",
+        container_of(found, read),
+        beside and beside.claims,
+    )
+    try:
+        runs = Etcd(app.name, namespace=app.namespace, version=app.version, **described(found, read, claims or (), []))
+    except ConfigurationError as problem:
+        return Objection("CannotAdopt", f"{what} cannot be taken over: {problem.message}")
+    told = list(_resources(app, runs))
+    if beside is not None or not _from_elsewhere(container):
+        told += _settings(names.laid_out(app, read), runs)
+    if claims:
+        told += _volumes(app, runs, claims)
+    told += _image(app, str(container["image"]), beside)
+    if not told:
+        return None
+    return Objection(
+        "NotAsDescribed", f"{what} is otherwise than git says: {'; '.join(told)}: take it over as it is first"
+    )
+
+
+def _settings(app: Etcd, runs: Etcd) -> Iterator[str]:
+    wanted, there = as_said(app), as_said(app.model_copy(update={"config": runs.config}))
+    for name in sorted({*wanted, *there}):
+        if wanted.get(name) != there.get(name):
+            yield f"{name} is {there.get(name, 'not set')}, and git says {wanted.get(name, 'nothing of it')}"
+
+
+def _resources(app: Etcd, runs: Etcd) -> Iterator[str]:
+    for name in type(runs.resources).model_fields:
+        wanted, there = getattr(app.resources, name), getattr(runs.resources, name)
+        if (wanted and amount(wanted)) != (there and amount(there)):
+            yield f"{name} is {there or 'not set'}, and git says {wanted or 'nothing of it'}"
+
+
+def _volumes(app: Etcd, runs: Etcd, claims: Sequence[Object]) -> Iterator[str]:
+    if amount(app.storage) != amount(runs.storage):
+        yield f"volumes have {runs.storage}, and git says {app.storage}"
+    classes = {None, runs.volume.storage_class, *(one["spec"].get("storageClassName") for one in claims)}
+    if app.volume.storage_class not in classes:
+        yield f"volumes are not of the storage class {app.volume.storage_class}, which git says"
+
+
+def _image(app: Etcd, runs: str, beside: Beside | None) -> Iterator[str]:
+    """As git says, or as the official one of the version. Only the operator knows what else that may stand for."""
+    wanted = {image(app, {}), image(app, beside.images)} if beside else {app.image or runs}
+    if runs not in wanted:
+        yield f"{runs} runs, and git says {' or '.join(sorted(wanted))}"
+
+
+def _from_elsewhere(container: Object) -> bool:
+    """Whether settings may come from what a plan does not read."""
+    sources = (one.get("valueFrom") or {} for one in container.get("env") or ())
+    return bool(container.get("envFrom")) or any("fieldRef" not in one for one in sources if one)
 
 
 def _version(app: Etcd, found: Object) -> Objection | None:

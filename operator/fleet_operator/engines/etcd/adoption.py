@@ -84,7 +84,7 @@ def known(placed: Placed, seen: Seen) -> Seen:
     return replace(seen, app=names.laid_out(placed.app, replace(kept, peer_url=urls[0], client_url=urls[1])))
 
 
-def adopted(seen: Seen) -> Decision | None:
+def adopted(seen: Seen, images: Mapping[str, str]) -> Decision | None:
     """None once it is taken over, and for an app that is made anew."""
     if seen.app.adoption is None:
         return None
@@ -93,7 +93,7 @@ def adopted(seen: Seen) -> Decision | None:
     if (refusal := _before_asking(seen)) is not None:
         return refusal
     waiting = _waits(seen)
-    return _after_asking(seen) or waiting or _take(seen)
+    return _after_asking(seen) or waiting or _otherwise(seen, images) or _take(seen)
 
 
 def conditions(seen: Seen, pending: Pending | None = None) -> tuple[tuple[str, str, str, str], ...]:
@@ -276,6 +276,15 @@ def _after_asking(seen: Seen) -> Decision | None:
     if seen.members is not None and len(seen.members) != len(seen.pods):
         return blocked("NotAsDescribed", f"etcd has {len(seen.members)} members in {len(seen.pods)} pods")
     return None
+
+
+def _otherwise(seen: Seen, images: Mapping[str, str]) -> Decision | None:
+    """What git says of members that are certainly the ones it means, and is not so."""
+    found, kept = seen.stateful_set, names.layout(seen.app)
+    claims = [claim for pod in seen.pods if (claim := seen.claim_of(pod)) is not None]
+    beside = fitting.Beside(claims, images)
+    objection = fitting.otherwise(seen.app, found, kept, beside) if found is not None and kept is not None else None
+    return blocked(*objection) if objection is not None else None
 
 
 def _take(seen: Seen) -> Decision:

@@ -32,7 +32,7 @@ def concerns(seen: Seen, images: Images, trust: str = "") -> Concerns:
     if as_found(seen):
         return _as_found(seen, images, trust)
     return {
-        Concern.ADOPTION: (lambda: adopted(seen), lambda: _set_is_there(seen), lambda: let_go(seen)),
+        Concern.ADOPTION: (lambda: adopted(seen, images), lambda: _set_is_there(seen), lambda: let_go(seen)),
         Concern.FOUNDING: (
             lambda: unsigned(seen),
             lambda: founded(
@@ -67,7 +67,7 @@ def _as_found(seen: Seen, images: Images, trust: str) -> Concerns:
     kept = names.layout(seen.app)
     wanted = kept is not None and (not as_it_was(seen.app, kept) or encrypt.is_wanted(seen))
     return {
-        Concern.ADOPTION: (lambda: adopted(seen), lambda: let_go(seen)),
+        Concern.ADOPTION: (lambda: adopted(seen, images), lambda: let_go(seen)),
         Concern.FOUNDING: (lambda: unsigned(seen),),
         Concern.IDENTITY: (lambda: one_cluster(seen),),
         Concern.STAFF: (lambda: staffed(seen),),
