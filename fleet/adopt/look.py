@@ -96,6 +96,15 @@ async def _around(client: Client, namespace: str) -> Surroundings:
 
 
 async def _judge(client: Client, found: Object, around: Surroundings) -> Finding:
+    """One that nobody foresaw is a problem of its own: the others are described all the same."""
+    try:
+        return await _judged(client, found, around)
+    except (ValueError, LookupError, TypeError, AttributeError) as odd:
+        own, told = found["metadata"], f"it cannot be read: {type(odd).__name__}: {odd}"
+        return Finding(own["namespace"], own["name"], problem=Problem("engine", told))
+
+
+async def _judged(client: Client, found: Object, around: Surroundings) -> Finding:
     own = found["metadata"]
     for driver in drivers():
         discovery = driver.discovery()

@@ -34,8 +34,8 @@ def answers(set_up: SetUp, **changes: Any) -> dict[str, list[str]]:
     for number in range(3):
         header = {"cluster_id": changes.get("clusters", {}).get(number, CLUSTER), "member_id": 16 + number}
         status = {"header": header, "version": changes.get("version", "3.4.23"), "leader": changes.get("leader", 16)}
-        listed = {"members": [*members, *changes.get("strangers", ())]}
-        said[f"{set_up.stateful_set}-{number}"] = [json.dumps([{"Status": status}]), json.dumps(listed)]
+        listed = changes.get("listed") or json.dumps({"members": [*members, *changes.get("strangers", ())]})
+        said[f"{set_up.stateful_set}-{number}"] = [json.dumps([{"Status": status}]), listed]
     return {pod: one for pod, one in said.items() if pod not in changes.get("silent", ())}
 
 
@@ -123,6 +123,7 @@ REFUSED: dict[str, tuple[Callable[[], Candidate | Problem], str]] = {
     "split brain": (lambda: understood("plain", clusters={1: 7}), "different clusters: etcd-0 of cdf8"),
     "silent": (lambda: understood("plain", silent={"etcd-1"}), "etcd-1 could not be asked"),
     "no leader": (lambda: understood("plain", leader=0), "no leader"),
+    "no list": (lambda: understood("plain", listed="Error: context deadline"), "no majority: Error: context deadline"),
     "version": (lambda: understood("plain", version="3.3.27"), "etcd 3.3.27 runs, and fleet knows 3.4"),
     "strangers": (lambda: understood("plain", strangers=STRANGERS), "http://x is a member"),
     "operator": (lambda: understood("plain", _set("metadata.ownerReferences", OWNER)), "run by EtcdCluster main"),
@@ -234,3 +235,23 @@ def test_only_who_owns_what_must_change_is_in_the_way() -> None:
         {"manager": "fleet-operator", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:type": {}}}}},
     ]
     assert managers_in_the_way(found) == ()
+
+
+@pytest.mark.parametrize("flag", ["http://0.0.0.0:${CLIENT_PORT:-2379}", "http://0.0.0.0:$(PORT)", "http://[::1"])
+def test_an_odd_set_is_a_problem_of_that_set_alone(flag: str) -> None:
+    def odd(found: Object) -> None:
+        (container,) = found["spec"]["template"]["spec"]["containers"]
+        container["args"] = [f"--listen-client-urls={flag}", "--data-dir=/var/lib/etcd"]
+
+    assert isinstance(understood("plain", odd), Problem)
+
+
+def test_members_are_asked_without_what_the_container_says_to_the_client() -> None:
+    """etcdctl ends at once where a variable says what a flag says, too. Who it is, is left to it."""
+    found = SET_UPS["plain"].stateful("legacy")
+    (container,) = found["spec"]["template"]["spec"]["containers"]
+    names = ("ETCDCTL_ENDPOINTS", "ETCDCTL_API", "ETCDCTL_USER")
+    container["env"] += [{"name": name, "value": "x"} for name in names]
+    questions = DISCOVERY.questions(found, around(SET_UPS["plain"]).find)
+    assert not isinstance(questions, Problem)
+    assert questions[0].argv[:6] == ("env", "-u", "ETCDCTL_API", "-u", "ETCDCTL_ENDPOINTS", "etcdctl")

@@ -26,6 +26,12 @@ def client(app: Etcd) -> Client:
     )
 
 
+def etcdctl(kept: Layout) -> tuple[str, ...]:
+    """In the container of others: it ends at once where a variable says what a flag says, too."""
+    hidden = [word for name in kept.shadows for word in ("-u", name)]
+    return ("env", *hidden, "etcdctl") if hidden else ("etcdctl",)
+
+
 def _as_found(app: Etcd, kept: Layout) -> Client:
     """With the names and files of others: a certificate of theirs may know a member by its name only."""
     flags = {"ca": "--cacert", "cert": "--cert", "key": "--key"}
@@ -35,4 +41,4 @@ def _as_found(app: Etcd, kept: Layout) -> Client:
     given = {"ETCDCTL_CACERT": "ca.crt", "ETCDCTL_CERT": "tls.crt", "ETCDCTL_KEY": "tls.key"}
     files = given if names.encrypted(app) else {}
     environment = {**plain, **{name: f"{{directory}}/{file}" for name, file in files.items()}}
-    return Client(kept.container, ("etcdctl", f"--endpoints={here}", *certificates), environment)
+    return Client(kept.container, (*etcdctl(kept), f"--endpoints={here}", *certificates), environment)

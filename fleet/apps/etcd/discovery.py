@@ -25,6 +25,7 @@ from fleet.apps.discovery import (
 )
 from fleet.apps.driver import Problem
 from fleet.apps.etcd import found as finding
+from fleet.apps.etcd.client import etcdctl
 from fleet.apps.etcd.described import container_of, described
 from fleet.apps.etcd.image import image
 from fleet.apps.etcd.layout import Layout
@@ -65,7 +66,7 @@ class EtcdDiscovery:
         flags = {"ca": "--cacert", "cert": "--cert", "key": "--key"}
         certificates = [f"{flags[name]}={path}" for name, path in read.paths.items()]
         endpoint = f"--endpoints={read.client_url}" if "{pod}" in read.client_url else f"--endpoints={_beside(read)}"
-        asked = ("etcdctl", endpoint, *certificates, "--write-out=json")
+        asked = (*etcdctl(read), endpoint, *certificates, "--write-out=json")
         return [
             Question(read.container, (*asked, "endpoint", "status")),
             Question(read.container, (*asked, "member", "list")),
@@ -85,9 +86,11 @@ class EtcdDiscovery:
                 said[pod] = _status(texts[0])
             except (ValueError, LookupError, TypeError):
                 return Problem("protocol", f"{pod} does not answer as etcd does: {_short(texts[0] if texts else '')}")
-        listed = next((_members(texts[1]) for texts in answers.values() if len(texts) > 1), [])
-        if problem := _contradictions(found, read, said, listed):
+        listed = _listed(answers)
+        if problem := _contradictions(found, read, said, [] if isinstance(listed, Problem) else listed):
             return problem
+        if isinstance(listed, Problem):
+            return listed
         made = _candidate(found, around, read, said)
         return made if isinstance(made, Problem) else replace(made, kept=(*made.kept, *beside(found, around, made.app)))
 
@@ -108,9 +111,17 @@ def _status(text: str) -> _Said:
     )
 
 
-def _members(text: str) -> list[Mapping[str, Any]]:
-    found: list[Mapping[str, Any]] = orjson.loads(text).get("members", [])
-    return found
+def _listed(answers: Mapping[str, Sequence[str]]) -> list[Mapping[str, Any]] | Problem:
+    """The members as any of them has the list: without a majority none can say it."""
+    said = ""
+    for texts in answers.values():
+        said = texts[1] if len(texts) > 1 else ""
+        try:
+            found: list[Mapping[str, Any]] = orjson.loads(said)["members"]
+        except (ValueError, LookupError, TypeError):
+            continue
+        return found
+    return Problem("members", f"none of them says who is a member, so there may be no majority: {_short(said)}")
 
 
 def _short(text: str) -> str:

@@ -28,6 +28,7 @@ _OWN = re.compile(
 _SIGNS = frozenset(  # flags and variables that nothing but etcd has
     {"data-dir", "listen-client-urls", "listen-peer-urls", "advertise-client-urls", "initial-cluster", "config-file"}
 )
+_SHADOWS = frozenset(f"ETCDCTL_{name}" for name in ("API", "ENDPOINTS", "CACERT", "CERT", "KEY", "WRITE_OUT"))
 _LISTENS = ("listen-client-urls", "listen-peer-urls", "listen-metrics-urls", "listen-client-http-urls")
 _OPEN = re.compile(r"[$`]|\{(pod|ip|[a-z]+\.[^{}]+)\}")
 _ANYWHERE = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -121,16 +122,18 @@ def _unknown(process: Process, common: Mapping[str, Any]) -> Problem | None:
                 return Problem(key, f"{one} is known only when a member runs, or is not the same for all of them")
     for name in _LISTENS:
         for url in filter(None, str(common.get(name, "")).split(",")):
-            if not _port(url):
+            if not all(_place(url)):
                 return Problem(name, f"{url} is no URL")
     return None
 
 
-def _port(url: str) -> int | None:
+def _place(url: str) -> tuple[str, int]:
+    """Host and port; nothing and 0 of what is no URL."""
     try:
-        return urlsplit(url).port
+        parts = urlsplit(url)
+        return parts.hostname or "", parts.port or 0
     except ValueError:
-        return None
+        return "", 0
 
 
 def _in_two_ways(found: Object, process: Process, find: Find, common: Mapping[str, Any]) -> Problem | None:
@@ -181,6 +184,7 @@ def _laid_out(
         config=common,
         files={name: (file.name, file.key) for name, (file, _) in secured.items()},
         paths={name: path for name, (_, path) in secured.items()},
+        shadows=tuple(sorted(_SHADOWS & set(process.environment))),
         program=process.program or PROGRAM,
     )
 
@@ -219,8 +223,8 @@ def _common(config: Mapping[str, Any]) -> dict[str, Any]:
 def _listening(urls: str) -> str:
     """At the same addresses for every pod. Who listens everywhere on a port cannot listen on it once more."""
     every = [_anywhere(url) for url in urls.split(",")]
-    wide = {_port(url) for url in every if urlsplit(url).hostname == "0.0.0.0"}  # noqa: S104 - read, not bound
-    kept = [url for url in every if urlsplit(url).hostname == "0.0.0.0" or _port(url) not in wide]  # noqa: S104
+    wide = {port for host, port in map(_place, every) if host == "0.0.0.0"}  # noqa: S104 - read, not bound
+    kept = [url for url in every if _place(url)[0] == "0.0.0.0" or _place(url)[1] not in wide]  # noqa: S104
     return ",".join(dict.fromkeys(kept))
 
 

@@ -31,6 +31,7 @@ class Layout:
     baseline: Mapping[str, Any] = field(default_factory=dict)  # the app as it was when it was taken over
     secured: Stage = ""  # how far TLS with certificates of fleet's own is, where none was found
     metrics: int = 0  # the port for probes, from when on clients are served with TLS alone
+    shadows: tuple[str, ...] = ()  # variables of its container that etcdctl takes, and will not have beside its flags
     program: str = "etcd"  # what starts it, with its path if it was started by one
 
     @property
@@ -47,4 +48,4 @@ def write(layout: Layout) -> dict[str, Any]:
 
 def read(data: Mapping[str, Any]) -> Layout:
     files = {name: (one[0], one[1]) for name, one in data.get("files", {}).items()}
-    return Layout(**{**data, "files": files})
+    return Layout(**{**data, "files": files, "shadows": tuple(data.get("shadows", ()))})
