@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.adopt.look import SETS
+from fleet.apps.held import before
+from fleet.apps.workload import references
 from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import Scope, pages
@@ -23,21 +25,31 @@ _SERVER_SIDE = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "ownerReferences"}
 )
 _OURS = "fleet.dev/"
+APP = f"{_OURS}app"
+RELEASED = f"{_OURS}released"  # the annotation of what an app gave back: whose it was
 _BY_US = ("app.kubernetes.io/managed-by", "fleet-operator")
 _LAST = "kubectl.kubernetes.io/last-applied-configuration"
 _GIVEN = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
 
 
-async def parts(client: Client, namespace: str, app: str, kind: str) -> list[tuple[Resource, str]]:
-    """Which objects: those with the app's labels, and those of others that lead to its pods or that these read."""
+class Whose(NamedTuple):
+    """An app, and its StatefulSet by what the resource says: labels are gone as soon as it is half given back."""
+
+    app: str
+    kind: str
+    stateful_set: str
+
+
+async def parts(client: Client, namespace: str, whose: Whose) -> list[tuple[Resource, str]]:
+    """Which objects: those of the app, and those of others that lead to its pods or that these read."""
     lists = await asyncio.gather(*(_every(client, resource, namespace) for resource in KINDS))
     found = dict(zip(KINDS, lists, strict=True))
-    sets = [one for one in found[SETS] if _is_of(one, app, kind)]
+    sets = [one for one in found[SETS] if one["metadata"]["name"] == whose.stateful_set]
     return [
         (resource, str(one["metadata"]["name"]))
         for resource in KINDS
         for one in found[resource]
-        if _is_of(one, app, kind) or any(_serves(one, resource.kind, of) for of in sets)
+        if one in sets or _is_of(one, whose) or any(_serves(one, resource.kind, of) for of in sets)
     ]
 
 
@@ -54,7 +66,7 @@ async def manifests(client: Client, namespace: str, wanted: Sequence[tuple[Resou
 
 
 def plain(found: Object) -> Object:
-    """Without what only the server says, and without our marks."""
+    """Without what only the server says, without our marks, and as it is once it is given back."""
     own = {name: value for name, value in found["metadata"].items() if name not in _SERVER_SIDE}
     labels = {
         name: value
@@ -69,6 +81,8 @@ def plain(found: Object) -> Object:
     said = {"labels": labels, "annotations": annotations}
     metadata = {**own, **{name: value for name, value in said.items() if value}}
     made = {name: value for name, value in found.items() if name != "status"}
+    if found["kind"] == "StatefulSet" and APP in (found["metadata"].get("labels") or {}):
+        made["spec"] = {**found["spec"], **before(found)}
     if found["kind"] == "Service":
         spec = {name: value for name, value in found["spec"].items() if name not in _GIVEN or value == "None"}
         made["spec"] = spec
@@ -77,9 +91,12 @@ def plain(found: Object) -> Object:
     }
 
 
-def _is_of(found: Object, app: str, kind: str) -> bool:
-    labels = found["metadata"].get("labels") or {}
-    return (labels.get("fleet.dev/app"), labels.get("fleet.dev/kind")) == (app, kind)
+def _is_of(found: Object, whose: Whose) -> bool:
+    """By its labels; or given back already, which what was made for the app says."""
+    own = found["metadata"]
+    labels, annotations = own.get("labels") or {}, own.get("annotations") or {}
+    labelled = (labels.get(APP), labels.get(f"{_OURS}kind")) == (whose.app, whose.kind)
+    return labelled or annotations.get(RELEASED) == f"{whose.kind}/{whose.app}"
 
 
 def _serves(found: Object, kind: str, of: Object) -> bool:
@@ -93,16 +110,8 @@ def _serves(found: Object, kind: str, of: Object) -> bool:
         selector = (found["spec"].get("selector") or {}).get("matchLabels") or {}
         return bool(selector) and selector.items() <= labels.items()
     if kind == "ConfigMap":
-        return found["metadata"]["name"] in _read(template)
+        return found["metadata"]["name"] in references(template, kind)
     return False
-
-
-def _read(template: Object) -> set[str]:
-    spec = template["spec"]
-    mounted = {(one.get("configMap") or {}).get("name") for one in spec.get("volumes") or ()}
-    sources = [one for container in spec["containers"] for one in container.get("envFrom") or ()]
-    taken = {(one.get("configMapRef") or {}).get("name") for one in sources}
-    return {str(one) for one in mounted | taken if one}
 
 
 async def _every(client: Client, resource: Resource, namespace: str) -> list[Object]:

@@ -79,6 +79,18 @@ def flags(words: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def references(template: Object, kind: str) -> set[str]:
+    """The names of ConfigMaps or Secrets that pods mount or take their environment from, init containers too."""
+    spec, field = template["spec"], "configMap" if kind == "ConfigMap" else "secret"
+    volumes = spec.get("volumes") or ()
+    held = [*volumes, *(one for volume in volumes for one in (volume.get("projected") or {}).get("sources") or ())]
+    named = [one.get(field) or {} for one in held]
+    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
+        named += [one.get(f"{field}Ref") or {} for one in container.get("envFrom") or ()]
+        named += [(one.get("valueFrom") or {}).get(f"{field}KeyRef") or {} for one in container.get("env") or ()]
+    return {str(one.get("secretName") or one["name"]) for one in named if one}
+
+
 def file_of(template: Object, container: str, path: str, claims: frozenset[str]) -> File | None:
     """What is mounted where a path leads; None where nothing is."""
     spec = template["spec"]

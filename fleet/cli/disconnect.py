@@ -52,13 +52,16 @@ def disconnect(
 
 
 async def _give_back(found: Found, target: Path, seconds: float) -> int:
-    """Written down before and after: whoever is ended in between has the first."""
-    from fleet.adopt.running import manifests, parts
+    """Written down before and after: whoever is ended in between has the first, which says the same."""
+    from fleet.adopt.running import Whose, manifests, parts
     from fleet.errors import ResourceError
     from fleet.kube.objects import delete
+    from fleet.model.app import ADOPTION
 
     async with found.place.client() as client:
-        wanted = await parts(client, found.namespace, found.name, found.resource.kind)
+        taken = found.manifest.get("spec", {}).get(ADOPTION) or {}
+        whose = Whose(found.name, found.resource.kind, taken.get("statefulSet") or found.name)
+        wanted = await parts(client, found.namespace, whose)
         _write(target, await manifests(client, found.namespace, wanted))
         await _mark(client, found)
         own = found.manifest["metadata"]
@@ -72,13 +75,20 @@ async def _give_back(found: Found, target: Path, seconds: float) -> int:
 
 
 async def _mark(client: Client, found: Found) -> None:
-    """Before it is deleted: without this word, to delete an app is to take it out."""
+    """Before it is deleted: without this word, to delete an app is to take it out.
+
+    Whoever is ended before the next word is followed by the operator, which takes this one back after a while.
+    """
+    import datetime
+
     from fleet.errors import ResourceError
     from fleet.kube.failure import said
     from fleet.kube.objects import apply
-    from fleet.model.app import ON_DELETE, RELEASE
+    from fleet.model.app import ON_DELETE, ON_DELETE_SINCE, RELEASE
 
-    metadata = {"name": found.name, "namespace": found.namespace, "annotations": {ON_DELETE: RELEASE}}
+    now = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    annotations = {ON_DELETE: RELEASE, ON_DELETE_SINCE: now}
+    metadata = {"name": found.name, "namespace": found.namespace, "annotations": annotations}
     manifest = {"apiVersion": found.resource.api_version, "kind": found.resource.kind, "metadata": metadata}
     uid = str(found.manifest["metadata"]["uid"])
     answer = await apply(client, found.resource, manifest, force=True, manager="fleet-disconnect", uid=uid)

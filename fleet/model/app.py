@@ -24,6 +24,7 @@ IDENTITY = frozenset({"name", "namespace", "opts"})  # fields of an app that are
 
 ROLL = "fleet.dev/roll"  # the annotation of a custom resource with which `fleet roll` asks for restarts
 ON_DELETE = "fleet.dev/on-delete"  # the annotation that says what becomes of the app when its resource is deleted
+ON_DELETE_SINCE = "fleet.dev/on-delete-since"  # the annotation: when a command said so that deletes it next
 RELEASE = "release"  # it is given back: all of it runs on, and nothing of it is fleet's
 ADOPTION = "adopt"  # in the custom resource's spec: what `opts` say about members that run already
 

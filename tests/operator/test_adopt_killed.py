@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule
 from tests.operator.e2e import App, api_of
@@ -62,6 +63,16 @@ class Stage:
         left = self.kept.cluster.kubectl("get", "all,cm,secrets,pvc,pdb", "-l", "fleet.dev/kind=Etcd", "-o", "name")
         assert left == ""
 
+    def check_written(self, file: Path) -> None:
+        """What the command that was killed wrote down: applied, it changes nothing."""
+        described = {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(file.read_text())}
+        assert ("StatefulSet", self.kept.set_up.stateful_set) in described
+        assert {"Service", "ConfigMap"} <= {kind for kind, _ in described}
+        generation = self.kept.stateful()["metadata"]["generation"]
+        self.kept.cluster.kubectl("apply", "-f", str(file))
+        assert self.kept.stateful()["metadata"]["generation"] == generation
+        assert self.kept.starts() == self.starts
+
 
 @pytest.fixture
 def stage(unattended: App, tmp_path: Path) -> Iterator[Stage]:
@@ -80,6 +91,7 @@ def test_an_operator_that_never_takes_two_steps_takes_over_and_gives_back(stage:
     _cut_off(stage, tmp_path)
     stage.story.to_its_end(stage.is_given_back, *command)
     stage.check_given_back()
+    stage.check_written(tmp_path / "given-back.yaml")
     given_back = stage.story.made()[len(taken) :]
     print(f"killed after each of {len(taken)} moves of taking over and {len(given_back)} of giving back")
     for moves in (taken, given_back):
@@ -191,6 +203,7 @@ def test_a_command_line_that_is_killed_at_any_write_takes_over_and_gives_back_al
                 desk.fleet(*give_back)
             stage.kept.wait("it is given back", stage.is_given_back)
             stage.check_given_back()
+            stage.check_written(tmp_path / "given-back.yaml")
             if max(map(len, reached.values())) < k:
                 break  # both have fewer writes than that
     print(f"killed at {reached}")

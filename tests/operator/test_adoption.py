@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 from fleet_operator.core.foreign import is_claim_of
-from fleet_operator.core.release import is_asked
+from fleet_operator.core.release import is_abandoned, is_asked
 from fleet_operator.core.step import Decision, Take
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd.adoption import conditions, known, placed
@@ -346,6 +347,18 @@ def test_what_was_not_taken_over_yet_goes_on_when_its_resource_is_deleted() -> N
     assert not is_asked(found(("Adopted", "True")))
     assert is_asked(found(("Adopted", "True"), **{"fleet.dev/on-delete": "release"}))
     assert not is_asked({"metadata": {}, "spec": {}})
+
+
+def test_a_word_that_it_is_to_be_given_back_is_not_meant_for_ever() -> None:
+    """A command that is killed before it deletes leaves it behind; one that a person wrote stays."""
+
+    def said(**annotations: str) -> Object:
+        return {"metadata": {"annotations": {"fleet.dev/on-delete": "release", **annotations}}}
+
+    now = datetime.datetime(2026, 1, 1, 12, 0, tzinfo=datetime.UTC)
+    assert not is_abandoned(said(), now)
+    assert not is_abandoned(said(**{"fleet.dev/on-delete-since": "2026-01-01T11:30:00Z"}), now)
+    assert is_abandoned(said(**{"fleet.dev/on-delete-since": "2026-01-01T10:30:00Z"}), now)
 
 
 def test_a_template_of_others_is_changed_only_when_git_says_whose_it_may_be_taken_from() -> None:

@@ -131,9 +131,10 @@ def _place(url: str) -> tuple[str, int]:
     """Host and port; nothing and 0 of what is no URL."""
     try:
         parts = urlsplit(url)
-        return parts.hostname or "", parts.port or 0
+        host, port = parts.hostname or "", parts.port or 0
     except ValueError:
         return "", 0
+    return host, port
 
 
 def _in_two_ways(found: Object, process: Process, find: Find, common: Mapping[str, Any]) -> Problem | None:

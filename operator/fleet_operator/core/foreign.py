@@ -6,9 +6,9 @@ engine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import Any
 
+from fleet.apps.workload import references
 from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import Scope, pages
@@ -26,8 +26,9 @@ async def foreign(client: Client, app: App) -> list[Object]:
     if found is None:
         return []
     named = [
-        *((kinds.CONFIG_MAPS, one) for one in sorted(set(_references(found, "configMap", "configMapRef")))),
-        *((kinds.SECRETS, one) for one in sorted(set(_references(found, "secret", "secretRef")))),
+        (resource, one)
+        for resource in (kinds.CONFIG_MAPS, kinds.SECRETS)
+        for one in sorted(references(found["spec"]["template"], resource.kind))
     ]
     pods, claims = await asyncio.gather(_pods(client, found), _claims(client, found))
     others = await asyncio.gather(*(_get(client, resource, app.namespace, one) for resource, one in named))
@@ -73,22 +74,6 @@ def selector(of: Object) -> str:
 def _owner(found: Object) -> str:
     references = found["metadata"].get("ownerReferences") or ()
     return next((str(one["uid"]) for one in references if one.get("controller")), "")
-
-
-def _references(found: Object, volume: str, source: str) -> Iterable[str]:
-    """The names of ConfigMaps or Secrets that a pod template mounts or takes its environment from."""
-    spec = found["spec"]["template"]["spec"]
-    for one in spec.get("volumes") or ():
-        for held in (one, *((one.get("projected") or {}).get("sources") or ())):
-            if named := held.get(volume):
-                yield str(named.get("secretName") or named.get("name", ""))
-    for container in spec["containers"]:
-        for one in container.get("envFrom") or ():
-            if named := one.get(source):
-                yield str(named["name"])
-        for one in container.get("env") or ():
-            if named := (one.get("valueFrom") or {}).get(f"{volume}KeyRef"):
-                yield str(named["name"])
 
 
 async def _get(client: Client, resource: Resource, namespace: str, name: str) -> Object | None:

@@ -17,7 +17,7 @@ from fleet_operator.core.keys import unseen
 from fleet_operator.core.order import decide
 from fleet_operator.core.outlive import outlived
 from fleet_operator.core.ownership import NotOursError
-from fleet_operator.core.release import is_asked, released
+from fleet_operator.core.release import is_abandoned, is_asked, released, taken_back
 from fleet_operator.core.report import known_backup, status
 from fleet_operator.core.step import Decision, NotYetError, Object, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
@@ -48,6 +48,9 @@ class Reconciler:
             return Result(15.0)
         if is_leaving(manifest):
             return await self._end(request, manifest, app)
+        if not app.paused and is_abandoned(manifest, _now()):
+            await taken_back(request, self.engine.resource, manifest)
+            return Result(0.2)
         return await self._pass(request, manifest, app)
 
     async def _pass(self, request: Request, manifest: dict[str, Any], app: Any) -> Result:

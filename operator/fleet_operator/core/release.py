@@ -7,18 +7,21 @@ whoever is ended in between is followed by one that goes on.
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 from fleet.apps.discovery import is_observed
 from fleet.apps.held import FOUND, RETENTION, before
+from fleet.kube.discovery import Resource
 from fleet.kube.managers import without_entries
 from fleet.kube.objects import get
 from fleet.kube.runtime import Request
-from fleet.model.app import ADOPTION, ON_DELETE, RELEASE
+from fleet.model.app import ADOPTION, ON_DELETE, ON_DELETE_SINCE, RELEASE
 from fleet_operator.core import kinds
 from fleet_operator.core.outlive import patched
 from fleet_operator.core.ownership import MANAGER, RELEASED
 from fleet_operator.core.step import Object
+from fleet_operator.core.world import when
 
 _ORDER = (
     kinds.CRON_JOBS,
@@ -30,6 +33,7 @@ _ORDER = (
     kinds.CONFIG_MAPS,
 )
 _MADE = ("ConfigMap", "Secret", "CronJob")  # for the app alone; should it be taken over again, they are of use
+ABANDONED = datetime.timedelta(hours=1)
 _LABELS = ("fleet.dev/app", "fleet.dev/kind")
 _BY_US = "app.kubernetes.io/managed-by"
 
@@ -41,6 +45,22 @@ def is_asked(manifest: Object) -> bool:
     conditions = manifest.get("status", {}).get("conditions", ())
     taken = any(one["type"] == "Adopted" and one["status"] == "True" for one in conditions)
     return ADOPTION in manifest.get("spec", {}) and not taken
+
+
+def is_abandoned(manifest: Object, now: datetime.datetime) -> bool:
+    """Whether a command that was to delete it next never came to that: then nobody means it any more."""
+    since = (manifest["metadata"].get("annotations") or {}).get(ON_DELETE_SINCE)
+    try:
+        return since is not None and now - when(since) > ABANDONED
+    except (ValueError, TypeError):
+        return True
+
+
+async def taken_back(request: Request, resource: Resource, manifest: Object) -> None:
+    """The word that it is to be given back."""
+    words: dict[str, Any] = dict.fromkeys((ON_DELETE, ON_DELETE_SINCE))
+    await patched(request, resource, manifest, {"metadata": {"annotations": words}})
+    request.event("Kept", "giving it back was begun long ago and not gone on with; the app stays")
 
 
 async def released(request: Request) -> bool:
