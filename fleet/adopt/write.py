@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,14 +17,22 @@ INDENT = 4
 
 
 def stack_file(namespace: str, clusters: Sequence[str], candidates: Sequence[Candidate]) -> str:
-    """The text of the file for all apps of one namespace, which the stack is called after."""
+    """The text of the file for all apps of one namespace, which the stack is called after if it can be."""
     lines = [*_imports([one.app for one in candidates]), "", ""]
-    lines.append(f"@fleet.stack(clusters={_flat(list(clusters))})")
-    lines.append(f"def {namespace.replace('-', '_')}(cluster: fleet.Cluster) -> None:")
+    called = function_name(namespace)
+    where = "" if called == namespace.replace("-", "_") else f", namespace={_flat(namespace)}"
+    lines.append(f"@fleet.stack(clusters={_flat(list(clusters))}{where})")
+    lines.append(f"def {called}(cluster: fleet.Cluster) -> None:")
     for one in candidates:
         lines += [line for text in one.kept for line in _comment(f"kept as found: {text}")]
         lines.append(_fitted("", one.app, INDENT, ""))
     return "\n".join(lines) + "\n"
+
+
+def function_name(namespace: str) -> str:
+    """After the namespace, unless that is none of Python's names or one with a meaning here: 1shop, class, fleet."""
+    name = namespace.replace("-", "_")
+    return name if name.isidentifier() and not keyword.iskeyword(name) and name != "fleet" else f"stack_{name}"
 
 
 def _comment(text: str) -> list[str]:

@@ -58,9 +58,10 @@ def adopt(
     from fleet.cli.app import in_one
 
     place = _one(in_one(cluster, context, kubeconfig))
+    named = _cluster(context) if context and (branch or directory) else place.name
     findings = asyncio.run(_look(place, namespace, select))
     emit([_data(one) for one in findings], form, lambda: _text(findings))
-    files = _files(findings, place.name)
+    files = _files(findings, named)
     if branch:
         _commit(files, branch)
     elif directory:
@@ -79,6 +80,27 @@ def _one(chosen: Sequence[Place]) -> Place:
     raise ConfigurationError(f"the repository has several clusters: {names}", hint="say which with --cluster")
 
 
+def _cluster(context: str) -> str:
+    """What the repository calls the cluster of a context; outside of any, where nobody calls it otherwise, the same."""
+    from fleet.errors import ConfigurationError
+    from fleet.evaluate import evaluate
+    from fleet.repository import Repository, find_root
+
+    try:
+        find_root()
+    except ConfigurationError:
+        return context
+    known = evaluate(Repository.find(), stacks=()).check().clusters
+    named = [one.name for one in known if one.kubeconfig_context == context]
+    if len(named) == 1:
+        return named[0]
+    several = f"several clusters of the repository have the context {context}: {', '.join(named)}"
+    raise ConfigurationError(
+        several if named else f"no cluster of the repository has the context {context}, and a stack goes to clusters",
+        hint="say which with --cluster" if named else "add it with `fleet cluster add`, and say --cluster",
+    )
+
+
 async def _look(place: Place, namespace: str, labels: str) -> list[Finding]:
     from fleet.adopt.look import look
 
@@ -88,14 +110,14 @@ async def _look(place: Place, namespace: str, labels: str) -> list[Finding]:
 
 def _files(findings: Sequence[Finding], cluster: str) -> dict[str, str]:
     """The text of a file per namespace, by its name."""
-    from fleet.adopt.write import stack_file
+    from fleet.adopt.write import function_name, stack_file
 
     by_namespace: dict[str, list[Any]] = {}
     for one in findings:
         if one.candidate is not None:
             by_namespace.setdefault(one.namespace, []).append(one.candidate)
     return {
-        f"{namespace.replace('-', '_')}.py": stack_file(namespace, [cluster], candidates)
+        f"{function_name(namespace)}.py": stack_file(namespace, [cluster], candidates)
         for namespace, candidates in by_namespace.items()
     }
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.adopt.look import Finding, _apart
-from fleet.adopt.write import stack_file
+from fleet.adopt.write import function_name, stack_file
 from fleet.apps.discovery import Candidate, Surroundings, managers_in_the_way
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.discovery import DISCOVERY
@@ -255,3 +255,15 @@ def test_members_are_asked_without_what_the_container_says_to_the_client() -> No
     questions = DISCOVERY.questions(found, around(SET_UPS["plain"]).find)
     assert not isinstance(questions, Problem)
     assert questions[0].argv[:6] == ("env", "-u", "ETCDCTL_API", "-u", "ETCDCTL_ENDPOINTS", "etcdctl")
+
+
+@pytest.mark.parametrize("namespace", ["1shop", "class", "import", "fleet", "my-shop"])
+def test_any_namespace_makes_a_stack(namespace: str) -> None:
+    import fleet
+
+    scope: dict[str, Any] = {}
+    exec(compile(stack_file(namespace, ["eu-1"], [candidate("plain")]), "found.py", "exec"), scope)
+    made = scope[function_name(namespace)]
+    assert made.namespace == namespace
+    (app,) = (one for one in made(fleet.Cluster("eu-1")).resources if isinstance(one, App))
+    assert app.namespace == namespace
