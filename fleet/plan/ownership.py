@@ -10,6 +10,7 @@ from fleet.plan.inventory import Entry
 from fleet.plan.owned import other_managers, owned_fields
 
 STACK_LABEL = "fleet.dev/stack"
+APP_LABEL = "fleet.dev/app"
 
 
 class Whose(Enum):
@@ -45,10 +46,23 @@ def ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -> Ownershi
     return Ownership(Whose.FOREIGN, _owner(live), remade)
 
 
+def keeper(live: dict[str, Any]) -> str:
+    """Whoever makes it so again and again, and would go on: a controller, or the operator of an app; "" if nobody."""
+    metadata = live["metadata"]
+    if controller := _controller(live):
+        return f"{controller}, which makes it as it wants it"
+    app = (metadata.get("labels") or {}).get(APP_LABEL)
+    return f"the app {app}, whose operator makes it as it wants it" if app else ""
+
+
+def _controller(live: dict[str, Any]) -> str:
+    references = live["metadata"].get("ownerReferences") or ()
+    return next((f"{one['kind']} {one['name']}" for one in references if one.get("controller")), "")
+
+
 def _owner(live: dict[str, Any]) -> str:
     """Who made it, as far as the server knows: its controller, else its field managers."""
-    references = live["metadata"].get("ownerReferences") or ()
-    controller = next((f"{one['kind']} {one['name']}" for one in references if one.get("controller")), "")
+    controller = _controller(live)
     managers = ", ".join(other_managers(live))
     if controller:
         return f"{controller} (field managers: {managers})" if managers else controller

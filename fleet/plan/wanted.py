@@ -13,7 +13,7 @@ from fleet.plan.ignore import with_ignored
 from fleet.plan.inventory import Entry
 from fleet.plan.normal import manifest_hash, normalise
 from fleet.plan.owned import owned_fields
-from fleet.plan.ownership import Ownership, Whose, ownership
+from fleet.plan.ownership import Ownership, Whose, keeper, ownership
 from fleet.plan.record import option_changes, record_reason
 from fleet.plan.retention import is_retained
 from fleet.plan.step import Change, Step, Verb
@@ -59,6 +59,8 @@ def step_for(
     if whose.whose is Whose.FOREIGN and not wanted.adopt:
         how = "was deleted and made anew by" if whose.remade else "exists and belongs to"
         return case.conflict(live, f"{how} {whose.owner}; take it over with opts=Options(adopt=True)")
+    if whose.whose is Whose.FOREIGN and (held := keeper(live)):
+        return case.conflict(live, f"belongs to {held}; it cannot be taken over")
     return _adopted(case, live, whose)
 
 

@@ -96,6 +96,20 @@ def test_an_object_of_another_stack_is_a_conflict_even_with_adopt() -> None:
     assert "billing" in step.reason
 
 
+def test_what_somebody_makes_so_again_and_again_is_a_conflict_even_with_adopt() -> None:
+    """Two who apply one object would take turns for ever."""
+    manifest = config_map("a")
+    apps = live_of(config_map("a", labels={"fleet.dev/app": "kv"}), manager="fleet-operator")
+    step = only(planned(manifest, None, apps, adopt=True))
+    assert (step.verb, step.manifest) == (Verb.CONFLICT, None)
+    assert "belongs to the app kv" in step.reason
+    controlled = live_of(config_map("a", labels={}), manager="controller")
+    controlled["metadata"]["ownerReferences"] = [{"kind": "Widget", "name": "w", "uid": "u2", "controller": True}]
+    step = only(planned(manifest, None, controlled, adopt=True))
+    assert step.verb is Verb.CONFLICT
+    assert "belongs to Widget w, which makes it as it wants it" in step.reason
+
+
 def test_what_was_deleted_and_made_anew_by_another_is_a_conflict() -> None:
     manifest = config_map("a")
     there = live_of(config_map("a", labels={}), uid="u2", manager="kubectl-create")

@@ -11,9 +11,10 @@ from fleet.kube.managers import are, without_entries
 from fleet.kube.objects import managers
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
-from fleet_operator.core.step import Object, Take
+from fleet_operator.core.step import NotYetError, Object, Take
 
 MANAGER = "fleet-operator"
+_CHANGED = "the object has been modified"  # in the server's words
 RELEASED = "fleet.dev/released"  # the annotation of what an app gave back: whose it was
 
 
@@ -22,7 +23,10 @@ class NotOursError(ConflictError):
 
 
 async def taken(request: Request, step: Take) -> None:
-    """First the others' fields, then ours: in between it is nobody's, and the next pass goes on."""
+    """First the others' fields, then ours: in between it is nobody's, and the next pass goes on.
+
+    Only as it was looked at: what was compared with git is what is taken.
+    """
     own = step.object["metadata"]
     found = step.object
     if set(step.take_from) & set(spec_managers(found)):
@@ -30,10 +34,13 @@ async def taken(request: Request, step: Take) -> None:
         found = await without_entries(request.client, kinds.of(found), found, leaves, by=MANAGER)
     if step.manifest is None:
         return
-    bound = {**step.manifest, "metadata": {**step.manifest["metadata"], "uid": own["uid"]}}
+    guard = {"uid": own["uid"], "resourceVersion": found["metadata"]["resourceVersion"]}
+    bound = {**step.manifest, "metadata": {**step.manifest["metadata"], **guard}}
     try:
         await request.write.apply(kinds.of(step.object), bound, force=False)
     except ConflictError as problem:
+        if _CHANGED in problem.message:
+            raise NotYetError("it changed since it was looked at, and is looked at again") from problem
         others = ", ".join(spec_managers(found)) or "somebody"
         raise NotOursError(
             f"{step.object['kind']} {own['name']} is managed by {others}, and fields that must change are theirs: "
