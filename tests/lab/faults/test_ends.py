@@ -240,7 +240,9 @@ faults.stop(f"node/{nodes[1]}", grace=600)
 
 
 @pytest.mark.real_nodes
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.full)], ids=["killed", "interrupted"]
+)
 def test_a_node_that_was_being_stopped_starts_again_when_the_process_that_stops_it_ends(
     town: Town, how: signal.Signals
 ) -> None:

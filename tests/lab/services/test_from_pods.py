@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from fleet.lab.images.recipes import find
 from fleet.testing import S3, Cluster, Forge
-from fleet.testing.sigv4 import signed
+from fleet.testing.sigv4 import Key, signed
 from tests.lab.services.test_forge import pushed
 
 pytestmark = pytest.mark.real_nodes
@@ -20,9 +21,20 @@ SEND = """
 import json, sys, urllib.request
 for method, url, headers, body in json.load(sys.stdin):
     request = urllib.request.Request(url, body.encode() or None, headers, method=method)
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        print(json.dumps(answer.read().decode()))
+    try:
+        answer = urllib.request.urlopen(request, timeout=30)
+    except urllib.error.HTTPError as refused:
+        answer = refused
+    print(json.dumps([answer.status, answer.read().decode(), answer.headers.get("ETag", "")]))
 """
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: str
+    tag: str
 
 
 @pytest.fixture
@@ -37,11 +49,11 @@ def pod(real_cluster: Cluster) -> Cluster:
     return real_cluster
 
 
-def send(pod: Cluster, *requests: tuple[str, str, dict[str, str], str]) -> list[str]:
+def send(pod: Cluster, *requests: tuple[str, str, dict[str, str], str]) -> list[Answer]:
     """Have the pod send requests; returns what was answered."""
     text = orjson.dumps(requests).decode()
     said = pod.kubectl("exec", "-i", "client", "--", "python3", "-c", SEND, input=text, timeout=60)
-    return [orjson.loads(line) for line in said.splitlines()]
+    return [Answer(*orjson.loads(line)) for line in said.splitlines()]
 
 
 def test_a_pod_reads_a_repository_of_the_forge(pod: Cluster, forge: Forge, tmp_path: Path) -> None:
@@ -51,14 +63,42 @@ def test_a_pod_reads_a_repository_of_the_forge(pod: Cluster, forge: Forge, tmp_p
     raw = f"{forge.url}/api/v1/repos/{forge.user.name}/shop/raw/README.md"
     references = f"{repository.url}/info/refs?service=git-upload-pack"  # what `git clone` asks first
     file, advertised = send(pod, ("GET", raw, token, ""), ("GET", references, token, ""))
-    assert file == "# Shop\n"
-    assert "refs/heads/main" in advertised
+    assert file.body == "# Shop\n"
+    assert "refs/heads/main" in advertised.body
+
+
+def request(
+    s3: S3, method: str, place: str, body: str = "", key: Key | None = None
+) -> tuple[str, str, dict[str, str], str]:
+    """A request about something in the test's bucket, signed with the test's key if there is no other."""
+    url, now = f"{s3.url}/{s3.bucket.name}/{place}", datetime.now(UTC)
+    return method, url, signed(method, url, key or s3.key, region=s3.region, moment=now, body=body.encode()), body
 
 
 def test_a_pod_writes_to_a_bucket_what_this_machine_reads(pod: Cluster, s3: S3) -> None:
-    url = f"{s3.url}/{s3.bucket.name}/from-a-pod"
-    now = datetime.now(UTC)
-    write = signed("PUT", url, s3.key, region=s3.region, moment=now, body=b"kept")
-    read = signed("GET", url, s3.key, region=s3.region, moment=now)
-    assert send(pod, ("PUT", url, write, "kept"), ("GET", url, read, "")) == ["", "kept"]
+    put, got = send(pod, request(s3, "PUT", "from-a-pod", "kept"), request(s3, "GET", "from-a-pod"))
+    assert put.status == 200
+    assert got.body == "kept"
     assert s3.bucket.get("from-a-pod") == b"kept"
+
+
+def test_a_pod_uploads_in_parts(pod: Cluster, s3: S3) -> None:
+    [begun] = send(pod, request(s3, "POST", "large?uploads="))
+    upload = begun.body.partition("<UploadId>")[2].partition("<")[0]
+    parts = ["a" * 5 * MIB, "the rest"]
+    sent = send(pod, *(request(s3, "PUT", f"large?partNumber={i}&uploadId={upload}", parts[i - 1]) for i in (1, 2)))
+    done = "".join(f"<Part><PartNumber>{i}</PartNumber><ETag>{sent[i - 1].tag}</ETag></Part>" for i in (1, 2))
+    complete = f"<CompleteMultipartUpload>{done}</CompleteMultipartUpload>"
+    [completed] = send(pod, request(s3, "POST", f"large?uploadId={upload}", complete))
+    assert completed.status == 200, completed.body
+    assert s3.bucket.get("large") == "".join(parts).encode()
+    assert s3.bucket.uploads() == []
+
+
+def test_a_pod_with_a_wrong_key_is_refused(pod: Cluster, s3: S3) -> None:
+    s3.bucket.put("secret", b"kept")
+    wrong = Key(s3.key.access, "wrong")
+    read, write = send(pod, request(s3, "GET", "secret", key=wrong), request(s3, "PUT", "secret", "lost", key=wrong))
+    assert [read.status, write.status] == [403, 403]
+    assert "SignatureDoesNotMatch" in read.body
+    assert s3.bucket.get("secret") == b"kept"
