@@ -167,7 +167,7 @@ def test_the_command_line_says_how_to_use_a_service_and_how_it_is(capfd: pytest.
         ["logs"],
         ["kubeconfig"],
         ["fault", "freeze", "kube-apiserver"],
-        ["fault", "api", "slow", "1s"],
+        ["fault", "api", "forget"],
     ):
         said, why = fleet(*of_clusters, "--name", "typed", code=6)
         assert "lab 'typed' has no cluster" in why
