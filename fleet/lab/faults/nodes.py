@@ -98,25 +98,30 @@ class LoseNode(Kind):
 
     def begin(self, lab: Lab, active: Active) -> None:
         _kill(dict(active.facts))
-        _lose_disks(lab.plane(lab.spec.cluster(active.fault.cluster)).directory / "volumes" / active.facts["node"])
+        # No disk is made twice: whoever mounts one of these volumes is told that there is none. The files go first, so
+        # that the provisioner attaches none of them again.
+        for disk in self._volumes(lab, active).glob("*/disk"):
+            disk.unlink()
+        _detach_lost(self._volumes(lab, active))
 
     def end(self, lab: Lab, active: Active) -> None:
+        _detach_lost(self._volumes(lab, active))  # if that was cut short, a device would show what is lost
         _start_again(lab, active)
 
+    @staticmethod
+    def _volumes(lab: Lab, active: Active) -> Path:
+        return lab.plane(lab.spec.cluster(active.fault.cluster)).directory / "volumes" / str(active.facts["node"])
 
-def _lose_disks(volumes: Path) -> None:
-    """No disk is made twice: whoever mounts one of these volumes is told that there is none.
 
-    The files go first, so that the provisioner attaches none of them again; the links last, as they lead to devices.
-    """
-    for disk in volumes.glob("*/disk"):
-        disk.unlink()
+def _detach_lost(volumes: Path) -> None:
+    """Release the devices of disks that are lost; the links to them go last."""
+    lost = [link for link in volumes.glob("*/device") if not link.with_name("disk").exists()]
     deadline = time.monotonic() + 10
-    while (devices := loops.devices(volumes)) and time.monotonic() < deadline:
+    while (devices := [one for link in lost for one in loops.devices(link.parent)]) and time.monotonic() < deadline:
         for device in devices:
             loops.release(device)
-    for link in volumes.glob("*/device"):
-        link.unlink()
+    for link in lost:
+        link.unlink(missing_ok=True)
 
 
 class FreezeNode(Kind):
