@@ -15,8 +15,9 @@ from fleet.model.desired import Key
 from fleet.plan.inventory import Entry
 
 COLUMNS = ("group", "version", "kind", "namespace", "name", "uid", "hash", "flags", "after")
-ADDED = ("seen",)  # by later versions: inventories from before do not have them
+ADDED = ("ignores", "seen")  # by later versions: inventories from before do not have them
 SAFE = ":._-~@"  # what else a name may hold is quoted; almost none needs it
+SAFE_IN_PATHS = f"{SAFE}[]=*/"
 
 
 def line(entry: Entry) -> str:
@@ -24,8 +25,9 @@ def line(entry: Entry) -> str:
     flags = ",".join(flag for flag, on in (("retain", entry.retain), ("protect", entry.protect)) if on)
     after = ",".join(_reference(other) for other in entry.after)
     name = key.name if key.name.isalnum() else quote(key.name, safe=SAFE)
-    cells = (key.group, entry.version, key.kind, key.namespace, name, entry.uid, entry.hash, flags, after, entry.seen)
-    return "\t".join(cells)
+    ignores = ",".join(quote(path, safe=SAFE_IN_PATHS) for path in entry.ignores)
+    identity = (key.group, entry.version, key.kind, key.namespace, name)
+    return "\t".join((*identity, entry.uid, entry.hash, flags, after, ignores, entry.seen))
 
 
 def write(lines: Iterable[str]) -> str:
@@ -38,13 +40,14 @@ def read(text: str) -> list[Entry]:
     columns = header.split("\t")
     if missing := set(COLUMNS) - set(columns):
         raise ResourceError(f"an inventory without the columns {', '.join(sorted(missing))} cannot be read")
-    wanted = operator.itemgetter(*(columns.index(name) for name in (*COLUMNS, *ADDED) if name in columns))
+    places = {name: position for position, name in enumerate(columns)}
+    wanted = operator.itemgetter(*(places.get(name, len(columns)) for name in (*COLUMNS, *ADDED)))
     entries, keys = [], dict[str, tuple[Key, ...]]()
     for one in lines:
         cells = one.split("\t")
         if len(cells) != len(columns):
             raise ResourceError(f"a line of the inventory is damaged: {one!r}")
-        entries.append(_entry(wanted(cells), keys))
+        entries.append(_entry(wanted([*cells, ""]), keys))
     return entries
 
 
@@ -53,7 +56,7 @@ def _entry(cells: Sequence[str], known: dict[str, tuple[Key, ...]]) -> Entry:
 
     `known` are references that were read before: many objects come after the same few.
     """
-    group, version, kind, namespace, name, uid, digest, flags, after, *added = cells
+    group, version, kind, namespace, name, uid, digest, flags, after, ignores, seen = cells
     return Entry(
         Key(group, kind, namespace, unquote(name) if "%" in name else name),
         version,
@@ -62,7 +65,8 @@ def _entry(cells: Sequence[str], known: dict[str, tuple[Key, ...]]) -> Entry:
         "retain" in flags,
         "protect" in flags,
         (known.get(after) or known.setdefault(after, tuple(map(_key, after.split(","))))) if after else (),
-        *added,
+        tuple(map(unquote, ignores.split(","))) if ignores else (),
+        seen,
     )
 
 

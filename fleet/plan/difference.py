@@ -62,11 +62,13 @@ def _of(plan: Plan, step: Step) -> list[Difference]:
 
 
 def is_drift(plan: Plan, step: Step) -> bool:
-    """Whether the step only puts back what git said already."""
+    """Whether the step only puts back what git said already. Of a field that git ignored until now it said nothing."""
     if step.verb not in (Verb.CREATE, Verb.UPDATE) or step.entry is None:
         return False
     known = plan.inventory.get(step.key)
-    return known is not None and bool(known.uid) and known.hash == step.entry.hash
+    if known is None or not known.uid:
+        return False
+    return (known.hash, known.ignores) == (step.entry.hash, step.entry.ignores)
 
 
 def _words(step: Step, drift: bool) -> str:

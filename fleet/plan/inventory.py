@@ -28,6 +28,7 @@ class Entry(NamedTuple):
     retain: bool = False  # leave the object running when it is no longer wanted
     protect: bool = False  # refuse to delete it
     after: tuple[Key, ...] = ()  # it was created after these, so it is deleted before them
+    ignores: tuple[str, ...] = ()  # fields that were not ours to change: to drop one from git is a change of git's
     seen: str = ""  # the object's resourceVersion after it was applied: while it has that, nobody has touched it
 
     def __eq__(self, other: object) -> bool:

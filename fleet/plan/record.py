@@ -10,13 +10,16 @@ from typing import Any
 from fleet.plan.inventory import Entry
 from fleet.plan.step import Change
 
+_OPTIONS = slice(Entry._fields.index("retain"), Entry._fields.index("ignores") + 1)
+
 
 def option_changes(known: Entry, wanted: Entry) -> tuple[Change, ...]:
     """By the names that users write: `opts=Options(protect=True)`."""
-    if known.protect == wanted.protect and known.retain == wanted.retain and known.after == wanted.after:
+    if known[_OPTIONS] == wanted[_OPTIONS]:
         return ()
     pairs: tuple[tuple[str, Any, Any], ...] = (
         ("opts.depends_on", [str(key) for key in known.after], [str(key) for key in wanted.after]),
+        ("opts.ignore_changes", list(known.ignores), list(wanted.ignores)),
         ("opts.protect", known.protect, wanted.protect),
         ("opts.retain_on_delete", known.retain, wanted.retain),
     )

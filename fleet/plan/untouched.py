@@ -40,5 +40,6 @@ def _is_as_applied(wanted: Object, key: Key, known: Entry, there: dict[str, Any]
         and known.version == manifest["apiVersion"].rpartition("/")[2]
         and known.protect == wanted.protect
         and known.after == wanted.depends_on
+        and known.ignores == wanted.ignore_changes
         and known.retain == (wanted.retain_on_delete or is_retained(key, manifest))
     )

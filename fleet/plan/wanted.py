@@ -81,6 +81,7 @@ class _Case:
             retain=self.wanted.retain_on_delete or is_retained(self.key, self.manifest),
             protect=self.wanted.protect,
             after=self.wanted.depends_on,
+            ignores=self.wanted.ignore_changes,
         )
 
     def step(self, verb: Verb, live: dict[str, Any] | None, *, reason: str = "", **more: Any) -> Step:

@@ -159,6 +159,7 @@ def _entry(one: Object) -> Entry:
         retain=one.retain_on_delete or is_retained(one.key, one.manifest),
         protect=one.protect,
         after=one.depends_on,
+        ignores=one.ignore_changes,
         seen=THERE,
     )
 

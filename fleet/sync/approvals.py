@@ -16,10 +16,11 @@ from fleet.git.objects import Snapshot
 from fleet.git.publication import Changes, Edit, fetched, publish
 from fleet.git.repository import Repository
 from fleet.git.status import clean
-from fleet.model.desired import Desired
+from fleet.model.desired import Desired, Object
 from fleet.plan.normal import applied_hash
 
 REF = "refs/fleet/waves"
+OPTIONS = ("depends_on", "protect", "retain_on_delete", "adopt", "take_from", "ignore_changes", "aliases")
 Approvals = Mapping[tuple[str, str], frozenset[int]]  # stack and digest → waves
 
 
@@ -43,13 +44,19 @@ def digest(stack: StackResult) -> str:
 
 
 def digest_of(wanted: Iterable[Desired]) -> str:
-    """Of the objects that are wanted, wherever they are."""
+    """Of the objects that are wanted, wherever they are, with all that their options say about them."""
     found = hashlib.sha256()
     for desired in wanted:
         for one in desired.objects:
             text = one.hashed(applied_hash)
-            found.update(f"{desired.cluster}\t{one.key}\t{text}\n".encode())
+            found.update(f"{desired.cluster}\t{one.key}\t{text}\t{_options(one)}\n".encode())
     return found.hexdigest()[:32]
+
+
+def _options(one: Object) -> str:
+    """Those that are set: what is taken over, left alone, or may be deleted later is no part of the manifest."""
+    said = ((name, getattr(one, name)) for name in OPTIONS)
+    return repr([(name, value) for name, value in said if value])
 
 
 def approve(repository: Repository, remote: Address | None, given: Approval) -> bool:

@@ -26,7 +26,7 @@ def entry(number: int, **fields: object) -> Entry:
 def test_entries_survive_the_text() -> None:
     entries = [
         entry(1, retain=True, protect=True, after=(ODD, entry(2).key)),
-        entry(2, protect=True),
+        entry(2, protect=True, ignores=("spec.replicas", "spec.containers[name=web].image", "metadata.a,b")),
         Entry(ODD, "v1"),
     ]
     assert ledger.read(ledger.write(map(ledger.line, entries))) == entries

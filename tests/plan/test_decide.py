@@ -10,6 +10,7 @@ import pytest
 from fleet.errors import ConflictError
 from fleet.model.desired import Key
 from fleet.plan import Change, Claim, Entry, Inventory, Plan, Step, Verb, keys_to_read, leave, plan
+from fleet.plan.difference import is_drift
 from fleet.plan.effect import delete_effect
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
@@ -211,10 +212,24 @@ def test_dependents_are_deleted_first() -> None:
 
 def test_an_ignored_field_keeps_its_live_value() -> None:
     old, new = config_map("a", {"a": "1", "b": "1"}), config_map("a", {"a": "9", "b": "9"})
-    step = only(planned(new, inventory(entry_of(old)), live_of(old), ignore_changes=("data.a",)))
+    known = inventory(entry_of(old, ignores=("data.a",)))
+    step = only(planned(new, known, live_of(old), ignore_changes=("data.a",)))
     assert step.changes == (Change("data.b", "1", "9"),)
     assert step.manifest is not None
     assert step.manifest["data"] == {"a": "1", "b": "9"}
+
+
+def test_what_is_ignored_is_recorded_and_to_ignore_it_no_more_is_a_change_of_git_s_and_no_drift() -> None:
+    manifest, there = config_map("a", {"a": "1"}), live_of(config_map("a", {"a": "30"}))
+    made = planned(manifest, inventory(entry_of(manifest)), there, ignore_changes=("data.a",))
+    assert only(made).verb is Verb.RECORD
+    assert only(made).changes == (Change("opts.ignore_changes", [], ["data.a"]),)
+    assert made.target.entries[0].ignores == ("data.a",)
+    made = planned(manifest, made.target, there)
+    assert (only(made).verb, only(made).changes[0]) == (Verb.UPDATE, Change("data.a", "30", "1"))
+    assert not is_drift(made, only(made))
+    made = planned(manifest, made.target, there)
+    assert is_drift(made, only(made)), "it was not ignored any more when somebody changed it"
 
 
 def test_an_ignored_field_that_somebody_took_over_is_not_sent() -> None:

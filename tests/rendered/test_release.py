@@ -12,7 +12,8 @@ from fleet.model.desired import Desired, Object
 from fleet.rendered.model import Budget, RenderedSet
 from fleet.rendered.release import Head, Release, release
 from fleet.rendered.standing import Told, standing
-from fleet.sync.gates import Standing
+from fleet.sync.approvals import digest
+from fleet.sync.gates import UNSEEN, Standing
 
 HERE = Source("stacks/a.py", 1)
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -104,6 +105,29 @@ def test_a_wave_begins_when_the_agents_of_those_before_say_that_they_are_well_at
     assert found.waiting["s", "b"] == "the rollout is stopped: a has this revision and is Degraded"
     fleet.answer("a")
     assert set(fleet.render(SECOND, two).waiting) == {("s", "c")}
+
+
+def test_what_options_say_passes_the_waves_as_any_change_does() -> None:
+    fleet = Fleet()
+    before = stack("s", "1", waves=(("a", "b", "c"),))
+    fleet.render(FIRST, before)
+    for cluster in "abc":
+        fleet.answer(cluster)
+    (said,) = before.desired[0].objects
+    options: list[dict[str, Any]] = [
+        {"ignore_changes": ("data.v",)},
+        {"adopt": True},
+        {"adopt": True, "take_from": ("helm",)},
+        {"aliases": (said.key._replace(name="old"),)},
+        {"protect": True},
+    ]
+    for one in options:
+        changed = tuple(replace(each, objects=(replace(said, **one),)) for each in before.desired)
+        after = replace(before, desired=changed, rollout=replace(before.rollout, waves=(("a",), ("b",), ("c",))))
+        assert digest(after) != digest(before), "a word of before is none about it"
+        head = Head("f", SECOND, "", Budget(10, 0.1), "", "fleet/status")
+        found = release(evaluation(after), "abc", head, fleet.sets, lambda pair: UNSEEN, now=NOON)
+        assert found.waiting.keys() == {("s", "b"), ("s", "c")}, one
 
 
 def test_what_was_told_a_moment_ago_is_being_changed_until_the_agent_answers_for_just_that() -> None:

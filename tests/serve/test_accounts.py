@@ -1,4 +1,4 @@
-"""Stacks in the name of accounts of their own, by the service: what one of them may not do is no matter of the others."""
+"""Stacks in the name of accounts of their own, by the service: what one may not do is no matter of the others."""
 
 from __future__ import annotations
 
