@@ -56,7 +56,7 @@ class FromBranch:
         return Wanted(self._files(origin, git, found), self._evaluation(found, before), found)
 
     def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[Record]]) -> None:
-        """As for the centre: what the process itself has seen counts, else what this cluster reported."""
+        """As for the centre: what the process itself has seen counts, unless somebody went that way before."""
         git = found.files.git
         assert git is not None  # noqa: S101 - the mirror's
         problem: PolicyError | None = None
@@ -68,9 +68,11 @@ class FromBranch:
             except PolicyError as refusal:
                 problem = refusal  # somebody may have said that it is meant
         records = [one for one in memory() if one.cluster == self.cluster]
-        if problem and not records:
-            raise problem
         told = sources(git, found.commit)
+        if before and problem:
+            unknown = {one.revision for one in records if one.content}.difference(sources(git, before.commit))
+            if not unknown.intersection(told) and not _is_applied(found, records):
+                raise problem
         for one in records:
             if one.content and one.revision and one.revision not in told:
                 raise _rewritten(found, one.revision)
@@ -114,6 +116,13 @@ class FromBranch:
             identity=index.fleet,
             remotes={settings.git.remote: self.report or origin.url},
         )
+
+
+def _is_applied(found: Wanted, records: Collection[Record]) -> bool:
+    """All of the set, by whoever reported: a set of the same commit may have other content."""
+    parts = found.rendered.index.stacks if found.rendered else ()
+    said = {(one.stack, one.content) for one in records if one.wanted == found.revision}
+    return bool(parts) and all((one.stack, one.content) in said for one in parts)
 
 
 def _check_departures(found: Wanted, known: Collection[str]) -> None:

@@ -1,7 +1,8 @@
 """Whether a new commit has lost more than it should: then the service goes on with the one before, and says why.
 
 The rules are those of `fleet sync`. What was there before is what the service itself has seen; where that speaks
-against the commit, the status branch is asked, which `fleet sync --allow-deletes` or `--allow-rewritten` moves on. At
+against the commit, the status branch is asked whether somebody else has gone that way, which `fleet sync` does if it is
+told to (`--allow-deletes`, `--allow-rewritten`). That it does not know what the service has seen is no such word. At
 the start only that branch knows, so a remote that does not tell it stops the service until it does.
 """
 
@@ -45,12 +46,18 @@ def check_loss(
         records = list(memory())
     except FleetError as silence:
         raise problem or silence from None
-    if problem and not records:
-        raise problem
     applied = {one.revision for one in records if one.revision}
+    if before and problem and not _was_gone(git, revision, applied, before[0]):
+        raise problem
     return _check(
         git, revision, placed, allowance, applied=applied, known={(one.stack, one.cluster) for one in records}
     )
+
+
+def _was_gone(git: Repository, revision: str, applied: Collection[str], before: str) -> bool:
+    """Whether somebody applied the commit itself, or one on the way to it that the service never followed."""
+    unknown = git.outside(applied, before)
+    return revision in applied or len(git.outside(unknown, revision)) < len(unknown)
 
 
 def told(files: Files) -> list[Record]:

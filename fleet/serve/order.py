@@ -44,6 +44,10 @@ class Order:
     def remember(self, records: Iterable[Record]) -> None:
         self._told = {(one.stack, one.cluster): one for one in records}
 
+    def told(self, pair: Pair) -> Record | None:
+        """What whoever served before said of it."""
+        return self._told.get(pair)
+
     def hear(self, approvals: Approvals, tip: str | None) -> None:
         self._approvals, self.heard = approvals, tip
 

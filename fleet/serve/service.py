@@ -32,7 +32,7 @@ from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
-from fleet.serve.approved import Approved
+from fleet.serve.asking import Asking
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
 from fleet.serve.loss import told
 from fleet.serve.manner import Manner
@@ -234,9 +234,8 @@ class Service:
             if self.manner.signers:
                 await asyncio.to_thread(check_signature, mirror.repository, tip, self.manner.signers)
             found = await asyncio.to_thread(self.reading.read, self.origin, mirror, tip, self.current)
-            await asyncio.to_thread(
-                self.reading.check, found, self.current, lambda: told(found.files) if self.manner.status else []
-            )
+            tells = self._tells
+            await asyncio.to_thread(self.reading.check, found, self.current, lambda: told(found.files) if tells else [])
             if self.current is None and self.manner.status:
                 self._order.remember(await asyncio.to_thread(told, found.files))
         except FleetError:  # the same files mostly mean the same mistake; a machine without memory may get some
@@ -248,6 +247,15 @@ class Service:
         trouble = found.rendered.index.trouble if found.rendered else None
         if trouble is not None:
             self._fail(FleetError(trouble.message))
+
+    @property
+    def _tells(self) -> bool:
+        """The status branch has all that was seen: what else it says is somebody else's word."""
+        current = self.current
+        if current is None or not self.manner.status:
+            return self.manner.status
+        seen = all(self.known.get(pair, ("", None))[0] == current.commit for pair in current.desired)
+        return seen and not self._telling.pending
 
     async def _roll_back(self, mirror: Mirror) -> None:
         """What is due, where the branch is still at the commit that it is due for; the rest is asked again later."""
@@ -437,7 +445,7 @@ class Service:
             accounts=current.files.repository.settings.trust.account,
             claim=Claim(current.files.identity),
             lease_seconds=5.0,
-            gate=None if current.rendered else self._gate(current),
+            gate=None if current.rendered else self._asking(current),
             reach=lambda cluster: self._reached(current, cluster),
             objection=lambda result: self._objection(current, result, begun),
         )
@@ -480,8 +488,16 @@ class Service:
             self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
             raise
 
-    def _gate(self, current: Wanted) -> Approved:
-        return Approved(Gate(current.files, current.evaluation, required=self.manner.require_approved))
+    def _asking(self, current: Wanted) -> Asking:
+        git = current.files.git
+        assert git is not None  # noqa: S101 - the mirror's
+        gate = Gate(current.files, current.evaluation, required=self.manner.require_approved)
+        return Asking(git, current.revision, gate, self._was_well, self._order.told)
+
+    def _was_well(self, pair: Pair) -> bool:
+        """A pass found what a commit wants, or made it so."""
+        _, one = self.known.get(pair, ("", None))
+        return one is not None and one.problem is None and not one.suspended
 
     def _note(self, current: Wanted, result: Result) -> None:
         repaired = len(drifted(result.plan)) if result.plan and not result.problem else 0

@@ -41,6 +41,11 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
     git(root, "checkout", "--quiet", "--orphan", "other")
     git(root, "commit", "--quiet", "--allow-empty", "--message", "another past")
     other = repository.resolve().id
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "goes on from it")
+    third = repository.resolve().id
+    git(root, "checkout", "--quiet", "-b", "fork", first)
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "beside the second")
+    fork = repository.resolve().id
     four = evaluation("a", "b", "c", "d")
     pairs = {(name, "eu") for name in "abcd"}
 
@@ -55,12 +60,18 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
             check(revision, four, second, [record("a", second)])
         with pytest.raises(PolicyError, match="history was rewritten"):
             check(revision, four, None, [record("a", second)])
-        check(revision, four, second, [record("a", revision)])
+        with pytest.raises(PolicyError, match="history was rewritten"):
+            check(revision, four, second, [record("a", revision), record("b", second)])
+        check(revision, four, second, [record(name, revision) for name in "abcd"])
+    with pytest.raises(PolicyError, match="history was rewritten"):
+        check(fork, four, second, [record(name, first) for name in "abcd"])  # it lags behind what was seen
+    check(third, four, first, [record(name, other) for name in "abcd"])  # allowed, and gone on from
 
     told = [record(name, first) for name in "abcd"]
-    with pytest.raises(PolicyError, match="3 of 4 stacks have left git"):
-        check(second, evaluation("a"), first, told)
-    check(second, evaluation("a"), first, told[:1])
+    for words in (told, told[:1]):
+        with pytest.raises(PolicyError, match="3 of 4 stacks have left git"):
+            check(second, evaluation("a"), first, words)
+    check(second, evaluation("a"), first, [record("a", second)])
     with pytest.raises(PolicyError, match="git has no stack any more"):
         check(second, evaluation(), None, told)
 
