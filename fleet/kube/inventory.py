@@ -54,6 +54,12 @@ async def load(client: Client, stack: str, cluster: str) -> Stored:
     return found[0] if found else Stored(Inventory(stack, cluster))
 
 
+async def suspension_of(client: Client, stack: str) -> Suspension | None:
+    """The word that is in the inventory of a stack, and nothing else of it."""
+    answer = await client.request("GET", CONFIG_MAPS.path(NAMESPACE, _name(stack, 0)), expect=(404,))
+    return Suspension.read((answer.body.get("data") or {}).get("suspended", "")) if answer.status == 200 else None
+
+
 async def load_all(client: Client) -> list[Stored]:
     """Every stack that has an inventory in the cluster, by name."""
     return await _load(client, LABEL)

@@ -26,7 +26,7 @@ from fleet.git import names
 from fleet.git.mirror import Mirror
 from fleet.git.status import Report
 from fleet.kube.client import Client
-from fleet.kube.failure import NoRightError
+from fleet.kube.failure import NoRightError, UnansweredError
 from fleet.kube.person import program
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
@@ -47,6 +47,7 @@ from fleet.serve.rendering import ForAgents
 from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
 from fleet.serve.spending import PartlySeenError, Spending
+from fleet.serve.suspended import Words
 from fleet.serve.telling import Telling
 from fleet.serve.unexpected import UnexpectedError, steadily
 from fleet.serve.wanted import Pair, Wanted, moved, without
@@ -94,6 +95,7 @@ class Service:
     _order: Order = field(default_factory=Order)
     _spending: Spending = field(default_factory=Spending)
     _busy: set[Pair] = field(default_factory=set)  # what passes under way have
+    _words: Words = field(init=False)
     _alone: set[Pair] = field(default_factory=set)  # what is passed over by itself, since something unforeseen came up
     _outside: Outside = field(init=False)
     _previews: Previews | None = None
@@ -103,6 +105,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self._turns = Turns(str(self.origin))
+        self._words = Words(self._is_silent)
         self._outside = Outside(
             self.origin,
             lambda: self.current,
@@ -437,6 +440,10 @@ class Service:
     async def _sync(self, current: Wanted, target: Target, pairs: list[Pair]) -> None:
         cluster = target.cluster.name
         begun: Counter[Pair] = Counter()
+
+        def reach(one: ClusterData) -> AbstractAsyncContextManager[Client]:
+            return self._reached(current, one)
+
         how = How(
             self.manner.kubeconfig,
             wait=False,
@@ -446,8 +453,9 @@ class Service:
             claim=Claim(current.files.identity),
             lease_seconds=5.0,
             gate=None if current.rendered else self._asking(current),
-            reach=lambda cluster: self._reached(current, cluster),
+            reach=reach,
             objection=lambda result: self._objection(current, result, begun),
+            elsewhere=lambda stacks: self._words.everywhere(current, stacks, cluster, reach),
         )
         try:
             run = await sync([target], how, Quiet(), revision=current.revision)
@@ -468,6 +476,10 @@ class Service:
                 self._queue.forgive((stack, cluster))
         if current is self.current:
             self._measure(current)
+
+    def _is_silent(self, cluster: str) -> bool:
+        last = (one.problem for (_, where), (_, one) in self.known.items() if where == cluster)
+        return any(isinstance(problem, UnansweredError) for problem in last)
 
     def _newest(self, current: Wanted, result: Result) -> Wanted:
         """The commit that a result is about: a newer one came meanwhile, and may want the same of this stack there."""
@@ -531,7 +543,7 @@ class Service:
             self._queue.add_after(pair, self._order.again.get(pair, LOOK_AGAIN))
         elif problem:
             self._queue.retry(pair)
-        elif result.health in MOVING and not result.leaving:
+        elif result.suspended or (result.health in MOVING and not result.leaving):
             self._queue.add_after(pair, LOOK_AGAIN)
 
     def _rendered(self) -> None:

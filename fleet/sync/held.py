@@ -11,17 +11,21 @@ from fleet.sync.look import Look
 from fleet.sync.outcome import Result
 
 Pair = tuple[str, str]
+NOWHERE: Mapping[str, Suspension] = {}
 
 
-def suspensions(looks: Mapping[str, Look]) -> dict[Pair, Suspension]:
-    """By stack and cluster. A word that is meant for everywhere holds where it could not be written, too."""
+def suspensions(looks: Mapping[str, Look], elsewhere: Mapping[str, Suspension] = NOWHERE) -> dict[Pair, Suspension]:
+    """By stack and cluster. A word that is meant for everywhere holds where it could not be written, too.
+
+    `elsewhere` are such words that were found in clusters which are not looked at now.
+    """
     words = {
         (seen.stack, cluster): seen.plan.inventory.suspension
         for cluster, look in looks.items()
         for seen in look.seen
         if seen.plan and seen.plan.inventory.suspension
     }
-    everywhere = {stack: word for (stack, _), word in words.items() if word.everywhere}
+    everywhere = {**elsewhere, **{stack: word for (stack, _), word in words.items() if word.everywhere}}
     places = ((seen.stack, cluster) for cluster, look in looks.items() for seen in look.seen)
     found = {pair: words.get(pair) or everywhere.get(pair[0]) for pair in places}
     return {pair: word for pair, word in found.items() if word}

@@ -7,7 +7,7 @@ others go on. Errors that are no FleetError are bugs and stop everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,12 +20,13 @@ from fleet.kube.client import Client
 from fleet.model.hidden import Hidden
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
+from fleet.plan.suspension import Suspension
 from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, define
 from fleet.sync.discreet import DiscreetProgress, discreet, hidden_in
 from fleet.sync.gate import Gate
 from fleet.sync.gates import Standing
-from fleet.sync.held import held, suspensions
+from fleet.sync.held import NOWHERE, held, suspensions
 from fleet.sync.look import Look, Seen, look
 from fleet.sync.ordered import Order, Pair, Turns, watched
 from fleet.sync.outcome import Result
@@ -55,6 +56,8 @@ class How:
     reach: Callable[[ClusterData], AbstractAsyncContextManager[Client]] | None = None  # else by the kubeconfig
     objection: Callable[[Result], FleetError | None] = lambda result: None  # what else speaks against a plan
     order: Order | None = None  # of a sync: waves and what else keeps one from going before another
+    elsewhere: Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]] | None = None
+    # of a sync of few clusters: which of these stacks somebody suspended for everywhere, as the other clusters say
 
 
 @dataclass(slots=True)
@@ -145,7 +148,8 @@ async def sync(
         sites = await _open_all(stack, targets, how, progress, revision)
         others = await _open_all(stack, how.order.bystanders, how, Lines(said=False), revision) if how.order else []
         hidden = _hidden([*sites, *others])
-        planned = [discreet(result, hidden) for its in _judged(sites, how) for result in its]
+        words = await how.elsewhere(_to_be_changed(sites)) if how.elsewhere else NOWHERE
+        planned = [discreet(result, hidden) for its in _judged(sites, how, words) for result in its]
         if how.gate and any(one.is_to_do for one in planned):
             planned = await asyncio.to_thread(how.gate.judge, planned)
         approve(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
@@ -244,9 +248,13 @@ def _left_alone(seen: Seen, result: Result) -> Result:
     return replace(result, health=health, objects=objects)
 
 
-def _judged(sites: Sequence[Site], how: How) -> list[list[Result]]:
+def _to_be_changed(sites: Sequence[Site]) -> list[str]:
+    return sorted({seen.stack for site in sites for seen in site.look.seen if seen.plan and not seen.plan.empty})
+
+
+def _judged(sites: Sequence[Site], how: How, elsewhere: Mapping[str, Suspension] = NOWHERE) -> list[list[Result]]:
     """By cluster: where every stack stands, with what the rules and those who suspended it have to say."""
-    words = suspensions({site.cluster: site.look for site in sites})
+    words = suspensions({site.cluster: site.look for site in sites}, elsewhere)
     judged = []
     for site in sites:
         too_much = _too_much(site, how) if site.client and not site.problem else None
