@@ -194,10 +194,14 @@ def _started(
     if not directory.is_dir():
         raise errors.NotFoundError(f"there is no directory {directory}")
     unset = environment.dropped(os.environ)
+    running = _running()
     if writes:
-        return _started_by_gitpython(command, directory, settings, [name for name in unset if name not in settings])
+        kept_out = [name for name in unset if name not in settings]
+        process = _started_by_gitpython(command, directory, settings, kept_out)
+        running.add(process)
+        return process
     kept = {name: value for name, value in os.environ.items() if name not in unset}
-    return subprocess.Popen(
+    process = subprocess.Popen(
         command,
         cwd=directory,
         env={**kept, "LANGUAGE": "C", "LC_ALL": "C", **settings},
@@ -206,6 +210,22 @@ def _started(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    running.add(process)
+    return process
+
+
+@cache
+def _running() -> set[subprocess.Popen[bytes]]:
+    """What was started and not ended: with the process that waits for it, it ends too, wherever it is waited for."""
+    owner, running = os.getpid(), set[subprocess.Popen[bytes]]()
+
+    def end_all() -> None:
+        if os.getpid() == owner:  # a forked child leaves them to its parent
+            for process in list(running):
+                _kill(process)
+
+    atexit.register(end_all)
+    return running
 
 
 def _started_by_gitpython(
@@ -286,14 +306,19 @@ def _private_directory() -> Path:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End the process and all that it started; it leads a session of its own."""
     if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
+        _kill(process)
         process.wait()
+    _running().discard(process)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream:
             with contextlib.suppress(OSError, ValueError):
                 stream.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
 
 
 class _LateError(Exception):

@@ -23,6 +23,7 @@ from fleet.rendered.centre import Rendering, Seen, Wish, chosen_clusters, render
 from fleet.rendered.model import Trouble
 from fleet.rendered.reported import Reports, reported
 from fleet.serve.order import Order
+from fleet.serve.threads import in_thread
 from fleet.serve.wanted import Pair, Wanted
 
 SETTLE = 0.2  # seconds in which more may come
@@ -86,17 +87,17 @@ class ForAgents:
     async def _once(self, current: Wanted) -> float | None:
         """Seconds until the next time, if nothing calls before."""
         try:
-            records = await asyncio.to_thread(self._records, current)
-            found = await asyncio.to_thread(self._render, current, records)
-            self._given = await asyncio.to_thread(self._dated, current, found)
+            records = await in_thread(self._records, current)
+            found = await in_thread(self._render, current, records)
+            self._given = await in_thread(self._dated, current, found)
             refused = {one.cluster: one.problem for one in found.results if one.problem}
             for cluster, problem in refused.items():
-                await asyncio.to_thread(self._tell, current, [cluster], problem)
+                await in_thread(self._tell, current, [cluster], problem)
         except FleetError as problem:
             self._failures += 1
             self._warn([problem])
             with contextlib.suppress(FleetError):
-                await asyncio.to_thread(self._tell, current, self.clusters, problem)
+                await in_thread(self._tell, current, self.clusters, problem)
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
         self._warn(list(refused.values()))

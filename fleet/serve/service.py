@@ -49,6 +49,7 @@ from fleet.serve.sites import Sites
 from fleet.serve.spending import PartlySeenError, Spending
 from fleet.serve.suspended import Words
 from fleet.serve.telling import Telling
+from fleet.serve.threads import in_thread
 from fleet.serve.unexpected import UnexpectedError, steadily
 from fleet.serve.wanted import Pair, Wanted, moved, without
 from fleet.serve.watching import kinds_of
@@ -184,7 +185,7 @@ class Service:
             await self._telling.flush()
 
     async def _follow(self) -> None:
-        mirror = await asyncio.to_thread(self.origin.mirror, self.manner.cache)
+        mirror = await in_thread(self.origin.mirror, self.manner.cache)
         async with contextlib.AsyncExitStack() as stack:
             if self._previews is not None:
                 previewing = asyncio.create_task(self._previews.run(mirror))
@@ -210,10 +211,10 @@ class Service:
     async def _look_at_git(self, mirror: Mirror) -> None:
         try:
             status = self._status_ref()
-            tips = await asyncio.to_thread(mirror.tips, self.origin.branch, *self.reading.also, *status)
+            tips = await in_thread(mirror.tips, self.origin.branch, *self.reading.also, *status)
             tip = tips[self.origin.ref]
             if tips.get(approvals.REF) != self._order.heard:
-                words = await asyncio.to_thread(approvals.read, mirror.repository, mirror.address)
+                words = await in_thread(approvals.read, mirror.repository, mirror.address)
                 self._order.hear(words, tips.get(approvals.REF))
                 self._wake(self._order.waiting())
                 self._agents.call()
@@ -227,7 +228,7 @@ class Service:
                 return
             if tip != self._tip:
                 seen = time.monotonic()
-                await asyncio.to_thread(mirror.fetch, (self.origin.refspec,))
+                await in_thread(mirror.fetch, (self.origin.refspec,))
                 self._tip, self._since, self._failures = tip, seen, 0
         except FleetError:
             self.metrics.fetches.add(str(self.origin), "failed")
@@ -235,12 +236,12 @@ class Service:
         self.metrics.fetches.add(str(self.origin), "new")
         try:
             if self.manner.signers:
-                await asyncio.to_thread(check_signature, mirror.repository, tip, self.manner.signers)
-            found = await asyncio.to_thread(self.reading.read, self.origin, mirror, tip, self.current)
+                await in_thread(check_signature, mirror.repository, tip, self.manner.signers)
+            found = await in_thread(self.reading.read, self.origin, mirror, tip, self.current)
             tells = self._tells
-            await asyncio.to_thread(self.reading.check, found, self.current, lambda: told(found.files) if tells else [])
+            await in_thread(self.reading.check, found, self.current, lambda: told(found.files) if tells else [])
             if self.current is None and self.manner.status:
-                self._order.remember(await asyncio.to_thread(told, found.files))
+                self._order.remember(await in_thread(told, found.files))
         except FleetError:  # the same files mostly mean the same mistake; a machine without memory may get some
             self._failures += 1
             self._again = time.monotonic() + Backoff(first=5.0, most=900.0).delay(self._failures)
@@ -273,7 +274,7 @@ class Service:
                 self._rollbacks.due.discard(name)
                 continue
             try:
-                made = await asyncio.to_thread(roll_back, followed, current, name, why, direct=direct)
+                made = await in_thread(roll_back, followed, current, name, why, direct=direct)
             except FleetError as problem:
                 self.metrics.rollbacks.add(str(self.origin), "failed")
                 log.warning("%s: it could not be rolled back: %s", name, problem.message, extra={"stack": name})
@@ -454,6 +455,7 @@ class Service:
             lease_seconds=5.0,
             gate=None if current.rendered else self._asking(current),
             reach=reach,
+            in_thread=in_thread,
             objection=lambda result: self._objection(current, result, begun),
             elsewhere=lambda stacks: self._words.everywhere(current, stacks, cluster, reach),
         )

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ParamSpec
 
 from fleet.errors import FleetError
 from fleet.git import names, notes
@@ -18,9 +19,11 @@ from fleet.git.reporting import Gone, chosen, report
 from fleet.git.status import Report
 from fleet.git.trim import trim
 from fleet.kube.runtime.queue import Backoff
+from fleet.serve.threads import in_thread
 from fleet.sync.source import Files
 
 Pair = tuple[str, str]
+P = ParamSpec("P")
 SETTLE = 0.5  # seconds in which more may come
 EVERY = 3.0  # seconds between two commits at least
 LOOK_BACK = 100  # writes after which the branch is looked at for its length
@@ -47,6 +50,7 @@ class Telling:
     _there: dict[str, frozenset[str]] = field(default_factory=dict)  # cluster → all stacks that it has or should have
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _under_way: asyncio.Future[None] | None = None
     _writes: int = 0
 
     def tell(self, files: Files, *reports: Report) -> None:
@@ -103,7 +107,7 @@ class Telling:
             return True
         gone = _no_more(self._gone, dict(self._there))
         try:
-            await asyncio.to_thread(_write, files, list(news.values()), sorted(left), gone, self.by)
+            await self._alone(_write, files, list(news.values()), sorted(left), gone, self.by)
         except FleetError as problem:
             log.warning("health was not written into git: %s", problem.message)
             self.failed(problem)
@@ -115,8 +119,16 @@ class Telling:
         self._writes += 1
         if self._writes % LOOK_BACK == 1:
             with contextlib.suppress(FleetError):  # the next time, then
-                await asyncio.to_thread(_shorten, files)
+                await self._alone(_shorten, files)
         return True
+
+    async def _alone(self, write: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """After the one before it, also one that nobody waits for any more: its thread goes on."""
+        if self._under_way is not None:
+            await asyncio.wait([self._under_way])
+        self._under_way = asyncio.ensure_future(in_thread(write, *args, **kwargs))
+        self._under_way.add_done_callback(lambda one: one.cancelled() or one.exception())  # heard, if by nobody else
+        await asyncio.shield(self._under_way)
 
 
 def _no_more(gone: Gone, there: Mapping[str, frozenset[str]]) -> Gone:

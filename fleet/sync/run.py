@@ -52,6 +52,7 @@ class How:
     accounts: str = ""  # in whose name stacks are read and written, as "namespace/{stack}"; "": as ourselves
     dry_run: bool = False  # of a preview: let the servers try every change without storing it
     gate: Gate | None = None  # of a sync: who is asked before anything is written
+    in_thread: Callable[..., Awaitable[list[Result]]] = asyncio.to_thread  # where it is asked
     lease_seconds: float = 120.0  # how long to wait for another sync of the same stack
     reach: Callable[[ClusterData], AbstractAsyncContextManager[Client]] | None = None  # else by the kubeconfig
     objection: Callable[[Result], FleetError | None] = lambda result: None  # what else speaks against a plan
@@ -151,7 +152,7 @@ async def sync(
         words = await how.elsewhere(_to_be_changed(sites)) if how.elsewhere else NOWHERE
         planned = [discreet(result, hidden) for its in _judged(sites, how, words) for result in its]
         if how.gate and any(one.is_to_do for one in planned):
-            planned = await asyncio.to_thread(how.gate.judge, planned)
+            planned = await how.in_thread(how.gate.judge, planned)
         approve(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem or one.suspended}
         seen = DiscreetProgress(progress, hidden)
