@@ -44,6 +44,11 @@ class Commit:
     raises: str = ""  # the stack whose file is broken
     rewrites: bool = False  # pushed by force over the last commit, which the next commit brings back
 
+    @property
+    def is_no_fleet(self) -> bool:
+        """Nothing of it may be taken; else it is a fleet, and what it takes away is refused cluster by cluster."""
+        return bool(self.raises) or self.rewrites or not self.fleet
+
     def __str__(self) -> str:
         return f"commit: {self.title}"
 

@@ -101,7 +101,7 @@ class Judge:
 
     def judge(self, found: Live) -> list[str]:
         """What is wrong, of all that must not have happened since the last time."""
-        wrong = [*self._others(found), *self._fields(found), *self._same(found), *self._deletions()]
+        wrong = [*self._others(found), *self._fields(found), *self._same(found), *self._deletions(), *self._taken()]
         self._world.gone.clear()
         self._world.deleted.clear()
         self._uids = {
@@ -145,6 +145,25 @@ class Judge:
             one = found[cluster, stack].get(name)
             if one is None or one["metadata"]["uid"] != uid:
                 wrong.append(f"{stack}/{name} in {cluster} was deleted" + (" and made anew" if one else ""))
+        return wrong
+
+    def _taken(self) -> list[str]:
+        """No commit was taken that must not be; how many were seen, and refused, is counted."""
+        world, wrong = self._world, []
+        bad = {revision[:12]: one for revision, one in world.bad.items()}
+        world.bad.clear()
+        if not bad:
+            return []
+        refused: set[str] = set()
+        for line in world.lines():
+            revision = str(line["revision"])
+            if revision not in bad:
+                continue
+            if "evaluated" in line and bad[revision].is_no_fleet:
+                wrong.append(f"{revision} was taken ({bad[revision].title}): {line['message']}")
+            if line["level"] in ("error", "warning"):
+                refused.add(revision)
+        world.counts["refused"] += len(refused)
         return wrong
 
     def _deletions(self) -> list[str]:

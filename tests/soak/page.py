@@ -27,7 +27,9 @@ After each episode all that is wrong is undone, and when everything came to rest
 - objects of strangers have the UID and the version that the stranger's last write gave them, and their fields in
   our objects are there;
 - what git wanted all the time has the UID it had before, and the audit log has no deletion by us but of what git
-  took away.
+  took away;
+- the service took none of the commits that raise, have no stacks or have another past, by its own log in all its
+  lives.
 
 At the end, what `fleet render` prints for the last commit is compared with the clusters field by field, and no
 process is left over. `make soak` takes an hour, `make test` has a short form; `python -m tests.soak --seed N
@@ -52,7 +54,8 @@ def page(told: Told) -> str:
     life = soak.lives[-1] if soak.lives else None
     rows = [
         ("time", f"{told.seconds / 60:.0f} min, {soak.steps} steps"),
-        ("commits", f"{soak.world.repository.commits}, of which {counts['refused']} had to be refused, and were"),
+        ("commits", f"{soak.world.repository.commits}, of which {counts['bad']} must not be applied: none was; "
+                    f"{counts['refused']} of these were seen before the next one came, and refused in words"),
         ("kills of the service", f"{counts['kill']}, {counts['killed at a write']} of them at a chosen write"),
         *((f"API server {word}", str(counts[word])) for word in TROUBLES if counts[word]),
         ("Leases left behind by others", str(counts["squat"])),

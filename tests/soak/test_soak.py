@@ -86,6 +86,7 @@ def test_killed_again_and_again_among_faults_and_strangers_clusters_and_status_e
     assert life.is_flat, str(life)
     assert counts["kill"] == sum(isinstance(step.action, Kill) for step in steps) >= 30
     assert soak.world.repository.commits > 100
+    assert counts["bad"] >= counts["refused"] > 0
     assert len(soak.world.started) > counts["kill"], "each life had zygotes of its own"
     assert soak.left_over() == []
     for cluster in (one, other):

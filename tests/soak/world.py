@@ -5,6 +5,7 @@ It remembers what the end is judged by: what git wants, what strangers did and t
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import Counter
@@ -65,6 +66,7 @@ class World:
     strangers: dict[str, Stranger] = field(default_factory=dict)
     processes: list[Process] = field(default_factory=list)
     wanted: Fleet = ()
+    bad: dict[str, Commit] = field(default_factory=dict)  # commits that must be refused, since the last settle
     may_go: set[tuple[str, str]] = field(default_factory=set)  # stack and name: git took them away
     marks: dict[tuple[Place, str], Mark] = field(default_factory=dict)
     owned: dict[Place, tuple[str, str, str]] = field(default_factory=dict)  # strangers' own: uid, version, value
@@ -121,9 +123,10 @@ class World:
                 )
 
     def commit(self, action: Commit) -> None:
-        self.repository.carry_out(action)
+        revision = self.repository.carry_out(action)
         if not action.good:
-            self.counts["refused"] += 1
+            self.counts["bad"] += 1
+            self.bad[revision] = action
             return
         after = {(one.name, name) for one in action.fleet for item in one.items for name in item.names}
         before = {(one.name, name) for one in self.wanted for item in one.items for name in item.names}
@@ -174,6 +177,13 @@ class World:
         victim.kill()
         self.memory.clear()
         victim.start(*self._options)
+
+    def lines(self) -> Iterator[dict[str, object]]:
+        """What the service said in all its lives, as far as it is about commits."""
+        for path in sorted(self.directory.glob("replica-*/log-*")):
+            for line in path.read_text(errors="replace").splitlines():
+                if '"revision":' in line and line.endswith("}"):  # one that is killed leaves half a line
+                    yield json.loads(line)
 
     def _is_done(self, service: Process) -> bool:
         """It has seen the newest commit, and either looked at all stacks of it or found that it is a bad one."""
