@@ -45,6 +45,33 @@ async def _fill(app: App) -> str:
     return ""
 
 
+def test_a_member_that_cannot_start_as_it_was_set_is_mended_by_a_change_in_git(app: App) -> None:
+    """It is the lowest one, which a roll would come to last, and a roll waits for all to be well."""
+    app.want(version="3.5", members=3, config={"options": {"log-outputs": '["stderr", "/var/lib/etcd/etcd.log"]'}})
+    app.wait_ready()
+    log = app.volume("registry-0") / "etcd.log"
+    log.unlink()
+    log.mkdir()
+    with app.writer(rate=100) as writer:
+        writer.goes_on()
+        app.process("registry-0").kill()
+        app.wait("it does not start", lambda: "ended" in app.condition("Degraded")["message"])
+        serving = {pod: one for pod, one in app.restarts().items() if pod != "registry-0"}
+        app.change(config={"options": None})
+        app.wait("it gets the change", lambda: "Reviving" in app.reasons())
+        app.wait("it starts", lambda: "registry-0" in app.ready_since())
+        assert "QuorumLost" not in app.reasons()
+        said = [note for reason, note in app.events() if reason == "Restarting"]
+        restarted = [pod for pod, one in app.restarts().items() if pod in serving and one != serving[pod]]
+        assert len(restarted) <= len(said), f"nobody who serves restarts but by the roll that follows: {said}"
+        app.wait_ready()
+        writer.goes_on()
+        numbers = writer.stop()
+    first = app.reasons().index("Reviving")
+    assert "Restarting" not in app.reasons()[:first]
+    app.every_member_has_all(numbers)
+
+
 @pytest.mark.full
 def test_a_lost_majority_is_reported_and_healed_only_with_a_word_in_git(app: App) -> None:
     app.want(version="3.5", members=3)

@@ -22,6 +22,7 @@ class Concern(Enum):
     RECOVERY = auto()  # one that was begun comes to its end
     STAFF = auto()  # members that stay have pods
     ROLLBACK = auto()  # a change with which members do not come back is given up
+    REVIVAL = auto()  # members that cannot start get what git says of them by now
     QUORUM = auto()  # without a majority nothing below is certain; a recovery begins, if git allows it
     CORRUPTION = auto()
     SPACE = auto()

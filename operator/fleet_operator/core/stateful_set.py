@@ -26,6 +26,7 @@ def changed(
     partition: int | None = None,
     template: Object | None = None,
     start: int | None = None,
+    on_delete: bool = False,
 ) -> Object:
     """The manifest that makes the found one so."""
     spec = copy.deepcopy({name: found["spec"][name] for name in _KEPT if name in found["spec"]})
@@ -33,6 +34,8 @@ def changed(
         spec["replicas"] = replicas
     if partition is not None:
         spec["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
+    if on_delete:
+        spec["updateStrategy"] = {"type": "OnDelete"}
     if template is not None:
         spec["template"] = copy.deepcopy(template)
     if start is not None:
@@ -49,3 +52,13 @@ def changed(
 def partition_of(found: Object) -> int:
     strategy = found["spec"].get("updateStrategy", {}).get("rollingUpdate") or {}
     return int(strategy.get("partition", 0))
+
+
+def updates_on_delete(found: Object) -> bool:
+    """Whether pods get the present template when they are deleted, and only then."""
+    return bool(found["spec"].get("updateStrategy", {}).get("type") == "OnDelete")
+
+
+def is_observed(found: Object) -> bool:
+    """Whether its controller knows of its last change."""
+    return int(found.get("status", {}).get("observedGeneration", 0)) >= int(found["metadata"].get("generation", 0))

@@ -123,6 +123,12 @@ def is_crashing(pod: Object) -> bool:
     return gone and int(status.get("restartCount", 0)) + 1 >= CRASHES
 
 
+def is_unscheduled(pod: Object) -> bool:
+    """The scheduler found no node for it."""
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(one["type"] == "PodScheduled" and one["status"] == "False" for one in conditions)
+
+
 def why_not_started(pod: Object) -> str:
     """Why a pod does not run, in the words of whoever holds it up; "" when it runs."""
     for one in pod.get("status", {}).get("conditions", ()):

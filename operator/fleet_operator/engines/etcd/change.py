@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import mark_of
 from fleet.model.app import ROLL
 from fleet.model.types.version import release
-from fleet_operator.core import roll
+from fleet_operator.core import revive, roll
 from fleet_operator.core.roll import Rolling
 from fleet_operator.core.step import Act, Decision, State, blocked, step
 from fleet_operator.core.world import Object, template_of
@@ -24,6 +25,7 @@ from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
 
 Images = Mapping[str, str]
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 
 
 def rolled(seen: Seen, images: Images, trust: str) -> Decision | None:
@@ -56,6 +58,33 @@ def failed_roll(seen: Seen, images: Images, trust: str) -> Decision | None:
     failed = replace(ledger, failed=template_of(current.found), failure=f"{current.what}: {reason}")
     note = f"{current.what} is given up: {reason}"
     return step(State.DEGRADED, "RollFailed", note, noted(seen, failed, "RollFailed", note))
+
+
+def revived(seen: Seen, images: Images, trust: str) -> Decision | None:
+    """Members that cannot start get what git says by now, before anything waits for them or calls them lost."""
+    current, hop = rolling(seen, images, trust), next_hop(seen)
+    backwards = isinstance(hop, Hop) and hop.kind == "downgrade"
+    if isinstance(current, Refusal) or backwards or current.mark == ledger_of(seen).failed:
+        return None
+    return revive.revived(current, [pod for pod in seen.pods if _is_down(seen, pod) and _may_start(seen, pod, current)])
+
+
+def _is_down(seen: Seen, pod: str) -> bool:
+    """For certain, and not because of its data, which no template mends."""
+    return pod not in seen.statuses and revive.is_down(seen.world.pod(pod)) and spoiled(seen, pod) is None
+
+
+def _may_start(seen: Seen, pod: str, current: Rolling) -> bool:
+    """Whether its data is known to be of a version that the wanted image can go on from."""
+    had, gets = _image_in(seen, seen.world.pod(pod) or {}), _image_in(seen, current.wanted)
+    versions = [_VERSION.search(one.rpartition(":")[2]) for one in (had, gets)]
+    if had == gets:
+        return True
+    if versions[0] is None or versions[1] is None:
+        return bool(seen.statuses) and next_hop(seen) is None
+    before, after = (release(one[0]).series for one in versions if one)
+    furthest = 1 if seen.statuses else 0  # without anybody to ask, no step to another series is taken
+    return before[0] == after[0] and 0 <= after[1] - before[1] <= furthest
 
 
 def rolling(seen: Seen, images: Images, trust: str) -> Rolling | Refusal:
@@ -100,10 +129,14 @@ def chosen_image(seen: Seen, app: Etcd, images: Images) -> str:
     templates = [found["spec"]["template"]] if found else [one for pod in seen.places if (one := seen.world.pod(pod))]
     if not templates or (templates[0].get("metadata", {}).get("annotations") or {}).get(ROLL, "") != app.roll:
         return image(app, images)
-    kept = names.layout(app)
+    return image(app, images, _image_in(seen, templates[0]))
+
+
+def _image_in(seen: Seen, pod: Object) -> str:
+    """etcd's, in a pod or its template."""
+    kept = names.layout(seen.app)
     name = kept.container if kept is not None else names.CONTAINER
-    containers = {str(one["name"]): str(one["image"]) for one in templates[0]["spec"]["containers"]}
-    return image(app, images, containers.get(name, ""))
+    return next((str(one["image"]) for one in pod.get("spec", {}).get("containers", ()) if one["name"] == name), "")
 
 
 def next_hop(seen: Seen) -> Hop | Refusal | None:

@@ -13,7 +13,7 @@ from fleet_operator.core.order import Concern, Concerns
 from fleet_operator.core.step import Decision, State, blocked
 from fleet_operator.engines.etcd import encrypt
 from fleet_operator.engines.etcd.adoption import adopted, as_found, changes_over, late, let_go, owned_by_others
-from fleet_operator.engines.etcd.change import Images, arrived, chosen_image, failed_roll, rolled, stays
+from fleet_operator.engines.etcd.change import Images, arrived, chosen_image, failed_roll, revived, rolled, stays
 from fleet_operator.engines.etcd.founding import founded
 from fleet_operator.engines.etcd.join import joined, scaled_out, settled
 from fleet_operator.engines.etcd.leave import removed
@@ -44,6 +44,7 @@ def concerns(seen: Seen, images: Images, trust: str = "") -> Concerns:
         Concern.RECOVERY: (lambda: recovery(seen),),
         Concern.STAFF: (lambda: staffed(seen),),
         Concern.ROLLBACK: (lambda: failed_roll(seen, images, trust),),
+        Concern.REVIVAL: (lambda: revived(seen, images, trust),),
         Concern.QUORUM: (lambda: without_majority(seen), lambda: no_strangers(seen)),
         Concern.CORRUPTION: (lambda: corrupted(seen, late(seen)),),
         Concern.SPACE: (lambda: mended_though_full(seen), lambda: space(seen)),
@@ -72,6 +73,7 @@ def _as_found(seen: Seen, images: Images, trust: str) -> Concerns:
         Concern.IDENTITY: (lambda: one_cluster(seen),),
         Concern.STAFF: (lambda: staffed(seen),),
         Concern.ROLLBACK: (lambda: failed_roll(seen, images, trust) if wanted or ledger_of(seen).failed else None,),
+        Concern.REVIVAL: (lambda: _revived(seen, images, trust) if wanted else None,),
         Concern.QUORUM: (lambda: without_majority(seen, forcible=False), lambda: no_strangers(seen)),
         Concern.CORRUPTION: (lambda: corrupted(seen, seen.pods),),
         Concern.SPACE: (lambda: space(seen),),
@@ -89,6 +91,12 @@ def _as_found(seen: Seen, images: Images, trust: str) -> Concerns:
         ),
         Concern.HEALTH: (lambda: all_well(seen), lambda: arrived(seen, images)),
     }
+
+
+def _revived(seen: Seen, images: Images, trust: str) -> Decision | None:
+    """As for a roll: not while the template is somebody else's, and with the files in place."""
+    decision = revived(seen, images, trust)
+    return decision and (owned_by_others(seen) or filed(seen) or decision)
 
 
 def at_rest(seen: Seen) -> Decision:

@@ -44,8 +44,9 @@ def without_majority(seen: Seen, *, forcible: bool = True) -> Decision | None:
     if not seen.app.force_quorum:
         return blocked(
             "QuorumLost",
-            f"a majority of the members is lost: {told}. If they cannot come back, say force_quorum=True in git: "
-            "etcd then goes on from the member that knows most, and writes that only the lost ones knew are gone",
+            f"a majority of the members is lost: {told}. If what git says keeps them from starting, change it. If they "
+            "cannot come back, say force_quorum=True in git: etcd then goes on from the member that knows most, and "
+            "writes that only the lost ones knew are gone",
             after=5.0,
         )
     return _force(seen)
