@@ -192,6 +192,24 @@ def test_a_member_has_five_minutes_to_come_back() -> None:
     assert drawing.decision().reason == "RollFailed"
 
 
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff"])
+def test_an_image_that_is_not_to_be_had_at_the_moment_has_these_minutes_too(reason: str) -> None:
+    drawing = upgrade().roll("db-2", partition=2).silence("db-2").unready("db-2", since=200)
+    waiting = {"name": "etcd", "restartCount": 0, "state": {"waiting": {"reason": reason, "message": "no registry"}}}
+    drawing.pods["db-2"]["status"]["containerStatuses"] = [waiting]
+    assert (drawing.decision().reason, drawing.steps()) == ("Rolling", [])
+    drawing.unready("db-2", since=400)
+    assert drawing.decision().reason == "RollFailed"
+    assert "no registry" in drawing.decision().message
+
+
+def test_an_image_that_no_registry_can_have_is_given_up_at_once() -> None:
+    drawing = upgrade().roll("db-2", partition=2).silence("db-2").unready("db-2", since=2)
+    waiting = {"name": "etcd", "restartCount": 0, "state": {"waiting": {"reason": "InvalidImageName"}}}
+    drawing.pods["db-2"]["status"]["containerStatuses"] = [waiting]
+    assert drawing.decision().reason == "RollFailed"
+
+
 @pytest.mark.parametrize("silent", [("db-2",), PODS])
 def test_a_template_is_not_given_up_because_the_operator_is_cut_off(silent: tuple[str, ...]) -> None:
     """The kubelet says that the members are ready: who does not reach them is the operator."""
@@ -260,6 +278,14 @@ def test_a_pod_keeps_the_configuration_that_it_was_made_with_until_it_is_rolled(
     assert yaml.safe_load(file(both, NEW, "db-1"))["log-level"] == "info"
     assert yaml.safe_load(file(both, chatty, "db-1"))["log-level"] == "debug"
     assert set(files(chatty, ledger, both, ())) == {f"{pod}.{revision(chatty)}.yaml" for pod in PODS}
+
+
+@pytest.mark.parametrize("named", ["/etc/etcd/config", "/etc/etcd/etcd.conf.yaml", "/conf/$(HOSTNAME).0123456789.yaml"])
+def test_files_that_others_wrote_are_none_of_ours(named: str) -> None:
+    drawing = Drawing().crash("db-2", '{"level":"fatal","msg":"couldn\'t find local name"}').off_the_list("db-2")
+    wanted = set(applied(drawing.decision(), "ConfigMap")["data"])
+    drawing.pods["db-1"]["spec"]["containers"][0]["args"] = [f"--config-file={named}"]
+    assert set(applied(drawing.decision(), "ConfigMap")["data"]) == wanted
 
 
 # What restarts members

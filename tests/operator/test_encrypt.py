@@ -248,6 +248,20 @@ def test_a_change_of_mind_after_that_is_blocked_with_the_reason(stage: str) -> N
     assert "kept-server" in found.secrets()
 
 
+def test_it_is_not_called_unchanged_while_a_member_has_it_from_a_roll_that_was_given_up() -> None:
+    """The template is as it was found again, and one that came through stays as it is."""
+    found = Encrypting().turned_on()
+    before = copy.deepcopy(found.set)
+    found.until(lambda: found.made["etcd-2"] != before["spec"]["template"])
+    found.set = before
+    found.spec = {**found.spec, "tls": {"enabled": False}}
+    assert (found.decision().reason, found.stage) == ("StaysEncrypted", "opening")
+    assert "kept-server" in found.secrets(), "its certificates are renewed"
+    found.made["etcd-2"] = copy.deepcopy(before["spec"]["template"])
+    found.passed()
+    assert found.stage == ""
+
+
 @pytest.mark.parametrize("version", ["3.4.23", "3.5.7"])
 def test_releases_that_mix_up_plain_and_encrypted_clients_are_upgraded_first(version: str) -> None:
     series = version.rpartition(".")[0]

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from fleet.lab.node import PAUSE
 from tests.operator.e2e import App
 
 pytestmark = pytest.mark.timeout(1800)
@@ -16,8 +17,8 @@ def test_a_failed_upgrade_is_rolled_back_and_waits_for_another_word(app: App) ->
     app.wait_ready()
     before = app.uids()
     with app.writer() as writer:
-        change = {"version": "3.5", "image": "localhost/fleet-lab/etcd:none"}
-        fault = writer.strike("an upgrade to an image that does not exist", lambda: app.change(**change))
+        change = {"version": "3.5", "image": PAUSE}
+        fault = writer.strike("an upgrade to an image without etcd", lambda: app.change(**change))
         app.wait("it is given up", lambda: app.condition("Blocked").get("reason") == "RollFailed")
         app.wait("all are well again", lambda: app.status["ready"] == "3/3")
         assert "not tried again" in app.condition("Blocked")["message"]

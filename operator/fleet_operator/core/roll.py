@@ -13,7 +13,7 @@ from typing import Any
 
 from fleet_operator.core.stateful_set import changed, partition_of
 from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, State, step, wait
-from fleet_operator.core.world import World, cannot_start, is_leaving, is_ready, template_of, why_not_started
+from fleet_operator.core.world import World, is_leaving, is_ready, never_starts, template_of, why_not_started
 
 Object = dict[str, Any]
 PATIENCE = 300.0  # seconds that a member has to come back with the new template
@@ -55,10 +55,11 @@ def broken(rolling: Rolling) -> str | None:
         found = rolling.world.pod(pod)
         if found is None or is_leaving(found) or template_of(found) != current or _works(rolling, pod, found):
             continue
-        if cannot_start(found):
+        if never_starts(found):
             return f"{pod} does not start with it: {why_not_started(found) or 'its container ends each time'}"
         if rolling.world.unready_for(found) > PATIENCE:
-            return f"{pod} is not well {PATIENCE / 60:.0f} minutes after its restart with it"
+            why = f": {reason}" if (reason := why_not_started(found)) else ""
+            return f"{pod} is not well {PATIENCE / 60:.0f} minutes after its restart with it{why}"
     return None
 
 

@@ -13,10 +13,9 @@ from fleet.apps.template import mark_of
 Object = dict[str, Any]
 CRASHES = 3  # starts in vain after which a container counts as one that cannot start
 
+PULLING = frozenset({"ErrImagePull", "ImagePullBackOff"})  # in vain so far: registries are away at times
 HOPELESS = frozenset(
     {
-        "ErrImagePull",
-        "ImagePullBackOff",
         "InvalidImageName",
         "ErrImageNeverPull",
         "CreateContainerError",
@@ -144,9 +143,17 @@ def why_not_started(pod: Object) -> str:
 
 
 def cannot_start(pod: Object) -> bool:
-    """Waiting will not help: its image is not to be had, or its container ends each time."""
-    waiting = container(pod).get("state", {}).get("waiting") or {}
-    return waiting.get("reason", "") in HOPELESS or is_crashing(pod)
+    """It does not, and has not for a while: its image is not to be had, or its container ends each time."""
+    return _waits_for(pod) in HOPELESS | PULLING or is_crashing(pod)
+
+
+def never_starts(pod: Object) -> bool:
+    """Waiting will not help."""
+    return cannot_start(pod) and _waits_for(pod) not in PULLING
+
+
+def _waits_for(pod: Object) -> str:
+    return str((container(pod).get("state", {}).get("waiting") or {}).get("reason", ""))
 
 
 def complaints(log: str) -> str:

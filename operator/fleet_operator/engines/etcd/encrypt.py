@@ -17,7 +17,7 @@ from fleet.apps.etcd.layout import Layout
 from fleet_operator.core import roll
 from fleet_operator.core.step import Act, Decision, State, blocked, step
 from fleet_operator.core.world import template_of
-from fleet_operator.engines.etcd.adoption import Pending, as_found
+from fleet_operator.engines.etcd.adoption import Pending, as_found, late
 from fleet_operator.engines.etcd.change import Images, rolling
 from fleet_operator.engines.etcd.faults import unwell
 from fleet_operator.engines.etcd.notes import noted
@@ -97,7 +97,8 @@ def _rolls(seen: Seen, images: Images, trust: str) -> bool:
 
 def _taken_back(seen: Seen, kept: Layout) -> Decision:
     """Only as long as no pod was touched: clients may have come to rely on it since."""
-    if kept.secured == "opening" and as_found(seen) and not roll.under_way(set_of(seen)):
+    untouched = as_found(seen) and not roll.under_way(set_of(seen)) and set(late(seen)) == set(seen.pods)
+    if kept.secured == "opening" and untouched:
         return _noted(
             seen, replace(kept, secured=""), "TLSTakenBack", "git does not want TLS any more: nothing changed"
         )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from fleet.apps.etcd import names
 from fleet.apps.etcd.ledger import Ledger
 from fleet.apps.etcd.manifests import members_map
 from fleet_operator.core.step import Apply
 from fleet_operator.core.world import Object
 from fleet_operator.engines.etcd.seen import Seen
+
+_OURS = re.compile(rf"--config-file=(?:{names.MEMBER_FILES}|{names.KEPT_FILES})/[^/]*\.([0-9a-f]+)\.yaml")
 
 
 def noted(seen: Seen, ledger: Ledger, reason: str = "", note: str = "") -> Apply:
@@ -23,10 +27,10 @@ def files_as_wanted(seen: Seen, ledger: Ledger) -> Apply | None:
 
 
 def _in_use(seen: Seen) -> set[str]:
-    """The revisions of member files that a pod or the StatefulSet names; others are left out."""
+    """The revisions of member files that a pod or the StatefulSet names. What others name is none of ours."""
     specs: list[Object] = [pod["spec"] for pod in seen.world.all("Pod") if pod["metadata"]["name"] in seen.pods]
     if seen.stateful_set:
         specs.append(seen.stateful_set["spec"]["template"]["spec"])
     containers = (container for spec in specs for container in spec["containers"])
     arguments = (one for container in containers for one in container.get("args") or ())
-    return {one.split(".")[-2] for one in arguments if one.startswith("--config-file=")}
+    return {found[1] for one in arguments if (found := _OURS.fullmatch(one))}
