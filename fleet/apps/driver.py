@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from fleet.apps.abilities import beyond
 from fleet.apps.client import Client
 from fleet.model.app import App
+from fleet.model.connection import Connection
 from fleet.model.rule import forbidden
 from fleet.model.types.quantity import amount, is_quantity
 
@@ -152,6 +153,10 @@ class Driver(Generic[A]):
     def client(self, spec: A) -> Client:
         """The engine's own client, for `fleet connect`."""
         raise NotImplementedError
+
+    def connection(self, spec: A) -> Connection:
+        """How programs connect, by a spec `as_noted`."""
+        return spec.connection
 
     def notes(self, spec: A) -> str:
         """The ConfigMap in which the operator notes what it found where it took over; "" if it notes nothing."""

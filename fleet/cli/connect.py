@@ -52,7 +52,8 @@ def connect(
     found = asyncio.run(find(Wanted(name, in_one(cluster, context, kubeconfig), stack, namespace)))
     if command:
         return asyncio.run(_once(found, command, stdin=stdin))
-    emit(_data(found), form, lambda: _text(found))
+    app = asyncio.run(_as_clients_have_it(found))
+    emit(_data(found, app), form, lambda: _text(found, app))
     if not printed and form == "text" and sys.stdin.isatty() and sys.stdout.isatty():
         _prompt(found)
     return 0
@@ -73,6 +74,14 @@ async def _run(client: Client, found: Found, command: Sequence[str], stdin: Asyn
     code = await execute(client, asked, out=_to(sys.stdout), err=_to(sys.stderr), stdin=stdin)
     sys.stdout.flush()
     return code
+
+
+async def _as_clients_have_it(found: Found) -> App:
+    """What is told is what is so: git may be ahead of members that were taken over."""
+    if found.app.adoption is None:
+        return found.app
+    async with found.place.client() as client:
+        return await _as_it_runs(client, found)
 
 
 async def _as_it_runs(client: Client, found: Found) -> App:
@@ -126,8 +135,8 @@ async def _input() -> AsyncIterator[bytes]:
         yield data
 
 
-def _data(found: Found) -> dict[str, Any]:
-    connection = found.app.connection
+def _data(found: Found, app: App) -> dict[str, Any]:
+    connection = found.driver.connection(app)
     return {
         "app": found.name,
         "kind": found.resource.kind,
@@ -137,23 +146,23 @@ def _data(found: Found) -> dict[str, Any]:
         "host": connection.host,
         "port": connection.port,
         "secret": connection.secret,
-        "environment": _environment(found),
+        "environment": _environment(found, app),
     }
 
 
-def _environment(found: Found) -> dict[str, str]:
-    given = found.driver.client(found.app).environment
+def _environment(found: Found, app: App) -> dict[str, str]:
+    given = found.driver.client(app).environment
     return {name: value.format(directory=DIRECTORY) for name, value in given.items()}
 
 
-def _text(found: Found) -> str:
-    connection = found.app.connection
+def _text(found: Found, app: App) -> str:
+    connection = found.driver.connection(app)
     lines = [
         str(found),
         f"  from inside the cluster  {connection.url}",
         f"  Secret with credentials  {found.namespace}/{connection.secret}",
         f"  with that at {DIRECTORY}:",
-        *(f"    {name}={value}" for name, value in _environment(found).items()),
+        *(f"    {name}={value}" for name, value in _environment(found, app).items()),
     ]
     return "\n".join(lines)
 

@@ -18,6 +18,7 @@ from fleet.apps.etcd.upgrade import SERIES, path
 
 if TYPE_CHECKING:
     from fleet.apps.discovery import Discovery
+    from fleet.model.connection import Connection
 
 
 class EtcdDriver(Driver[Etcd]):
@@ -76,6 +77,9 @@ class EtcdDriver(Driver[Etcd]):
         text = (notes["metadata"].get("annotations") or {}).get(LEDGER)
         ledger = read_ledger(text) if text else None
         return names.laid_out(spec, read_layout(ledger.layout) if ledger and ledger.layout else None)
+
+    def connection(self, spec: Etcd) -> Connection:
+        return names.connection(spec)
 
     def client(self, spec: Etcd) -> Client:
         return client(spec)

@@ -110,7 +110,12 @@ class Reconciler:
     async def _end(self, request: Request, manifest: dict[str, Any], app: Any) -> Result | None:
         if not has_finalizer(manifest):
             return None
-        if await definition_is_leaving(request, self.engine):
+        try:
+            released_by_its_kind = await definition_is_leaving(request, self.engine)
+        except AccessError as refused:  # nobody asked for an end of the app then, for all that is known
+            await self._report(request, manifest, blocked("NoRights", str(refused)), Report(), app.endpoint)
+            return Result(15.0)
+        if released_by_its_kind:
             request.event("Released", "its definition is being deleted; the app runs on without an operator")
         elif is_asked(manifest):
             request.event("Released", "it is given back; all of it runs on without an operator")
