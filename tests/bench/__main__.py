@@ -13,7 +13,7 @@ import psutil
 
 from tests.bench.figure import HEADER, Figure
 
-BENCHMARKS = ("cli", "evaluate", "sandbox", "preview", "sync", "serve", "operator", "failover", "lab")
+BENCHMARKS = ("cli", "evaluate", "sandbox", "preview", "sync", "serve", "operator", "failover", "lab", "demo")
 MODULES = {"operator": "operators.bench"}  # those whose module is not named as they are
 DOCS = Path(__file__).parents[2] / "docs" / "performance"
 

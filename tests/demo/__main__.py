@@ -1,11 +1,13 @@
 """The main job, end to end: two clusters, the operator, an etcd in each from a git repository, a resize by a commit, a
 member lost and replaced, and what git knows about all that.
 
-It asks nothing, can be run again, and leaves the lab `demo` running to look around in.
+It asks nothing, can be run again, and leaves the lab `demo` running to look around in. What it shows it also looks at:
+if an etcd or the page about it is not as it says, it ends with an error.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -26,10 +28,13 @@ PATIENCE = 180.0  # seconds for a lost member
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.demo", description=__doc__)
+    parser.add_argument("--name", default=NAME, help="of the lab")
+    name = parser.parse_args().name
     say("Two clusters, each with an API server of its own and two nodes")
-    lab = Lab.up(NAME, CLUSTERS, workers=2, say=lambda text: print(f"  {text}", file=sys.stderr))
-    run(lab, PROJECT, "fleet", "lab", "image", "build", "--name", NAME, "etcd:3.5", "fleet-operator")
-    run(lab, PROJECT, "fleet", "lab", "status", "--name", NAME)
+    lab = Lab.up(name, CLUSTERS, workers=2, say=lambda text: print(f"  {text}", file=sys.stderr))
+    run(lab, PROJECT, "fleet", "lab", "image", "build", "--name", name, "etcd:3.5", "fleet-operator")
+    run(lab, PROJECT, "fleet", "lab", "status", "--name", name)
 
     say("A git repository with the example fleet: stacks/ and clusters/")
     clone = repository(lab)
@@ -47,6 +52,7 @@ def main() -> None:
     page(lab, clone)
     for cluster in CLUSTERS:
         etcdctl(lab, clone, cluster, "endpoint", "health", "--cluster")
+        expect_members(lab, clone, cluster, 3)
 
     say("Five members instead of three, by a commit")
     resize(clone, 5)
@@ -59,6 +65,7 @@ def main() -> None:
     for cluster in CLUSTERS:
         etcdctl(lab, clone, cluster, "member", "list", "--write-out=table")
         etcdctl(lab, clone, cluster, "endpoint", "health", "--cluster")
+        expect_members(lab, clone, cluster, 5)
     run(lab, clone, "fleet", "status")
     run(lab, clone, "fleet", "sync")
     page(lab, clone)
@@ -68,15 +75,44 @@ def main() -> None:
     print(f"  export KUBECONFIG={lab.kubeconfig} PATH={Path(sys.executable).parent}:$PATH")
     print("  fleet status                                         # live")
     print("  fleet connect registry --cluster eu-1 -- get --prefix ''")
-    print("  fleet lab shell --name demo kubectl --context eu-1 describe etcd --all-namespaces")
+    print(f"  fleet lab shell --name {name} kubectl --context eu-1 describe etcd --all-namespaces")
     print("  $EDITOR stacks/coordination.py                       # then fleet preview, git commit, fleet sync")
-    print("  fleet lab down --name demo                           # removes everything, this repository too")
+    print(f"  {f'fleet lab down --name {name}':<52} # removes everything, this repository too")
 
 
 def page(lab: Lab, clone: Path) -> None:
     say("What git knows now: the status branch")
     run(lab, clone, "git", "fetch", "--quiet", "origin", "+refs/heads/fleet/status:refs/remotes/origin/fleet/status")
     run(lab, clone, "git", "show", "origin/fleet/status:README.md")
+    told = [line for line in git(clone, "show", "origin/fleet/status:README.md").splitlines() if line.startswith("|")]
+    for cluster in CLUSTERS:
+        rows = [line for line in told if cluster in line]
+        expect(rows and all("Healthy" in row for row in rows), f"the page says that {cluster} is healthy: {rows}")
+
+
+def expect_members(lab: Lab, clone: Path, cluster: str, count: int) -> None:
+    """By etcd's own word, over TLS: so many members, none of them a learner, and each of them healthy."""
+    found = answered(lab, clone, cluster, "member", "list")["members"]
+    voters = [one["name"] for one in found if not one.get("isLearner")]
+    expect(len(found) == len(voters) == count, f"{cluster} has {count} members: {voters}")
+    healthy = [
+        one["endpoint"] for one in answered(lab, clone, cluster, "endpoint", "health", "--cluster") if one["health"]
+    ]
+    expect(len(healthy) == count, f"all members in {cluster} are healthy: {healthy}")
+    expect(all(one.startswith("https://") for one in healthy), f"with TLS: {healthy}")
+
+
+def answered(lab: Lab, clone: Path, cluster: str, *arguments: str) -> Any:
+    command = ["connect", "registry", "--cluster", cluster, "--", *arguments, "--write-out=json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fleet", *command], cwd=clone, env=lab.environment(), check=True, capture_output=True
+    )
+    return json.loads(done.stdout)
+
+
+def expect(so: object, what: str) -> None:
+    if not so:
+        sys.exit(f"not so: {what}")
 
 
 def etcdctl(lab: Lab, clone: Path, cluster: str, *arguments: str) -> None:

@@ -13,9 +13,9 @@ from fleet.testing import Cluster
 NAME = "operator"
 
 
-def installed(cluster: Cluster, directory: Path) -> Path:
-    """The kubeconfig of an account that sees apps and nodes everywhere."""
-    role = _renamed(rights.everywhere())
+def installed(cluster: Cluster, directory: Path, role: dict[str, Any] | None = None) -> Path:
+    """The kubeconfig of an account that sees apps and nodes everywhere, or has another `role`."""
+    role = role or _renamed(rights.everywhere())
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}}
     cluster.apply(account, role, _bound(cluster, role, f"{cluster.namespace}-{NAME}"))
     view = orjson.loads(
