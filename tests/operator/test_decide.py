@@ -555,6 +555,27 @@ def test_a_forced_member_starts_only_when_no_other_can() -> None:
     assert drawing.decision().reason == "ForcingQuorum"
 
 
+def alone(*, older: bool, answers: bool = True) -> Drawing:
+    """db-0 went on alone, and its ledger says that it is forced no more; its pod is older than that, or not."""
+    drawing = Drawing(app=app(force_quorum=True)).note(survivor="db-0").scale(1)
+    drawing.remove_pod("db-1").remove_pod("db-2").off_the_list("db-1").off_the_list("db-2")
+    drawing.files = drawing.seen().world.get("ConfigMap", "db-members")
+    assert drawing.files is not None
+    drawing.files["metadata"]["managedFields"] = [{"manager": "fleet-operator", "time": before(60)}]
+    drawing.pods["db-0"]["metadata"]["creationTimestamp"] = before(90 if older else 30)
+    return drawing if answers else drawing.no_majority("db-0")
+
+
+def test_nobody_joins_a_survivor_whose_container_could_start_again_with_the_file_that_forces_it() -> None:
+    """It would throw out who has joined, and they would go on without it."""
+    assert alone(older=True).steps() == ["delete Pod db-0"]
+    assert alone(older=False, answers=False).steps() == []
+    assert (
+        "StatefulSet db" in alone(older=False).steps()[0]
+        or "delete PersistentVolumeClaim" in alone(older=False).steps()[0]
+    )
+
+
 # Space and volumes
 
 

@@ -1,8 +1,9 @@
 """A majority is gone. Reported always; healed only with a word in git, from the member that knows most. Pure.
 
 The way: the StatefulSet is narrowed to the survivor's pod, so that no other member can come back behind its back; the
-survivor starts once with `force-new-cluster` and is then alone on the list; the others' volumes go and they join again
-as new members, as after any loss.
+survivor starts once with `force-new-cluster` and is then alone on the list; it starts again without it, since with it a
+container that ends by chance would throw out whoever has joined; then the others' volumes go and they join again as new
+members, as after any loss.
 """
 
 from __future__ import annotations
@@ -86,19 +87,30 @@ def recovery(seen: Seen) -> Decision | None:
         if alone:
             settled = ledger.with_place(survivor, Place("settled", f"{seen.by_pod[survivor].id:x}"))
             return step(State.DEGRADED, "ForcingQuorum", message, noted(seen, settled))
-        pod = seen.world.pod(survivor)
-        config = seen.world.get("ConfigMap", names.members_map(seen.app)) or {"metadata": {}}
-        written = _time_of(config)
-        if pod is not None and not is_leaving(pod) and pod["metadata"]["creationTimestamp"] <= written:
-            return step(
-                State.DEGRADED,
-                "ForcingQuorum",
-                message,
-                Delete(pod, "ForcingQuorum", f"{survivor} restarts alone"),
-                after=2.0,
-            )
-        return wait(State.DEGRADED, "ForcingQuorum", f"{message}: {describe(seen, survivor)}")
-    return _others_come_back(seen, ledger, survivor, start)
+        restart = _with_its_file(seen, survivor, message, f"{survivor} restarts alone")
+        return restart or wait(State.DEGRADED, "ForcingQuorum", f"{message}: {describe(seen, survivor)}")
+    return _unforced(seen, survivor, message) or _others_come_back(seen, ledger, survivor, start)
+
+
+def _with_its_file(seen: Seen, survivor: str, message: str, note: str) -> Decision | None:
+    """A pod that is older than the file may start with the one before: kubelets bring files late to pods that run."""
+    pod = seen.world.pod(survivor)
+    config = seen.world.get("ConfigMap", names.members_map(seen.app)) or {"metadata": {}}
+    if pod is None or is_leaving(pod) or pod["metadata"]["creationTimestamp"] > _time_of(config):
+        return None
+    return step(State.DEGRADED, "ForcingQuorum", message, Delete(pod, "ForcingQuorum", note), after=2.0)
+
+
+def _unforced(seen: Seen, survivor: str, message: str) -> Decision | None:
+    """Nobody joins before the survivor runs with a file that forces nothing."""
+    if seen.replicas > 1:
+        return None
+    note = f"{survivor} restarts, and is forced no more"
+    if (restart := _with_its_file(seen, survivor, message, note)) is not None:
+        return restart
+    if seen.members is None:
+        return wait(State.DEGRADED, "ForcingQuorum", f"{message}: {describe(seen, survivor)}", 0.5)
+    return None
 
 
 def _others_come_back(seen: Seen, ledger: Ledger, survivor: str, start: int) -> Decision | None:
