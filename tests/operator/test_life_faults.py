@@ -104,7 +104,9 @@ def _nothing_is_touched(app: App, seconds: float) -> None:
     assert [one for one in written if app.namespace in one.uri and "/events" not in one.uri] == []
 
 
-def test_a_member_comes_back_on_another_node_when_its_node_is_lost_with_its_disks(app: App) -> None:
+def test_a_member_comes_back_on_another_node_when_its_node_is_lost_with_its_disks(
+    app: App, pytestconfig: pytest.Config
+) -> None:
     app.want(version="3.5", members=3)
     app.wait_ready()
     nodes = {name: pod["spec"]["nodeName"] for name, pod in app.pods().items()}
@@ -123,6 +125,7 @@ def test_a_member_comes_back_on_another_node_when_its_node_is_lost_with_its_disk
             numbers = writer.stop()
         print(f"{fault.what}: writes stopped for {writer.outage(fault.at):.2f} s")
         writer.was_writing()
+        writer.was_dense(always=pytestconfig.getoption("--full"))
         app.every_member_has_all(numbers)
         after = app.pods()
         assert len(after) == 3

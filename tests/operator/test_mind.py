@@ -50,6 +50,25 @@ def test_a_resize_is_taken_back_while_it_is_under_way(app: App, first: int, then
     app.every_member_has_all(numbers)
 
 
+@pytest.mark.parametrize(("then", "moment"), [(1, "MemberReplaced"), (5, "VolumeDeleted"), (1, "MemberAdded")])
+@full
+def test_while_a_member_is_replaced_git_may_want_fewer_or_more(app: App, then: int, moment: str) -> None:
+    app.want(version="3.5", members=3)
+    app.wait_ready()
+    with app.writer() as writer:
+        app.cluster.kubectl("delete", "pvc", "data-registry-2", "--wait=false")
+        writer.strike("loss of a volume", app.lose_pod("registry-2"))
+        app.wait(f"it is at {moment}", lambda: moment in app.reasons())
+        writer.strike("the last word", lambda: app.change(members=then))
+        app.wait_ready()
+        assert _members(app) == _named(then)
+        assert list(app.claims()) == [f"data-{pod}" for pod in _named(then)]
+        writer.goes_on()
+        numbers = writer.stop()
+    app.has_all(numbers)
+    app.every_member_has_all(numbers)
+
+
 def test_an_upgrade_is_taken_back_until_all_members_run_it(app: App) -> None:
     def versions() -> list[str]:
         return sorted(one.get("version", "").rpartition(".")[0] for one in app.status["members"])

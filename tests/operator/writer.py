@@ -8,6 +8,7 @@ connection Secret, and follows their addresses. It runs beside the test, which b
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import ssl
 import threading
@@ -27,6 +28,7 @@ import orjson
 PREFIX = b"written/"
 PAGE = 5_000
 FRESH = 0.1  # seconds: within them before a fault, there was an acknowledgement
+DENSE = 200  # acknowledgements a second, below which a fault has too little to lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,15 @@ class Writer:
             with suppress(IndexError):  # the last second is not a whole one
                 counts[int(one - times[0])] += 1
         return median(counts)
+
+    def was_dense(self, *, always: bool) -> None:
+        """Enough was written to show anything: judged where it must be, or where nobody else uses the machine."""
+        rate, load = self.rate(), os.getloadavg()[0]
+        print(
+            f"{len(self.acknowledged)} acknowledged writes, {rate:.0f}/s, load {load:.1f}, {self.unanswered} unanswered"
+        )
+        if always or load < (os.cpu_count() or 1):
+            assert rate >= DENSE, f"{rate:.0f} writes a second are too few to show anything"
 
     def outage(self, since: float, until: float | None = None) -> float:
         """The longest time without an acknowledgement, from right before `since`."""

@@ -7,7 +7,7 @@ import contextlib
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -32,6 +32,7 @@ class Took:
     start: float  # seconds, from the start of the process to the first
     cpu: float  # seconds, of the process from its start until all have their status
     memory: float  # MB, the most that it had
+    probed: float = 0.0  # seconds, of the process from its start until all members were probed once
     steady: float = 0.0  # CPU as a share of one core, while nothing changes
     probes: float = 0.0  # per second, meanwhile
 
@@ -94,7 +95,7 @@ class Work:
         await asyncio.sleep(seconds)
         after = time.monotonic(), _cpu(process), await asyncio.to_thread(self._engine.probes)
         passed, cpu, probes = (later - earlier for later, earlier in zip(after, before, strict=True))
-        return Took(took.rate, took.start, took.cpu, _peak(process), 100 * cpu / passed, probes / passed)
+        return replace(took, memory=_peak(process), probed=before[1], steady=100 * cpu / passed, probes=probes / passed)
 
 
 @contextlib.contextmanager
