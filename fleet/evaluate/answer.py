@@ -21,6 +21,7 @@ from fleet.evaluate.job import UNCONFINED, Job
 from fleet.evaluate.pool import Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.model.desired import Object
+from fleet.model.form import misshapen
 from fleet.printable import printable
 
 DEEPEST = 100  # manifests are a dozen deep; the stages after this one walk them by recursion
@@ -223,6 +224,8 @@ def check_object(one: Object) -> None:
     named = (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), metadata.get("namespace", ""))
     if not all(isinstance(part, str) for part in named) or not all(named[:3]):
         raise MalformedError("an object without apiVersion, kind or name")
+    if found := misshapen(manifest):
+        raise MalformedError(f"{one.key}: {found.field} {found.message}")
 
 
 def _shown(data: ProblemData, outcome: Outcome) -> Problem:

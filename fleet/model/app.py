@@ -10,6 +10,7 @@ from fleet.errors import ConfigurationError, Source
 from fleet.model.adopt import Adopt
 from fleet.model.connection import Connection
 from fleet.model.desired import Key
+from fleet.model.form import mapping
 from fleet.model.group import API_VERSION, GROUP
 from fleet.model.options import Options
 from fleet.model.resource import Resource
@@ -127,7 +128,7 @@ class App(Resource, frozen=True):
     def from_manifest(cls, manifest: dict[str, Any], *, source: Source = NOWHERE) -> Self:
         """Read it back from a custom resource. Declares nothing."""
         metadata = manifest["metadata"]
-        spec = dict(manifest.get("spec", {}))
+        spec = dict(mapping(manifest.get("spec")))
         identity: dict[str, Any] = {"name": metadata["name"], "namespace": metadata.get("namespace", "default")}
         if (taken := spec.pop(ADOPTION, None)) is not None:
             identity["opts"] = {"adopt": taken}
@@ -138,7 +139,7 @@ class App(Resource, frozen=True):
             raise ConfigurationError(
                 f"{Key.of(manifest)}: {refused.message}", hint=refused.hint, source=source, field=refused.field
             ) from None
-        read.__dict__["_roll"] = (metadata.get("annotations") or {}).get(ROLL, "")
+        read.__dict__["_roll"] = mapping(metadata.get("annotations")).get(ROLL, "")
         return read
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.model.desired import Key
+from fleet.model.form import mapping, mappings
 
 REDACTED = "(redacted)"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds a copy of the whole object
@@ -80,7 +81,7 @@ def masked_manifest(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) ->
         return dict(manifest)
     shown: dict[str, Any] = masked(dict(manifest), (), secret)
     if isinstance(text := shown.pop("stringData", None), dict):
-        shown["data"] = {**(shown.get("data") or {}), **text}
+        shown["data"] = {**mapping(shown.get("data")), **text}
     return shown
 
 
@@ -98,9 +99,9 @@ def secret_texts(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> It
 
 def definition_secrecy(definition: Mapping[str, Any]) -> Secrecy:
     """What a CustomResourceDefinition says about its kind, in any of its versions."""
-    spec = definition.get("spec") or {}
-    kind = (str(spec.get("group", "")), str((spec.get("names") or {}).get("kind", "")))
-    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in spec.get("versions") or ()]
+    spec = mapping(definition.get("spec"))
+    kind = (str(spec.get("group", "")), str(mapping(spec.get("names")).get("kind", "")))
+    schemas = [mapping(version.get("schema")).get("openAPIV3Schema") for version in mappings(spec.get("versions"))]
     marked = tuple(dict.fromkeys(trail for schema in schemas for trail in marked_fields(schema)))
     return Secrecy({kind: marked}) if marked else BUILT_IN
 
@@ -125,12 +126,12 @@ def _marked(schema: Any, trail: Trail, depth: int) -> Iterator[Trail]:
     if schema.get("format") == MARK:
         yield trail
         return
-    for name, below in (schema.get("properties") or {}).items():
+    for name, below in mapping(schema.get("properties")).items():
         yield from _marked(below, (*trail, name), depth + 1)
     yield from _marked(schema.get("additionalProperties"), (*trail, "*"), depth + 1)
     yield from _marked(schema.get("items"), trail, depth + 1)
     for word in ("allOf", "anyOf", "oneOf"):
-        for below in schema.get(word) or ():
+        for below in mappings(schema.get(word)):
             yield from _marked(below, trail, depth + 1)
 
 

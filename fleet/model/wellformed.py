@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fleet.model.form import misshapen
 from fleet.model.invalid import wrong
 from fleet.model.plain import check_plain, copied
 
@@ -28,13 +29,11 @@ def check_object(given: Any) -> dict[str, Any]:
         raise wrong("has no metadata.name", example)
     if not isinstance(metadata.get("namespace", ""), str):
         raise wrong("metadata.namespace must be a string")
-    for field in ("labels", "annotations"):
-        pairs = metadata.get(field) or {}
-        if not isinstance(pairs, dict) or not all(isinstance(value, str) for value in pairs.values()):
-            raise wrong(f"metadata.{field} must hold strings only", "quote numbers, true and false")
     if manifest["kind"].endswith("List") and isinstance(manifest.get("items"), list):
         raise wrong("is a list of objects", "make a Manifest of each of its items")
     manifest = dict(copied(manifest))
+    if found := misshapen(manifest):
+        raise wrong(found.message, found.hint, found.field)
     manifest.pop("status", None)  # the server's, as are these: exported YAML has them and may be used as it is
     for field in _SERVER_SIDE:
         manifest["metadata"].pop(field, None)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fleet.model.desired import Key
+from fleet.model.form import mapping
 from fleet.plan.retention import holds_data
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
             "CustomResourceDefinition": ": all objects of the kind",
         }
         return Effect(Does.DATA, f"data deleted{whole.get(key.kind, '')}", destructive=True)
-    spec = live.get("spec") or {}
+    spec = mapping(live.get("spec"))
     taken_over = "adopt" in spec  # its volumes stay
-    if key.group == APPS and not taken_over and "volume" in spec and spec["volume"].get("onDelete") == "delete":
+    if key.group == APPS and not taken_over and mapping(spec.get("volume")).get("onDelete") == "delete":
         return Effect(Does.DATA, "data deleted: the app with its volumes", destructive=True)
     if key.group == "apps" and key.kind == "StatefulSet" and _retention(spec, "whenDeleted") == "Delete":
         return Effect(Does.DATA, "data deleted: its volume claims go with it", destructive=True)
@@ -105,7 +106,7 @@ def _app(wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
 
 def _scaled(wanted: Mapping[str, Any], before: int, after: int) -> Effect:
     words, gone = f"scale {before} → {after}", before - after
-    if gone <= 0 or ((wanted.get("spec") or {}).get("volume") or {}).get("onScaleIn") == "keep":
+    if gone <= 0 or mapping(mapping(wanted.get("spec")).get("volume")).get("onScaleIn") == "keep":
         return Effect(Does.SCALE, words)
     note = f"the data of {gone} member{'s' if gone > 1 else ''} is deleted when they have left"
     return Effect(Does.SCALE, f"{words}: {note}", True, note)
@@ -124,10 +125,10 @@ def _upgrade(meaning: Meaning) -> Effect:
 
 
 def _workload(kind: str, live: Mapping[str, Any], wanted: Mapping[str, Any], paths: list[str]) -> Effect | None:
-    before, after = live.get("spec") or {}, wanted.get("spec") or {}
+    before, after = mapping(live.get("spec")), mapping(wanted.get("spec"))
     pods = count = before.get("replicas", after.get("replicas", 1))
     if kind == "DaemonSet":
-        pods = count = (live.get("status") or {}).get("desiredNumberScheduled", 0)
+        pods = count = mapping(live.get("status")).get("desiredNumberScheduled", 0)
     elif any(path in ("spec", "spec.replicas") for path in paths):
         count = after.get("replicas", 1)  # no longer said, it is what Kubernetes takes
     if not isinstance(pods, int) or not isinstance(count, int):
@@ -156,7 +157,7 @@ def _together(effects: Iterable[Effect | None]) -> Effect | None:
 
 
 def _restarted(kind: str, spec: Mapping[str, Any], pods: int) -> Effect | None:
-    strategy = (spec.get("strategy" if kind == "Deployment" else "updateStrategy") or {}).get("type")
+    strategy = mapping(spec.get("strategy" if kind == "Deployment" else "updateStrategy")).get("type")
     if kind == "ReplicaSet" or pods == 0:
         return None
     if strategy == "OnDelete":
@@ -175,4 +176,4 @@ def _pods(count: int) -> str:
 
 
 def _retention(spec: Mapping[str, Any], when: str) -> str:
-    return str((spec.get("persistentVolumeClaimRetentionPolicy") or {}).get(when, "Retain"))
+    return str(mapping(spec.get("persistentVolumeClaimRetentionPolicy")).get(when, "Retain"))

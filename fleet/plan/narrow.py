@@ -67,7 +67,7 @@ def _left(step: Step, excluded: set[Key], entry: Entry | None) -> Step:
 def _needs(steps: dict[Key, Step]) -> dict[Key, set[Key]]:
     """What has to be there before each: what it depends on, its namespace, the definition of its kind."""
     definitions = {
-        (step.manifest["spec"].get("group"), step.manifest["spec"].get("names", {}).get("kind")): key
+        (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"]): key
         for key, step in steps.items()
         if step.manifest and key.kind == "CustomResourceDefinition"
     }

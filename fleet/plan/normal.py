@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from fleet.model.form import mapping
+
 SERVER_SET = frozenset(
     {
         "creationTimestamp",
@@ -29,9 +31,9 @@ def normalise(manifest: dict[str, Any]) -> dict[str, Any]:
     normal: dict[str, Any] = _without_nulls({key: value for key, value in manifest.items() if key != "status"})
     normal["metadata"] = {key: value for key, value in normal["metadata"].items() if key not in SERVER_SET}
     if normal["kind"] == "Secret" and normal["apiVersion"] == "v1" and "stringData" in normal:
-        text = normal.pop("stringData")
+        text = mapping(normal.pop("stringData"))
         encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in text.items()}
-        normal["data"] = {**normal.get("data", {}), **encoded}
+        normal["data"] = {**mapping(normal.get("data")), **encoded}
     return normal
 
 

@@ -9,7 +9,7 @@ SUFFIXES = {
     **{suffix: Decimal(1).scaleb(3 * power) for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), start=-3)},
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
-FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)$")
+FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)$")
 
 
 def amount(text: str) -> Decimal | None:

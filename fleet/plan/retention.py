@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.model.desired import Key
+from fleet.model.form import mapping
 from fleet.model.group import ON_DELETE
 
 HOLDS_DATA = frozenset(
@@ -23,4 +24,4 @@ def holds_data(key: Key) -> bool:
 
 def is_retained(key: Key, manifest: dict[str, Any]) -> bool:
     """By its kind, unless the manifest says otherwise."""
-    return holds_data(key) and manifest["metadata"].get("annotations", {}).get(ON_DELETE) != "delete"
+    return holds_data(key) and mapping(manifest["metadata"].get("annotations")).get(ON_DELETE) != "delete"

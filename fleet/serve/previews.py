@@ -110,7 +110,7 @@ class Previews:
             try:
                 if base := self.base():
                     await self._look_once(base, mirror)
-            except Exception as problem:  # noqa: BLE001 - the next look may go well
+            except Exception as problem:
                 self._cannot(problem)
             await asyncio.sleep(self.every if base else 1.0)
 
@@ -137,7 +137,7 @@ class Previews:
             try:
                 await self._preview(mirror, item.key)
                 self._queue.forgive(item.key)
-            except Exception as problem:  # noqa: BLE001 - one pull request is not to end the previews of the others
+            except Exception as problem:
                 self.counted.add(str(self.origin), "failed")
                 log.warning("pull request %d: %s", item.key, _said(problem), extra=self._about(item.key))
                 self._queue.retry(item.key)

@@ -60,7 +60,25 @@ def test_changing_the_dict_later_changes_nothing() -> None:
     [
         ({"apiVersion": "v1", "kind": "ConfigMap"}, "has no metadata.name"),
         ({"apiVersion": "v1", "kind": "Job", "metadata": {"generateName": "x-"}}, "makes a new object at every sync"),
-        (named("ConfigMap", labels={"a": 1}), "metadata.labels must hold strings only"),
+        (named("ConfigMap", labels={"a": 1}), "metadata.labels: must hold strings only"),
+        (named("ConfigMap", annotations="a=b"), "metadata.annotations: must hold strings only, not a string"),
+        (named("Secret") | {"stringData": "pw"}, "object.stringData: must be a map, not a string"),
+        (named("Secret") | {"data": ["pw"]}, "object.data: must be a map"),
+        (
+            named("Deployment", "apps/v1") | {"spec": {"strategy": "Recreate"}},
+            'object.spec.strategy: must be a map, not a string\n  hint: such as {"type": "Recreate"}',
+        ),
+        (named("StatefulSet", "apps/v1") | {"spec": 3}, "object.spec: must be a map, not a number"),
+        (
+            named("CustomResourceDefinition", "apiextensions.k8s.io/v1") | {"spec": {"group": "a.b", "names": {}}},
+            "object.spec.names.kind: is missing, and must be a string",
+        ),
+        (
+            named("CustomResourceDefinition", "apiextensions.k8s.io/v1")
+            | {"spec": {"group": "a.b", "names": {"kind": "B"}, "versions": ["v1"]}},
+            "object.spec.versions: must be a list of maps",
+        ),
+        (named("Etcd", "fleet.dev/v1alpha1") | {"spec": []}, "object.spec: must be a map"),
         (named("ConfigMap") | {"data": {"a": {1, 2}}}, "data.a: set is not plain data"),
         (named("ConfigMap") | {"data": {1: "a"}}, "data: key 1 is int, not a string"),
         (named("ConfigMap") | {"data": float("nan")}, "data: nan is not a number that JSON has"),

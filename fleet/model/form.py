@@ -1,0 +1,95 @@
+"""The form that a manifest has wherever the stages after its evaluation look into it. The server judges all the rest.
+
+Asked where users declare objects, for an error that names the field, and again where the answer of their code is read:
+what runs in the sandbox can answer anything. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from fleet.model.group import GROUP
+
+
+class Misshapen(NamedTuple):
+    field: str
+    message: str
+    hint: str | None = None
+
+
+class _Form(NamedTuple):
+    trail: tuple[str, ...]
+    what: str = "a map"
+    hint: str | None = None
+    required: bool = False
+
+
+_TEXTS, _MAPS, _TEXT = "strings only", "a list of maps", "a string"
+_METADATA = (
+    _Form(("metadata", "labels"), _TEXTS, "quote numbers, true and false"),
+    _Form(("metadata", "annotations"), _TEXTS, "quote numbers, true and false"),
+)
+_SPEC, _TEMPLATE = _Form(("spec",)), _Form(("spec", "template"))
+_UPDATES = _Form(("spec", "updateStrategy"), hint='such as {"type": "OnDelete"}')
+_OF_KIND: Mapping[tuple[str, str], tuple[_Form, ...]] = {
+    ("", "Secret"): (_Form(("data",)), _Form(("stringData",), hint='such as {"password": "…"}')),
+    ("apps", "DaemonSet"): (_SPEC, _TEMPLATE, _UPDATES),
+    ("apps", "Deployment"): (_SPEC, _TEMPLATE, _Form(("spec", "strategy"), hint='such as {"type": "Recreate"}')),
+    ("apps", "ReplicaSet"): (_SPEC, _TEMPLATE),
+    ("apps", "StatefulSet"): (_SPEC, _TEMPLATE, _UPDATES, _Form(("spec", "persistentVolumeClaimRetentionPolicy"))),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        _Form(("spec",), required=True),
+        _Form(("spec", "group"), _TEXT, required=True),
+        _Form(("spec", "names"), required=True),
+        _Form(("spec", "names", "kind"), _TEXT, required=True),
+        _Form(("spec", "versions"), _MAPS),
+    ),
+}
+_OF_APPS = (
+    _SPEC,
+    _Form(("spec", "volume")),
+    _Form(("spec", "adopt")),
+    _Form(("spec", "adopt", "statefulSet"), _TEXT),
+)
+
+
+def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
+    """The first field that has another form, of an object that has apiVersion, kind and metadata."""
+    group = manifest["apiVersion"].rpartition("/")[0]
+    special = _OF_APPS if group == GROUP else _OF_KIND.get((group, manifest["kind"]), ())
+    for form in (*_METADATA, *special):
+        value: Any = manifest
+        for name in form.trail:  # what is above was looked at before
+            value = value.get(name)
+            if value is None:
+                break
+        if value is None and form.required:
+            return Misshapen(".".join(form.trail), f"is missing, and must be {form.what}")
+        if value is not None and not _fits(value, form.what):
+            verb = "hold" if form.what == _TEXTS else "be"
+            return Misshapen(".".join(form.trail), f"must {verb} {form.what}{_instead(value)}", form.hint)
+    return None
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """What there is to look into: nothing, where it is no map."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The maps of a list: none, where it is none."""
+    return (one for one in value if isinstance(one, Mapping)) if isinstance(value, list) else iter(())
+
+
+def _fits(value: Any, what: str) -> bool:
+    if what == _TEXT:
+        return isinstance(value, str)
+    if what == _MAPS:
+        return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, dict) and (what != _TEXTS or all(isinstance(one, str) for one in value.values()))
+
+
+def _instead(value: Any) -> str:
+    kinds = {bool: "true or false", str: "a string", int: "a number", float: "a number"}
+    return f", not {kinds[type(value)]}" if type(value) in kinds else ""
