@@ -6,6 +6,7 @@ what runs in the sandbox can answer anything. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -25,6 +26,11 @@ class _Form(NamedTuple):
     required: bool = False
 
 
+_WORDS = {
+    "apiVersion": re.compile(r"(?:[a-z0-9.-]{1,253}/)?[a-z0-9]{1,63}"),
+    "kind": re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}"),
+}
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _TEXTS, _MAPS, _TEXT = "strings only", "a list of maps", "a string"
 _METADATA = (
     _Form(("metadata", "labels"), _TEXTS, "quote numbers, true and false"),
@@ -56,6 +62,14 @@ _OF_APPS = (
 
 def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
     """The first field that has another form, of an object that has apiVersion, kind and metadata."""
+    for name, value in (("apiVersion", manifest["apiVersion"]), ("kind", manifest["kind"])):
+        if not _WORDS[name].fullmatch(value):
+            return Misshapen(name, f"{value[:80]!r} is none that there can be")
+    namespace = manifest["metadata"].get("namespace", "")
+    if namespace and not _NAMESPACE.fullmatch(namespace):
+        return Misshapen(
+            "metadata.namespace", f"{namespace[:80]!r} is not a name", "lower-case letters, digits and dashes"
+        )
     group = manifest["apiVersion"].rpartition("/")[0]
     special = _OF_APPS if group == GROUP else _OF_KIND.get((group, manifest["kind"]), ())
     for form in (*_METADATA, *special):

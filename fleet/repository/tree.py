@@ -66,7 +66,13 @@ class Repository:
                 field=f"paths.{what}",
             )
         found = (path for path in _python_files(top) if _is_below(path, self.root))
-        return tuple(sorted(path.relative_to(self.root).as_posix() for path in found))
+        names = tuple(sorted(path.relative_to(self.root).as_posix() for path in found))
+        for name in names:
+            if any("\ud800" <= letter <= "\udfff" for letter in name):  # so Python has bytes that are none
+                raise ConfigurationError(
+                    "the name of the file is not UTF-8 text", hint="rename it", source=Source(name)
+                )
+        return names
 
 
 def find_root(start: Path | None = None) -> Path:

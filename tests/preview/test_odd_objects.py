@@ -79,13 +79,14 @@ WHOLE = (
     named("fleet.dev/v1alpha1", "Etcd", spec={"version": "3.5", "adopt": {"identity": "x", "statefulSet": "y"}}),
 )
 ODD: tuple[Any, ...] = (
-    None, True, False, 0, -1, 7, 2**63 - 1, 1.5, 1e300, "", "x", "Recreate", "/merge", "1e99999999999999999999", "\ud7ff",
-    [], [None], ["x"], [[]], [{}], [{"name": "a"}, {"name": "a"}], [{"name": 1}], {}, {"": ""}, {"a": None}, {"a": {}},
-    {"type": ["x"]}, {"name": {}},
+    None, True, False, 0, -1, 7, 2**63 - 1, 1.5, 1e300, "", "x", "Recreate", "/merge", "1e99999999999999999999",
+    "\ud7ff", [], [None], ["x"], [[]], [{}], [{"name": "a"}, {"name": "a"}], [{"name": 1}], {}, {"": ""}, {"a": None},
+    {"a": {}}, {"type": ["x"]}, {"name": {}},
 )  # fmt: skip
 OPTIONS: tuple[dict[str, Any], ...] = (
     {}, {}, {}, {"protect": True}, {"retain_on_delete": True}, {"adopt": True, "take_from": ("helm",)},
-    {"ignore_changes": ("spec.replicas",)}, {"ignore_changes": ("metadata[a].*", "spec.template.spec.containers[name=c].image")},
+    {"ignore_changes": ("spec.replicas",)},
+    {"ignore_changes": ("metadata[a].*", "spec.template.spec.containers[name=c].image")},
     {"app": "Etcd"}, {"app": "meaning"},
     {"aliases": (Key("apps", "Deployment", "shop", "deployment"),)}, {"depends_on": (Key("", "", "", ""),)},
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,14 @@ def root(tmp_path: Path) -> Path:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("")
     return root
+
+
+def test_a_file_whose_name_is_no_text_is_told(tmp_path: Path) -> None:
+    (tmp_path / "fleet.toml").touch()
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / os.fsdecode(b"stacks/\xff.py")).touch()
+    with pytest.raises(ConfigurationError, match=r"stacks/.\.py: the name of the file is not UTF-8 text"):
+        Repository.at(tmp_path).stack_files()
 
 
 def test_the_repository_is_found_from_below(root: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +87,11 @@ def comment_of(request: PullRequest) -> dict[str, Any]:
     return ours[0] if ours else {"body": "", "id": 0}
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - of processes elsewhere, which set no event
+        await asyncio.sleep(0.05)
+
+
 def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever says what is served is the caller; here it is at its wits' end, with a secret on its lips."""
     origin, counted = Origin(str(tmp_path)), Counter("previews", "", ("repository", "result"))
@@ -101,8 +106,7 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
         for number in (1, 2):
             previews.hear(PullRequestChanged(place, replace(request, number=number), Action.PUSHED))
         async with asyncio.timeout(10):
-            while not running.done() and counted.values.get((str(origin), "failed"), 0) < 3:
-                await asyncio.sleep(0.01)
+            await until(lambda: running.done() or counted.values.get((str(origin), "failed"), 0) > 2)
         goes_on = not running.done()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -150,12 +154,10 @@ def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
     async def followed() -> None:
         running = asyncio.create_task(Previews(origin, How(), lambda: base, counted, every=0.2).run(mirror))
         async with asyncio.timeout(60):
-            while not comment_of(request)["body"]:
-                await asyncio.sleep(0.1)
+            await until(lambda: bool(comment_of(request)["body"]))
             assert heads() == [f"refs/fleet-pulls/{request.number}"]
             remote.api("PATCH", f"/pulls/{request.number}", {"state": "closed"})
-            while heads():
-                await asyncio.sleep(0.1)
+            await until(lambda: not heads())
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
