@@ -30,6 +30,7 @@ def in_markdown(text: str) -> str:
     Forges look for mentions and addresses in what Markdown has made, so those get a space of no width inside.
     """
     said = "".join(f"&#{ord(letter)};" if letter in _MARKDOWN else letter for letter in visible(text))
+    said = f"&#47;{said[1:]}" if said.startswith("/") else said  # at the beginning of a line, it is a command
     for mark in ("&#64;", "&#35;", ":", "www"):
         said = said.replace(mark, f"{mark}&#8203;") if _begins_link(mark, said) else said
     return said

@@ -52,9 +52,12 @@ def made(
 
 
 def refused(problem: FleetError, *, request: Request, voice: Voice) -> Words:
-    """There is none: what is wrong, as the command line says it."""
-    said = [line[:LONGEST_LINE] for line in lines(str(problem))]
-    shown = said if len(said) <= MOST_LINES else [*said[:MOST_LINES], f"… and {len(said) - MOST_LINES} more lines"]
+    """There is none: what is wrong, as the command line says it.
+
+    Behind a bar: at the beginning of a line, some forges take a word for a command, even in a block of code.
+    """
+    said = [f"│ {line[:LONGEST_LINE]}" for line in lines(str(problem))]
+    shown = said if len(said) <= MOST_LINES else [*said[:MOST_LINES], f"│ … and {len(said) - MOST_LINES} more lines"]
     head = request.pull_request.head_sha[:8]
     body = [f"### {in_markdown(voice.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
     for note in _notes(request, voice):

@@ -7,7 +7,11 @@ import pytest
 from fleet.errors import ConfigurationError, FleetError, ResourceError, Source
 from fleet.forge.approval import asked
 from fleet.forge.model import PullRequest, State
+from fleet.model.desired import Key
+from fleet.plan import Inventory, Plan, Step, Verb
+from fleet.plan.effect import Does, Effect
 from fleet.plan.forest import About, Branch, Revision
+from fleet.plan.step import Change
 from fleet.preview.request import Request
 from fleet.preview.voice import Voice
 from fleet.preview.words import Words, made, refused
@@ -22,7 +26,13 @@ def said(
     branches: list[Branch], problems: list[FleetError], *, room: int = 60_000, remarks: tuple[str, ...] = ()
 ) -> Words:
     about = About("desired", ABOUT.base, ABOUT.head, remarks=remarks)
-    return made(branches, about, problems, request=Request(PULL), voice=Voice(), room=room)
+    return obeyed_by_nobody(made(branches, about, problems, request=Request(PULL), voice=Voice(), room=room))
+
+
+def obeyed_by_nobody(words: Words) -> Words:
+    """Forges and their bots look for commands at the beginning of lines, wherever these are."""
+    assert not [line for part in words.parts for line in part.splitlines() if line.startswith("/")]
+    return words
 
 
 @pytest.mark.parametrize("room", [10_000, 63_488, 1_000_000])
@@ -43,8 +53,9 @@ def test_no_changes_is_a_success_too() -> None:
 
 def test_what_went_wrong_is_shown_as_code_with_its_place_and_not_obeyed() -> None:
     problem = ConfigurationError("```\n/merge\n" + HOSTILE, source=Source("stacks/shop.py", 9), hint="write\n" * 200)
-    words = refused(problem, request=Request(PULL), voice=Voice())
+    words = obeyed_by_nobody(refused(problem, request=Request(PULL), voice=Voice()))
     [part] = words.parts
+    assert "│ /merge" in part.splitlines()
     fence = next(line for line in part.splitlines() if line.startswith("````"))
     before, inside, after = part.split(fence.removesuffix("text"))
     assert "stacks/shop.py:9: ```" in inside
@@ -54,8 +65,25 @@ def test_what_went_wrong_is_shown_as_code_with_its_place_and_not_obeyed() -> Non
     assert "\n" not in words.line
 
 
+@pytest.mark.parametrize("text", ["/merge", "x\n/merge", "x\n```\n/merge\n/approve\n````", "\u2028/merge", "x\r/merge"])
+def test_no_line_of_a_comment_begins_with_a_command(text: str) -> None:
+    step = Step(Verb.DELETE, Key("", "ConfigMap", text, text), source=Source(text, 1), reason=text)
+    effect = Effect(Does.DATA, text, destructive=True)
+    change = Change(text, text, text)
+    changed = step._replace(verb=Verb.UPDATE, changes=(change,), meanings=(text,), objection=text, effect=effect)
+    plan = Plan(text, text, (step, changed), Inventory(text, text))
+    branches = [Branch(text, text, plan), Branch(text, text, problem=text), Branch(text, text, note=text)]
+    about = About("desired", Revision(text, text, text), Revision(text, text, text), remarks=(text,))
+    request = Request(PULL, withheld=True, approver=text, doubt=text)
+    for room in (3_000, 60_000):
+        words = made(branches, about, [FleetError(text)], request=request, voice=Voice(text), room=room)
+        assert "merge" in obeyed_by_nobody(words).parts[0]
+    problem = FleetError(text, hint=text, source=Source(text, 1), field=text)
+    obeyed_by_nobody(refused(problem, request=request, voice=Voice(text)))
+
+
 def test_a_fork_is_told_which_comment_approves_it_and_that_is_no_approval_itself() -> None:
-    words = made([], ABOUT, [], request=Request(PULL, withheld=True), voice=Voice(), room=60_000)
+    words = obeyed_by_nobody(made([], ABOUT, [], request=Request(PULL, withheld=True), voice=Voice(), room=60_000))
     assert f"`/fleet preview {SHA}`" in words.parts[0]
     assert all(asked(line) is None for line in words.parts[0].splitlines())
 

@@ -29,6 +29,7 @@ HOSTILE = (
     "@everybody #1 | **bold** `code`",
     "```\n</details>\n# heading\n````",
     "\r\noverwritten",
+    "/merge\n/approve",
     "' onmouseover='x",
     '" onmouseover="x',
 )
@@ -71,6 +72,7 @@ def test_markdown_gets_no_mark_up_of_others(text: str) -> None:
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
     for said in (markdown(hostile_branches(text), about=hostile_about(text)), *comments(hostile_branches(text))):
         assert all(line.isprintable() for line in said.split("\n"))
+        assert not [line for line in said.split("\n") if line.startswith("/")]
         tokens = [*parser.parse(said)]
         inline = [child for token in tokens for child in token.children or ()]
         assert {token.type for token in inline} <= {"text", "strong_open", "strong_close", "softbreak", "html_inline"}
