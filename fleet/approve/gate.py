@@ -6,17 +6,19 @@ and under the Lease of the plan that is carried out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from fleet.approve import ledger
+from fleet.approve.applied import revisions, rules
 from fleet.approve.change import UNTOUCHED, Pair, pairs
 from fleet.approve.judge import NEVER, Book, Having
-from fleet.approve.policy import KEY, PAIR, Policy, policy_at
+from fleet.approve.policy import KEY, PAIR, Policy
 from fleet.approve.state import ABSENT, state_of_entry, states
 from fleet.errors import ConfigurationError, FleetError, PolicyError
 from fleet.evaluate.result import Evaluation
 from fleet.git.history import first_parents
+from fleet.git.names import Address
 from fleet.git.reporting import chosen
 from fleet.git.repository import Repository as Git
 from fleet.model.desired import Desired, Key
@@ -53,7 +55,7 @@ class Gate:
             return list(planned)
         self._wanted = pairs(self.evaluation)
         try:
-            found = self._judged(list(busy.values()))
+            found = self._judged(list(busy.values()), revisions(one.plan for one in planned if one.plan))
         except PolicyError as refusal:
             found = dict.fromkeys(busy, refusal)
         stopped = {cluster: stack for stack, cluster in reversed(found)}
@@ -67,9 +69,9 @@ class Gate:
         if self._book and reasons:
             raise self._refused(self._book, plan, reasons)
 
-    def _judged(self, busy: Sequence[Plan]) -> dict[Pair, PolicyError]:
+    def _judged(self, busy: Sequence[Plan], applied: Set[str]) -> dict[Pair, PolicyError]:
         """The problems by stack and cluster; raises the one that all have."""
-        policy = self._policy(busy)
+        policy = self._policy(applied)
         if not policy.required:
             return {}
         self._book = book = self._read(policy)
@@ -77,14 +79,12 @@ class Gate:
         plans = {(plan.stack, plan.cluster): plan for plan in busy}
         return {pair: self._refused(book, plans[pair], found) for pair, found in reasons.items() if found}
 
-    def _policy(self, busy: Sequence[Plan]) -> Policy:
-        """The rule that holds. That of what is applied may be left only if that was approved."""
+    def _policy(self, applied: Set[str]) -> Policy:
+        """The rule that holds. That of what is applied, by any stack, may be left only if that was approved."""
         wanted = Policy.of(self.files.repository.settings)
-        revisions = sorted({plan.inventory.revision for plan in busy} - {"", self.files.revision})
-        with self._git.objects("read the rules of what is applied") as objects:
-            before = {one: policy_at(objects, one, self.files.below) for one in revisions}
+        before = rules(self._git, self._remote, applied - {self.files.revision}, self.files.below, wanted)
         for revision, there in before.items():
-            if there is None or not there.required or there.state == wanted.state:
+            if not there.required or there.state == wanted.state:
                 continue
             book = self._read(there)
             having = Having(there.state, is_applied=False, since=book.position.get(revision, NEVER))
@@ -99,7 +99,7 @@ class Gate:
                 "approvals are looked for in the history of the branch, and this clone is shallow",
                 hint="git fetch --unshallow; in CI, check out with the whole history",
             )
-        remote = chosen(self.files.remotes, self.files.repository.settings.git.remote)
+        remote = self._remote
         found = ledger.read(git, remote, policy.records, policy.branch)
         self._damaged = found.problems
         tip = found.tip and git.resolve(found.tip)
@@ -145,6 +145,10 @@ class Gate:
         lines += [f"no record leads to commit {one.title}" for one in book.unrecorded(since)[:SHOWN]]
         lines += [f"not counted: {one.message}" for one in self._damaged[:SHOWN]]
         return PolicyError("\n  ".join(lines), hint=HINT)
+
+    @property
+    def _remote(self) -> Address | None:
+        return chosen(self.files.remotes, self.files.repository.settings.git.remote)
 
     @property
     def _git(self) -> Git:

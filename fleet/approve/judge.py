@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from fleet.approve.change import REPAIR, Pair
 from fleet.approve.record import Edge, Record
-from fleet.approve.state import ABSENT, short
+from fleet.approve.state import ABSENT, owned, short
 from fleet.git.history import Past
 from fleet.model.desired import Key
 from fleet.plan.severity import Severity
@@ -81,7 +81,7 @@ class Book:
         done = having.is_applied and short(having.state) == short(wanted)
         if done and not merged and not loose:
             return Allowed(REPAIR)
-        found = [one for one in last if one.edge.after == wanted]
+        found = [one for one in last if one.edge.after == wanted or (done and owned(one.edge.after) == owned(wanted))]
         if having.since > self._end:
             found = [one for one in found if short(one.edge.before) == short(having.state)]
             loose = []

@@ -61,6 +61,14 @@ def read(repository: Repository, remote: Address | None, branch: str, synced: st
     return replace(found, tip=tip.commit if tip else "")
 
 
+def used(repository: Repository, remote: Address | None, branches: Sequence[str]) -> str:
+    """The first of these branches on which something was ever recorded, "" if that is none."""
+    refs = {names.branch(branch): branch for branch in branches}
+    with fetched(repository, remote, list(refs)) as tips:
+        found = (branch for ref, branch in refs.items() if (tip := tips[ref]) and tip.files("trees"))
+        return next(found, "")
+
+
 def _decoded(tip: Snapshot | None) -> Records:
     records, problems = list[Record](), list[ConfigurationError]()
     paths = sorted(filter(is_record_path, tip.files("trees"))) if tip else []

@@ -42,7 +42,10 @@ SCHEMA = "fleet.dev/approval/v1"
 MOST_BYTES = 16 * 1024 * 1024
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_STATE = re.compile(r"(?:[0-9a-f]{20}(?:[0-9a-f]{44})?(?:\+protect)?(?:\+retain)?(?:\+ignores-[0-9a-f]{20})?)?")
+_STATE = re.compile(
+    r"(?:[0-9a-f]{20}(?:[0-9a-f]{44})?(?:\+protect)?(?:\+retain)?"
+    r"(?:\+ignores-[0-9a-f]{20})?(?:\+adopt(?:-[0-9a-f]{20})?)?)?"
+)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _PATH = re.compile(r"trees/[0-9a-f]{40,64}/[0-9a-f]{20}\.json")
 _SEVERITY = {one.name.lower(): one for one in Severity}

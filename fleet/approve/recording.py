@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.approve import ledger
+from fleet.approve.applied import revisions, rules
 from fleet.approve.change import merged, planned
-from fleet.approve.policy import KEY, PAIR, policy_at
+from fleet.approve.policy import KEY, PAIR, Policy, policy_at
 from fleet.approve.record import Edge, Record
 from fleet.errors import ConfigurationError
 from fleet.evaluate.result import Evaluation
@@ -27,7 +28,8 @@ def record_merge(made: Merged) -> tuple[Record, bool]:
     git = _git(files)
     edges = merged(made.before, made.after, made.changed, made.live)
     with git.objects("read the rules of both sides") as objects:
-        edges += _policy_edge(objects, files.below, sides.before.id, sides.tree)
+        was, will = (policy_at(objects, one, files.below) for one in (sides.before.id, sides.tree))
+        edges += _policy_edge(was, will) if was and will else []
         tree = _subtree(objects, sides.tree, files.below)
     record = Record(
         tree=tree,
@@ -44,13 +46,11 @@ def record_commit(files: Files, evaluation: Evaluation, plans: Sequence[Plan], n
     """What a sync of a commit would do in the clusters now, the most of it included."""
     git = _git(files)
     commit = git.resolve(files.revision)
-    edges = planned(evaluation, plans)
-    branches = set()
-    with git.objects("read the rules of what is applied") as objects:
-        for before in sorted({plan.inventory.revision for plan in plans} - {"", commit.id}):
-            edges += _policy_edge(objects, files.below, before, commit.id)
-            there = policy_at(objects, before, files.below)
-            branches |= {there.records} if there and there.required else set()
+    edges, settings = planned(evaluation, plans), files.repository.settings
+    will, remote = Policy.of(settings), chosen(files.remotes, settings.git.remote)
+    before = rules(git, remote, revisions(plans) - {commit.id}, files.below, will)
+    edges += [edge for was in before.values() for edge in _policy_edge(was, will)]
+    branches = {was.records for was in before.values() if was.required}
     record = Record(
         tree=files.tree,
         base=parent(git, commit),
@@ -61,9 +61,7 @@ def record_commit(files: Files, evaluation: Evaluation, plans: Sequence[Plan], n
         note=note,
     )
     # By the rule of what is applied, where there is one: that is the one that it will be judged by.
-    written = [
-        _write(files, record, branch) for branch in sorted(branches or {files.repository.settings.approval.branch})
-    ]
+    written = [_write(files, record, branch) for branch in sorted(branches or {settings.approval.branch})]
     return record, any(written)
 
 
@@ -72,11 +70,8 @@ def _write(files: Files, record: Record, branch: str) -> bool:
     return ledger.write(_git(files), remote, branch, record)
 
 
-def _policy_edge(objects: Objects, below: str, before: str, after: str) -> list[Edge]:
-    was, will = policy_at(objects, before, below), policy_at(objects, after, below)
-    if was is None or will is None or was.state == will.state:
-        return []
-    return [Edge(*PAIR, KEY, was.state, will.state, Severity.NOTHING)]
+def _policy_edge(was: Policy, will: Policy) -> list[Edge]:
+    return [] if was.state == will.state else [Edge(*PAIR, KEY, was.state, will.state, Severity.NOTHING)]
 
 
 def _subtree(objects: Objects, tree: str, below: str) -> str:

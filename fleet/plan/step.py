@@ -6,7 +6,7 @@ applier looks at verbs and preconditions only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -80,6 +80,7 @@ class Plan:
     revision: str = ""  # goes into the inventory with the first write
     leaving: bool = False  # the stack is no longer placed on this cluster: nothing is wanted, everything is forgotten
     repository: str = ""  # whose stack it is from the first write on; "": as before
+    applied: frozenset[str] = field(default=frozenset(), compare=False)  # commits that its neighbours there have
 
     def having(self, *verbs: Verb) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.verb in verbs)

@@ -73,13 +73,28 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
     seen = [replace(one, account=account_of(accounts, one.stack)) for one in seen] if accounts else seen
     seen = [_narrowed(one, target.narrowing, stored.values()) for one in seen]
     seen = [await _with_kinds(client, one) for one in seen]
+    applied = await _applied(client, target, stored.values(), claim, seen)
+    seen = [replace(one, plan=replace(one.plan, applied=applied)) if one.plan else one for one in seen]
     orphans = sorted(ours.keys() - target.stacks) if target.complete else ()
     return Look(tuple(seen), tuple(orphans))
 
 
+async def _applied(
+    client: Client, target: Target, stored: Iterable[Inventory], claim: Claim, seen: Iterable[Seen]
+) -> frozenset[str]:
+    """The commits that this repository's stacks have there: of all of them, if anything is to be done."""
+    if not _is_about_all(target) and any(one.plan and not one.plan.empty for one in seen):
+        stored = [one.inventory for one in await load_all(client)]
+    return frozenset(one.revision for one in stored if one.revision and claim.covers(one))
+
+
+def _is_about_all(target: Target) -> bool:
+    return target.complete or len(target.stacks) > FEW
+
+
 async def _inventories(client: Client, target: Target) -> list[Stored]:
     """Of the stacks of the run at least. One that was never applied has none."""
-    if target.complete or len(target.stacks) > FEW:
+    if _is_about_all(target):
         return await load_all(client)
     found = await together(load(client, stack, target.cluster.name) for stack in sorted(target.stacks))
     return [one for one in found if one.chunks]

@@ -56,6 +56,23 @@ def test_another_result_of_the_same_tree_is_not_what_was_approved() -> None:
     assert V2[:8] in refusal
 
 
+def test_to_make_an_object_is_not_to_take_it_from_others() -> None:
+    made = book([record("c0", "t1", edge(A, "", V1, Severity.CREATE))], history("t0", "t1", "t2"), {A: f"{V1}+adopt"})
+    assert ask(made, f"{V1}+adopt", "", is_applied=False).refusal
+    taken = record("c1", "t2", edge(A, V1, f"{V1}+adopt", Severity.CREATE))
+    both = [record("c0", "t1", edge(A, "", V1, Severity.CREATE)), taken]
+    now = book(both, history("t0", "t1", "t2"), {A: f"{V1}+adopt"})
+    assert ask(now, f"{V1}+adopt", "", is_applied=False) == Allowed(Severity.CREATE)
+    other = f"{V1}+adopt-{'0' * 20}"
+    assert ask(now, other, "", is_applied=False).refusal, "not from these either"
+
+
+def test_what_is_taken_stays_so_however_it_came() -> None:
+    made = book([record("c0", "t1", edge(A, "", V1))], history("t0", "t1", "t2"), {A: f"{V1}+adopt"})
+    assert ask(made, f"{V1}+adopt", V1[:20]) == Allowed(Severity.UPDATE)
+    assert ask(made, V1, V1[:20]) == Allowed(Severity.UPDATE)
+
+
 def test_a_rebase_of_several_commits_leads_to_the_tree_in_the_end_only() -> None:
     records = [record("c0", "t3", edge(A, V0, V1), edge(B, V0, V1))]
     past = history("t0", "t1", "t2", "t3")

@@ -39,6 +39,23 @@ def objects(made: Record) -> dict[tuple[str, str], tuple[bool, bool, str]]:
     return {(one.cluster, one.key.name): (bool(one.before), bool(one.after), one.severity.name) for one in made.edges}
 
 
+def test_whom_an_object_is_taken_from_is_part_of_what_is_approved(plain: PlainRepository) -> None:
+    given = manifest("ConfigMap", "a")
+    plain.wants(given)
+    plain.commit()
+    states = []
+    for adopt in ("True", "fleet.Adopt(take_from=['helm'])", "fleet.Adopt(take_from=['other'])"):
+        plain.change()
+        plain.wants(f"fleet.Manifest({given!r}, opts=Options(adopt={adopt}))")
+        plain.commit(adopt)
+        assert plain.preview("--record").code == 0
+        newest = next(one for one in recorded(plain) if one.subject == adopt)
+        assert {one.severity for one in newest.edges} == {Severity.NOTHING}, "nobody saw what it does"
+        states.append({one.after for one in newest.edges})
+    assert all(len(one) == 1 for one in states)
+    assert len(set.union(*states)) == 3
+
+
 def test_a_preview_writes_what_the_merge_changes_by_the_tree_that_it_leads_to(plain: PlainRepository) -> None:
     plain.wants(manifest("ConfigMap", "a", data={"x": "1"}), manifest("ConfigMap", "b"))
     base = plain.commit()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.approve.team import Team, writes
-from tests.sync.fleet_repository import FleetRepository
+from tests.sync.fleet_repository import STACK, FleetRepository, config_map
 
 
 @pytest.fixture
@@ -182,6 +182,38 @@ def test_the_rule_is_not_left_without_an_approval(team: Team) -> None:
     team.repository.commit("free")
     team.synced()
     assert team.value("a") == "3"
+
+
+def test_nor_by_a_commit_that_only_brings_a_new_stack(team: Team) -> None:
+    """It has nothing applied that could have a rule: that of its neighbours holds, also if they are not asked for."""
+    repository = team.repository
+    repository.write("fleet.toml", "")
+    fresh = f"{repository.stack}-fresh"
+    names = [one.name for one in repository.clusters]
+    text = STACK.format(clusters=names, name=fresh, namespace=fresh, body=f"    {config_map('new', {})}")
+    repository.write("stacks/fresh.py", text)
+    repository.commit("no rule, and one more thing")
+    team.push()
+    for only in ((), ("--stack", fresh)):
+        told = team.refused(*only)
+        assert "approvals: required on main, recorded on fleet/approved → not required: nobody approved it" in told
+
+
+def test_a_rule_that_cannot_be_read_any_more_is_not_left_either(team: Team) -> None:
+    """The history was made anew: what the clusters have is in no clone."""
+    team.git("checkout", "--quiet", "--orphan", "anew")
+    team.repository.write("fleet.toml", "")
+    team.write(a="2")
+    team.repository.commit("all anew")
+    team.git("branch", "--quiet", "--force", "main", "anew")
+    team.git("checkout", "--quiet", "main")
+    team.git("branch", "--quiet", "--delete", "anew")
+    team.git("reflog", "expire", "--expire=now", "--all")
+    team.git("push", "--quiet", "--force", "origin", "main")
+    team.git("fetch", "--quiet", "--prune", "origin")
+    team.git("gc", "--quiet", "--prune=now")
+    told = team.refused("--allow-rewritten")
+    assert "approvals: required on main, recorded on fleet/approved → not required: nobody approved it" in told
 
 
 def _queue(image: str) -> str:
