@@ -54,6 +54,8 @@ class FleetError(Exception):
 
 
 class ConfigurationError(FleetError):
+    """The user's files or flags are wrong; nothing was changed."""
+
     exit_code = 2
 
 

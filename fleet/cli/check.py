@@ -23,7 +23,8 @@ def check(revision: str | None, once: bool, form: str) -> int:
     """Evaluate and validate every stack, twice, for all its clusters.
 
     The second time the clock, the order of sets and of directory listings are others: a stack whose result depends on
-    them is found here and not in a plan that nobody understands. Exit code 2 when anything is wrong.
+    them is found here and not in a plan that nobody understands. What stacks print is shown. Exit code 2 when anything
+    is wrong.
     """
     from fleet.evaluate import Pool
 
@@ -38,6 +39,8 @@ def check(revision: str | None, once: bool, form: str) -> int:
         evaluation.check()
         for file in sorted({one.file for one in evaluation.reads} - {one.source.file for one in evaluation.stacks}):
             remark(f"{file} declares no stack; start the name with _ if it is shared code")
+        for file, text in evaluation.printed:
+            remark("\n".join([f"{file} printed:", *(f"    {line}" for line in text.splitlines())]))
     emit(_data(evaluation) | {"sandbox": level}, form, lambda: _text(evaluation, twice=not once))
     return evaluation.problems[0].exit_code if evaluation.problems else 0
 
@@ -60,6 +63,7 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "ok": not evaluation.problems,
         "problems": [_problem(problem) for problem in evaluation.problems],
+        "printed": dict(evaluation.printed),
         "clusters": [cluster.name for cluster in evaluation.clusters],
         "stacks": [
             {

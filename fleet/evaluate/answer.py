@@ -234,7 +234,7 @@ def _shown(data: ProblemData, outcome: Outcome) -> Problem:
         hint=_text(data.hint) if data.hint else None,
         field=_text(data.field) if data.field else None,
         source=Source(_text(data.file), data.line),
-        output=_tail(outcome.output),
+        output=printed(outcome),
     )
 
 
@@ -242,8 +242,8 @@ def _text(text: str) -> str:
     return printable(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
-def _tail(output: bytes) -> str:
+def printed(outcome: Outcome) -> str:
     """The last lines that the code printed, as many as help."""
-    text = printable(output[-_SHOWN_BYTES:].decode(errors="replace")).strip()
+    text = printable(outcome.output[-_SHOWN_BYTES:].decode(errors="replace")).strip()
     lines = text.splitlines()[-_SHOWN_LINES:]
     return "\n".join(line if len(line) <= _SHOWN_WIDTH else f"…{line[-_SHOWN_WIDTH:]}" for line in lines)

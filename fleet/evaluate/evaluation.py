@@ -76,6 +76,7 @@ class _Found:
     problems: list[Problem] = field(default_factory=list)
     reads: dict[str, Reads] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
+    printed: dict[str, str] = field(default_factory=dict)  # by file
 
 
 class _Evaluator:
@@ -111,7 +112,8 @@ class _Evaluator:
         chosen = [one for one in found.done.values() if names is None or one.name in names]
         stacks = () if problems else _in_order(chosen)
         reads = tuple(found.reads[file] for file in sorted(found.reads))
-        return Evaluation(clusters, stacks, self._shown(problems), reads, tuple(sorted(found.foreign.union(foreign))))
+        outside = tuple(sorted(found.foreign.union(foreign)))
+        return Evaluation(clusters, stacks, self._shown(problems), reads, outside, tuple(sorted(found.printed.items())))
 
     def _shown(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """By place, each once: a mistake in a file that many import is still one."""
@@ -157,6 +159,8 @@ class _Evaluator:
         found.waiting |= {one.stack: one for one in got.waiting}
         found.done |= {one.name: one for one in got.stacks}
         found.foreign.update(got.foreign)
+        if said := answer.printed(outcome):
+            found.printed[file] = said
         before = found.reads.get(file, Reads(file, (), ()))
         files = tuple(sorted({*before.files, *got.files}))
         found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))

@@ -110,6 +110,7 @@ class Evaluation:
     problems: tuple[Problem, ...] = ()
     reads: tuple[Reads, ...] = field(default=())
     foreign: tuple[str, ...] = ()  # files outside that were looked at: with any, the same files may mean another thing
+    printed: tuple[tuple[str, str], ...] = ()  # by files of stacks: the last lines, for people who look for a mistake
 
     def check(self) -> Evaluation:
         """Itself when there is no problem; otherwise the problems are raised."""

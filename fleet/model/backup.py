@@ -34,7 +34,7 @@ Place = Annotated[
 
 
 class S3(Model, frozen=True):
-    """An S3 bucket, or any store that speaks S3."""
+    """An S3 bucket, or any store that speaks S3. It comes with a later release: `fleet check` refuses it until then."""
 
     place: Place = Field(kw_only=False)
     """The bucket and, after a slash, a folder in it."""

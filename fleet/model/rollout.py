@@ -45,14 +45,15 @@ class Rollout(Model, frozen=True):
     soak: Duration = "0s"
     """How long a wave must stay healthy before the next one begins."""
     timeout: Duration = "15m"
-    """How long a wave may take to become healthy before the rollout stops."""
+    """How long a cluster may take to become healthy after its change before the rollout stops."""
     max_unavailable: Annotated[int, Field(ge=0)] = 1
     """How many clusters of a wave may be changing or unhealthy at once; 0 is no limit."""
     on_failure: Literal["stop", "rollback"] = "stop"
     """What `fleet serve` does at the first unhealthy cluster, besides going no further: "rollback" makes a commit that
     takes the stack's own files back to the commit before, if it was well there."""
     approve: Many[Annotated[int, Field(ge=1)]] = ()
-    """Waves, counted from 1, that begin only after `fleet approve STACK WAVE` for the commit that they bring."""
+    """Waves, counted from 1, that begin only after `fleet approve STACK WAVE`. It holds for what the stack wants
+    there: a later commit that changes that needs another one."""
     windows: Many[Window] = ()
     """When changes may begin, such as "Mon-Fri 09:00-17:00"; at any time unless given."""
     timezone: Annotated[str, AfterValidator(_zone)] = "UTC"

@@ -81,10 +81,10 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What evaluating one stack for all its clusters may use. Times in seconds, sizes in bytes."""
+    """What evaluating one stack for all its clusters may use: spans of time such as "30s", sizes such as "1Gi"."""
 
     time: float = 30.0  # by the clock on the wall
-    cpu: float = 30.0
+    cpu: float = 30.0  # time that it computes
     memory: int = 1024 * MIB  # of address space
     output: int = MIB  # that the code prints; also the largest file it can write
     result: int = 64 * MIB  # the rendered objects, as JSON

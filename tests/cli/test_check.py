@@ -362,6 +362,20 @@ def test_a_right_repository_is_told_with_what_it_has(tmp_path: Path) -> None:
     assert result.stderr == "stacks/words.py declares no stack; start the name with _ if it is shared code\n"
 
 
+def test_what_a_stack_prints_is_shown_and_never_part_of_the_result(tmp_path: Path) -> None:
+    write(tmp_path, {"stacks/orders.py": stack('print(cluster.name, "is", cluster.labels["region"])')})
+
+    result = fleet(tmp_path, "check")
+
+    assert result.returncode == 0
+    assert result.stderr == "stacks/orders.py printed:\n    eu-1 is eu\n    us-1 is us\n"
+    assert "printed" not in result.stdout
+    assert orjson.loads(fleet(tmp_path, "check", "-o", "json").stdout)["printed"] == {
+        "stacks/orders.py": "eu-1 is eu\nus-1 is us"
+    }
+    assert fleet(tmp_path, "render").stderr == ""
+
+
 def test_problems_are_data_too(tmp_path: Path) -> None:
     write(tmp_path, {"stacks/a.py": stack("1 / 0", name="a"), "stacks/b.py": stack("print('x')\n2 / 0", name="b")})
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -24,33 +25,34 @@ OF_INIT = "hello"  # the stack that `fleet init` makes
 _AS = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
 
 
+def environment_of(lab: Lab, state: Path, scratch: Path) -> dict[str, str]:
+    """Of a person who has nothing but what the pages name: a home with a git identity, fleet and kubectl."""
+    home = scratch / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\nname = Test\nemail = test@example.com\n[init]\ndefaultBranch = main\n")
+    kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR", "FLEET_CACHE_DIR") if name in os.environ}
+    return {
+        "FLEET_CACHE_DIR": str(paths.cache()),
+        **kept,
+        "FLEET_STATE_DIR": str(state),
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}:{lab.environment()['PATH']}",
+        "TERM": "xterm",
+        "NO_COLOR": "1",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+    }
+
+
 class Desk:
     """Where examples are tried: a lab, a home with a git identity, and a fleet's repository to start from."""
 
     def __init__(self, lab: Lab, state: Path, scratch: Path) -> None:
         self.lab = lab
         self.scratch = scratch
-        home = scratch / "home"
-        home.mkdir()
-        (home / ".gitconfig").write_text(
-            "[user]\nname = Test\nemail = test@example.com\n[init]\ndefaultBranch = main\n"
-        )
-        kept = {
-            name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR", "FLEET_CACHE_DIR") if name in os.environ
-        }
-        self.environment = {
-            "FLEET_CACHE_DIR": str(paths.cache()),
-            **kept,
-            "FLEET_STATE_DIR": str(state),
-            "HOME": str(home),
-            "PATH": f"{Path(sys.executable).parent}:{lab.environment()['PATH']}",
-            "TERM": "xterm",
-            "NO_COLOR": "1",
-            "PAGER": "cat",
-            "GIT_PAGER": "cat",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONUTF8": "1",
-        }
+        self.environment = environment_of(lab, state, scratch)
         self._defined = False
         self.template = self._template()
 
@@ -109,7 +111,13 @@ class Desk:
 @contextmanager
 def desk_of(scratch: Path) -> Iterator[Desk]:
     """A desk with a lab that is gone afterwards."""
-    parent = paths.cache() / "examples"
+    with lab_in(paths.cache() / "examples", ["dev", "prod"], "simulated") as (lab, state):
+        yield Desk(lab, state, scratch)
+
+
+@contextmanager
+def lab_in(parent: Path, clusters: list[str], nodes: Literal["real", "simulated"]) -> Iterator[tuple[Lab, Path]]:
+    """A lab in a state directory of this process, and that directory. Both are gone afterwards."""
     state = parent / str(os.getpid())
     for other in [*parent.glob("*"), state]:  # those of runs that were killed go now
         with labs_in(other):
@@ -117,9 +125,9 @@ def desk_of(scratch: Path) -> Iterator[Desk]:
         if not any((other / "labs").glob("*")):
             shutil.rmtree(other, ignore_errors=True)
     with labs_in(state):
-        lab = Lab.up("default", ["dev", "prod"], nodes="simulated", owner=identify(os.getpid()))
+        lab = Lab.up("default", clusters, nodes=nodes, owner=identify(os.getpid()))
     try:
-        yield Desk(lab, state, scratch)
+        yield lab, state
     finally:
         if lab.directory.exists():
             with labs_in(state):
