@@ -17,8 +17,8 @@ class Condition(Model, frozen=True):
     """One aspect of the app's state, in Kubernetes' own form."""
 
     type: Annotated[str, Field(max_length=316)]
-    """Which aspect: Ready, Available, Progressing, Degraded, Blocked, Paused, BackedUp; of an app that was taken over also
-    Adopted and Converged."""
+    """Which aspect: Ready, Available, Progressing, Degraded, Blocked, Paused, BackedUp; of an app that was taken over
+    also Adopted and Converged."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
     reason: Annotated[str, Field(max_length=1024)]

@@ -46,6 +46,10 @@ def approve(
     With STACK and WAVE, let that wave of the stack's rollout begin, where the rollout asks for a word. Waves count from
     1. It holds for what the stack wants at that commit, in all its clusters; later commits that change nothing of it
     need no new one. Waves before it must be healthy all the same.
+
+    \b
+    fleet approve --revision 1f2e3d4 -m "a hotfix"
+    fleet approve orders 2
     """
     if wave:
         from fleet.cli.approve_wave import approve_wave, checked

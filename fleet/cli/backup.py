@@ -39,6 +39,10 @@ def backup(
 
     It counts as one of those that are kept. --list shows what the cluster remembers: the last complete one, and recent
     Jobs; the store may have older ones.
+
+    \b
+    fleet backup registry --cluster eu-1
+    fleet backup registry --list
     """
     import asyncio
 

@@ -25,6 +25,10 @@ def check(revision: str | None, once: bool, form: str) -> int:
     The second time the clock, the order of sets and of directory listings are others: a stack whose result depends on
     them is found here and not in a plan that nobody understands. What stacks print is shown. Exit code 2 when anything
     is wrong.
+
+    \b
+    fleet check
+    fleet check --revision origin/main -o json
     """
     from fleet.evaluate import Pool
 

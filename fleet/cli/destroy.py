@@ -44,6 +44,10 @@ def destroy(
     Protected objects are refused. What holds data (namespaces, volume claims), and what has retain_on_delete, is left
     running and forgotten. While a stack is still in git, the next sync makes it again. A stack that another repository
     applied is refused.
+
+    \b
+    fleet destroy orders --cluster eu-1
+    fleet destroy orders --yes
     """
     import asyncio
 

@@ -39,6 +39,10 @@ def diff(
 
     Drift is what somebody changed behind git's back: git says what it said when it was applied. Everything else waits
     for a sync. Values of secrets are not shown. `fleet preview` says what a sync would do about it.
+
+    \b
+    fleet diff --stack orders
+    fleet diff --drift --expect-no-changes
     """
     import asyncio
 

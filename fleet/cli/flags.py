@@ -102,7 +102,7 @@ take_over_option = click.option(
     "--take-over",
     multiple=True,
     metavar="REPOSITORY",
-    help="Take over stacks of the same name that belong to this other repository; needed once.",
+    help="Stacks of the same name that belong to this other repository are taken over by a sync; needed once.",
 )
 
 

@@ -38,6 +38,10 @@ def history(
     """Show the commits that were synced, newest first, with who applied them and the outcome in every cluster.
 
     It is read from the notes that syncs leave on commits. The clusters' inventories say which commit each has now.
+
+    \b
+    fleet history --stack orders --limit 5
+    fleet history --git -o json
     """
     from fleet.cli.preview import finish
     from fleet.git.past import chosen, read_history

@@ -19,6 +19,9 @@ def init(directory: Path, no_git: bool, form: str) -> None:
     It has settings, a cluster, a stack, tests of the stack, and for GitHub, Gitea and GitLab jobs that check every pull
     request and comment what it would change. Nothing that exists is overwritten, and a directory that is in no git
     repository becomes one, on the branch main.
+
+    \b
+    fleet init shop && cd shop && fleet check
     """
     from fleet.repository.start import start
 

@@ -103,6 +103,11 @@ def preview(
     With --comment, it is told on a pull request of GitHub, GitLab or Gitea, which CI jobs know and others name. The
     token is FLEET_FORGE_TOKEN, else GITHUB_TOKEN, GITLAB_TOKEN or GITEA_TOKEN. For a pull request from a fork no
     cluster is asked, --live or not, until somebody who may write to the repository comments `/fleet preview COMMIT`.
+
+    \b
+    fleet preview --stack orders
+    fleet preview --base origin/main --head HEAD --live
+    fleet preview --expect-no-changes -o json
     """
     import asyncio
     from dataclasses import replace

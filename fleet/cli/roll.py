@@ -35,6 +35,9 @@ def roll(
 
     What was waiting for a restart comes with it: an app that was taken over gets the operator's labels and files, which
     members that join need. It is said in the resource's status: kubectl describe shows the condition Converged.
+
+    \b
+    fleet roll registry --cluster eu-1
     """
     import asyncio
 

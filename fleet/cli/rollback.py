@@ -31,6 +31,10 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
 
     Only files that no other stack reads are changed. What the commit would do is shown; merge it as any other, and the
     next sync applies it. Your working tree, index and branches stay as they are.
+
+    \b
+    fleet rollback orders
+    fleet rollback orders --to HEAD~3 --dry-run
     """
     from fleet.errors import ConfigurationError
     from fleet.git.proposal import give_branch, propose, tip_of, who

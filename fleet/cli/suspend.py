@@ -26,6 +26,10 @@ def suspend(*, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path 
 
     Recorded in the clusters, with who, when and why; `fleet status` shows it. A sync that is under way is waited for.
     The apps run on, and the operator looks after them as before.
+
+    \b
+    fleet suspend orders --reason "the sale, until Monday"
+    fleet suspend orders --cluster eu-1
     """
     from fleet.sync.suspend import word
 

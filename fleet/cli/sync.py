@@ -101,6 +101,11 @@ def sync(
 
     With --require-approved, or where fleet.toml requires it, a cluster is changed only if everything that would be done
     there was previewed and recorded, and nothing more destructive than that; else it is left alone, with exit code 5.
+
+    \b
+    fleet sync
+    fleet sync --stack orders --cluster eu-1 --timeout 30m
+    fleet sync --allow-deletes 12
     """
     from fleet.cli.collector import collect_seldom
     from fleet.sync.evaluated import evaluated, narrowed

@@ -35,6 +35,10 @@ def watch(
     """Show every stack in every cluster and what happens to it: health, revisions, members, warnings. Ctrl-C ends it.
 
     Without a terminal it is a line for each thing that happens, beginning with how everything is. Nothing is written.
+
+    \b
+    fleet watch --stack orders
+    fleet watch --until-healthy --timeout 10m
     """
     import asyncio
 

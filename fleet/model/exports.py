@@ -30,7 +30,7 @@ class MissingOutputError(ConfigurationError):
 
 
 def export(name: str, value: Any) -> None:
-    """Give a plain value to other stacks, which read it with `fleet.output`. Never a secret: it is in plans and files."""
+    """Give a plain value to other stacks (`fleet.output`). Never a secret: it is in plans and files."""
     source = locate()
     scope = _open("export", source)
     try:
