@@ -23,10 +23,6 @@ class Repository:
     def __str__(self) -> str:
         return f"{self.url}/{self.path}"
 
-    def is_same(self, other: Repository) -> bool:
-        """Forges do not tell names by case."""
-        return (self.kind, str(self).lower()) == (other.kind, str(other).lower())
-
 
 class State(StrEnum):
     """Of a commit status."""

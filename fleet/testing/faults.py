@@ -37,10 +37,6 @@ class Broken:
         with contextlib.suppress(NotFoundError):
             clear(self._cluster.lab, [self.id])
 
-    @property
-    def is_active(self) -> bool:
-        return any(one.id == self.id for one in list_active(self._cluster.lab))
-
     def __enter__(self) -> Self:
         return self
 

@@ -155,10 +155,6 @@ class Refused(ResourceError):  # noqa: N818
         return self._says("too many learner members")
 
     @property
-    def no_leader(self) -> bool:
-        return self._says("etcdserver: no leader")
-
-    @property
     def not_leader(self) -> bool:
         """Only the leader can do it."""
         return self._says("etcdserver: not leader")
