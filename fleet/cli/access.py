@@ -89,6 +89,7 @@ def is_old(text: str) -> bool:
 def needed(wanted: Iterable[Desired], discovery: Discovery) -> list[Right]:
     """What a sync does in the cluster: its own memory, namespaces, the definitions of kinds, and what stacks hold."""
     from fleet.kube.system import NAMESPACE
+    from fleet.plan.retention import is_retained
 
     rights = {
         Right(verb, group, resource, NAMESPACE)
@@ -102,7 +103,9 @@ def needed(wanted: Iterable[Desired], discovery: Discovery) -> list[Right]:
             if resource is None:  # the sync defines it first; before that nobody can be asked about its objects
                 rights |= {Right(verb, "apiextensions.k8s.io", "customresourcedefinitions") for verb in _VERBS[:4]}
                 continue
-            rights |= {Right(verb, resource.group, resource.plural, each.key.namespace) for verb in _VERBS}
+            stays = each.retain_on_delete or is_retained(each.key, each.manifest)
+            verbs = _VERBS[:4] if stays else _VERBS
+            rights |= {Right(verb, resource.group, resource.plural, each.key.namespace) for verb in verbs}
     return sorted(rights)
 
 

@@ -12,7 +12,6 @@ import click
 
 from fleet.cli.output import emit, output_option, table
 
-OLDEST_GIT = (2, 31)  # the first that takes its settings from the environment (GIT_CONFIG_COUNT)
 OLDEST_PYTHON = (3, 11)
 
 
@@ -52,14 +51,16 @@ def _python() -> Finding:
 
 
 def _git() -> Finding:
+    from fleet.git.command import OLDEST
+
     try:
         said = subprocess.run(["git", "version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return Finding("git", "none", False, "install git: commits, health and previews are read and written with it")
     version = said.removeprefix("git version ").split()[0]
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
-    ok = numbers >= OLDEST_GIT
-    return Finding("git", version, ok, "" if ok else f"{_dotted(OLDEST_GIT)} or newer is needed")
+    ok = numbers >= OLDEST
+    return Finding("git", version, ok, "" if ok else f"{_dotted(OLDEST)} or newer is needed")
 
 
 def _sandbox() -> list[Finding]:

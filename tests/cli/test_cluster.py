@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.cli.access import is_old
+from fleet.cli.access import is_old, needed
+from fleet.errors import Source
+from fleet.kube.discovery import Discovery, Resource
+from fleet.model.desired import Desired, Object
 from fleet.testing import Cluster, GitRemote
 
 STACK = """import fleet
@@ -202,6 +205,15 @@ def test_missing_rights_are_named_one_by_one(repository: Path, cluster: Cluster,
     assert done.returncode == 3
     assert "✓ version" in done.stdout
     assert "✗ rights       may not create configmaps in fleet-system" in done.stdout
+
+
+def test_what_is_never_deleted_needs_no_right_to_be() -> None:
+    kept = Object({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "orders"}}, Source("stacks/orders.py"))
+    wanted = Desired("orders", "eu-1", (kept,))
+    served = Discovery()
+    served.add(Resource("", "v1", "Namespace", "namespaces", namespaced=False))
+    asked = needed([wanted], served)
+    assert {right.verb for right in asked if right.resource == "namespaces"} == {"get", "list", "create", "patch"}
 
 
 def test_credentials_that_are_refused_are_a_matter_of_access(

@@ -1,0 +1,40 @@
+"""Pages that quote the program or list its variables say what the code says."""
+
+from __future__ import annotations
+
+import re
+
+from tests.docs.document import ROOT
+
+SOURCES = [*(ROOT / "fleet").rglob("*.py"), *(ROOT / "operator").rglob("*.py")]
+CODE = "\n".join(file.read_text(encoding="utf-8") for file in SOURCES)
+
+
+def _page(name: str) -> str:
+    return (ROOT / "docs" / "how-to" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def test_what_is_quoted_for_troubleshooting_is_said_by_the_code() -> None:
+    quoted = re.findall(r"(?m)^\| `([^`]+)` \| [^|]+ \| [^|]+ \|$", _page("troubleshoot"))
+    assert len(quoted) > 10
+    assert [words for words in quoted if words not in CODE] == []
+
+
+def test_every_variable_of_ours_is_listed() -> None:
+    used = set(re.findall(r"\b_?FLEET_[A-Z]+(?:_[A-Z]+)*\b", CODE))
+    listed = set(re.findall(r"`(_?FLEET_[A-Z_]+)`", _page("environment")))
+    assert used == listed
+
+
+def test_versions_are_those_of_the_code() -> None:
+    from fleet.apps.etcd.upgrade import SERIES
+    from fleet.cli import access
+    from fleet.cli.doctor import OLDEST_PYTHON
+    from fleet.git import command
+    from fleet.lab.spec import KUBERNETES
+
+    text = _page("versions")
+    for row, oldest in (("Kubernetes", access.OLDEST), ("Python", OLDEST_PYTHON), ("git", command.OLDEST)):
+        assert f"| {row} | {'.'.join(map(str, oldest))} and later" in text
+    assert f"The tests run on {'.'.join(KUBERNETES.split('.')[:2])} |" in text
+    assert f"| etcd | {', '.join(SERIES[:-1])} and {SERIES[-1]};" in text
