@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import tarfile
+from pathlib import Path
 
+import pytest
 import yaml
 
 from docs.tools.reference.metrics import of_operator, of_service
+from fleet.lab.images.bake import bake
+from fleet.lab.images.recipes import find
 from tests.docs.document import ROOT, blocks
 
 PAGE = ROOT / "docs" / "how-to" / "alerts.md"
@@ -42,3 +48,24 @@ def test_alerts_are_about_series_that_there_are() -> None:
         asked |= {name.strip() for part in re.findall(r"(?:by|on) \(([^)]*)\)", expression) for name in part.split(",")}
         asked |= set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         assert asked <= labels, rule["alert"]
+
+
+@pytest.mark.real_nodes
+def test_prometheus_takes_the_alerts(tmp_path: Path) -> None:
+    """Its own tool, from the image that labs have."""
+    (recipe,) = find("prometheus:2.53")
+    tool = tmp_path / "promtool"
+    with tarfile.open(bake(recipe)) as image:
+        for layer in (name for name in image.getnames() if name.endswith("/layer.tar")):
+            with tarfile.open(fileobj=image.extractfile(layer)) as files:
+                for member in (one for one in files if one.name.removeprefix("./") == "usr/bin/promtool"):
+                    found = files.extractfile(member)
+                    assert found is not None
+                    tool.write_bytes(found.read())
+    tool.chmod(0o755)
+    (block,) = [one for one in blocks(PAGE) if one.path == "fleet-alerts.yaml"]
+    rules = tmp_path / "fleet-alerts.yaml"
+    rules.write_text(block.text, encoding="utf-8")
+    done = subprocess.run([tool, "check", "rules", rules], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "12 rules found" in done.stdout
