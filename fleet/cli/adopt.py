@@ -142,8 +142,9 @@ def _commit(files: dict[str, str], branch: str) -> None:
     if not files:
         remark("there is nothing to take over, and no branch")
         return
+    look = f"fleet preview --base HEAD --head {branch} --live"
     for path in commit(files, branch):
-        remark(f"wrote {path} on branch {branch}; look at it with `fleet preview --base HEAD --head {branch}`")
+        remark(f"wrote {path} on branch {branch}; look at it with `{look}`")
 
 
 def _data(one: Finding) -> dict[str, Any]:

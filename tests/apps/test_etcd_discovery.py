@@ -15,10 +15,13 @@ from fleet.adopt.write import function_name, stack_file
 from fleet.apps.discovery import Candidate, Surroundings, managers_in_the_way
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.discovery import DISCOVERY
+from fleet.cli.adopt import _lines
 from fleet.model.app import App
 from fleet.render.crd import definitions
 from tests.operator.kept import SET_UPS, SetUp
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "adopt.md"
+PARTITIONED: dict[str, Any] = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}
 WRITTEN = Path(__file__).parents[1] / "typing" / "right" / "adopted.py"
 Object = dict[str, Any]
 CLUSTER = 0xCDF818194E3A8C32
@@ -56,8 +59,7 @@ def understood(
     set_up = SET_UPS[name]
     found = set_up.stateful("legacy")
     manager = set_up.manager or "kubectl-client-side-apply"
-    owned: Object = {"f:spec": {"f:updateStrategy": {"f:type": {}, "f:rollingUpdate": {"f:partition": {}}}}}
-    found["metadata"]["managedFields"] = [{"manager": manager, "fieldsV1": owned}]
+    found["metadata"]["managedFields"] = [{"manager": manager, "fieldsV1": PARTITIONED}]
     change(found)
     return DISCOVERY.understands(found, around(set_up), answers(set_up, **changes))
 
@@ -225,6 +227,26 @@ def test_two_sets_of_one_cluster_are_both_refused() -> None:
     judged = _apart(both)
     assert [one.candidate for one in judged] == [None, None]
     assert all(one.problem and "two candidates for one app" in one.problem.message for one in judged)
+
+
+def test_the_page_shows_what_is_printed_and_written() -> None:
+    """As of the set-up with TLS, with an official image."""
+    set_up = SET_UPS["tls"]
+    found = set_up.stateful("legacy")
+    found["spec"]["template"]["spec"]["containers"][0]["image"] = "quay.io/coreos/etcd:v3.4.23"
+    found["metadata"]["managedFields"] = [{"manager": "kubectl-client-side-apply", "fieldsV1": PARTITIONED}]
+    pods = [{"metadata": {"name": f"kv-{one}"}, "spec": {"nodeName": f"n{one + 1}"}} for one in range(3)]
+    size = {"resources": {"requests": {"storage": "256Mi"}}, "storageClassName": "standard"}
+    claims = [{"metadata": {"name": f"data-kv-{one}"}, "spec": size} for one in range(3)]
+    there = replace(around(set_up), pods=pods, claims=claims, cron_jobs=())
+    said = answers(set_up, clusters=dict.fromkeys(range(3), 0xDCCA55CA55EE2F2F), leader=17)
+    made = DISCOVERY.understands(found, there, said)
+    assert isinstance(made, Candidate), made
+    sign = DISCOVERY.recognises(found, there.find)
+    assert sign is not None
+    page = PAGE.read_text()
+    assert "\n".join(_lines(Finding("legacy", "kv", "etcd", sign, made))) in page
+    assert stack_file("legacy", ["dev"], [made]) in page
 
 
 def test_only_who_owns_what_must_change_is_in_the_way() -> None:

@@ -149,6 +149,9 @@ def _described(kept: Kept, root: Path) -> Desk:
     print(said)
     alone = desk.fleet("preview", "--base", "HEAD", "--head", "adopt")
     assert "as it runs: not compared with what is there" in alone, "no cluster is asked"
+    assert "fleet preview --base HEAD --head adopt --live" in said
+    looked_at = desk.fleet("preview", "--base", "HEAD", "--head", "adopt", "--live")
+    assert "as it runs: unchanged, restarts 0" in looked_at
     git(desk.root, "merge", "--quiet", "adopt")
     file = f"{kept.namespace.replace('-', '_')}.py"
     formatted = subprocess.run(
