@@ -19,6 +19,7 @@ from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
 from fleet_operator.core.ownership import MANAGER
 from fleet_operator.core.step import Object
+from fleet_operator.core.world import is_leaving
 
 
 async def outlived(request: Request) -> bool:
@@ -26,7 +27,7 @@ async def outlived(request: Request) -> bool:
     for cached in request.owned(kinds.STATEFUL_SETS):
         own = cached["metadata"]
         found = await get(request.client, kinds.STATEFUL_SETS, own["namespace"], own["name"])
-        if found is None or found["metadata"]["uid"] != own["uid"]:
+        if found is None or found["metadata"]["uid"] != own["uid"] or is_leaving(found):
             continue
         if not keeps_claims(found):
             await patched(

@@ -21,7 +21,7 @@ from fleet_operator.core import kinds
 from fleet_operator.core.outlive import patched
 from fleet_operator.core.ownership import MANAGER, RELEASED
 from fleet_operator.core.step import Object
-from fleet_operator.core.world import when
+from fleet_operator.core.world import is_leaving, when
 
 _ORDER = (
     kinds.CRON_JOBS,
@@ -101,7 +101,7 @@ async def _as_before(request: Request, cached: Object) -> bool:
     """
     own = cached["metadata"]
     found = await get(request.client, kinds.STATEFUL_SETS, own["namespace"], own["name"])
-    if found is None or found["metadata"]["uid"] != own["uid"]:
+    if found is None or found["metadata"]["uid"] != own["uid"] or is_leaving(found):
         return True
     if not is_observed(found):
         return False
