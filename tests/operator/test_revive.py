@@ -5,6 +5,7 @@ Each danger stands beside its near neighbours: whoever may be running is waited 
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,8 @@ from fleet_operator.core.step import Decision, State
 
 from fleet import Resources
 from fleet.apps import Etcd
-from tests.operator.drawn import Drawing, app, applied, before, member_id
+from tests.operator.drawn import Drawing, app, applied, before, decided, member_id, said
+from tests.operator.test_adoption import IMAGES, Found
 from tests.operator.test_decide import NO_DATA, PODS
 
 MORE = app(resources=Resources(memory="2Gi"))
@@ -159,3 +161,25 @@ def test_a_version_is_only_changed_as_far_as_data_is_known_to_go(
     assert (drawing.decision().reason == "Reviving") is revived
     if not revived:
         assert drawing.steps() == []
+
+
+def test_members_that_others_set_up_get_it_too_once_their_files_are_there_and_the_template_is_ours_to_change() -> None:
+    found = Found().taken()
+    found.spec = {**found.spec, "config": {"heartbeatMs": 200, "electionMs": 2000}}
+    seen = found.seen()
+    crashed = seen.world.objects["Pod"]["etcd-0"]
+    ended = {"name": found.set_up.container, "restartCount": 5, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    status = {**crashed["status"], "conditions": [], "containerStatuses": [ended]}
+    pods = {**seen.world.objects["Pod"], "etcd-0": {**crashed, "status": status}}
+    statuses = {pod: one for pod, one in seen.statuses.items() if pod != "etcd-0"}
+    down = replace(seen, world=replace(seen.world, objects={**seen.world.objects, "Pod": pods}), statuses=statuses)
+    assert [said(one) for one in decided(down, IMAGES).steps] == ["apply ConfigMap kept-members"]
+    files = applied(decided(down, IMAGES), "ConfigMap")
+    maps = {**down.world.objects["ConfigMap"], "kept-members": files}
+    down = replace(down, world=replace(down.world, objects={**down.world.objects, "ConfigMap": maps}))
+    assert strategy(decided(down, IMAGES)) == ON_DELETE
+    owned = {"manager": "helm", "fieldsV1": {"f:spec": {"f:template": {}}}}
+    theirs = copy.deepcopy(dict(down.world.objects["StatefulSet"]))
+    theirs["etcd"]["metadata"]["managedFields"] = [owned]
+    down = replace(down, world=replace(down.world, objects={**down.world.objects, "StatefulSet": theirs}))
+    assert decided(down, IMAGES).reason == "ManagedByOthers"
