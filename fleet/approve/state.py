@@ -1,9 +1,9 @@
 """What git wants of an object as one text, to be recorded and compared: the hash of its manifest, and its options.
 
-`protect` and `retain_on_delete` are part of it, for to take them away is what makes a later delete possible; so is which
-fields are ignored, for to take one away is what changes it; and so are `adopt` and `take_from`, for what belongs to
-others is taken by them. Those an inventory does not know: what is taken is taken. An object that may be in the cluster
-under a former name has a state under each of its names.
+`protect` and `retain_on_delete` are part of it, for to take them away is what makes a later delete possible; so is
+which fields are ignored, for to take one away is what changes it; and so are `adopt` and `take_from`, for what belongs
+to others is taken by them. Those an inventory does not know: what is taken is taken. An object that may be in the
+cluster under a former name has a state under each of its names.
 """
 
 from __future__ import annotations
