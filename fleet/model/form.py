@@ -62,9 +62,9 @@ _OF_APPS = (
 
 def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
     """The first field that has another form, of an object that has apiVersion, kind and metadata."""
-    for name, value in (("apiVersion", manifest["apiVersion"]), ("kind", manifest["kind"])):
-        if not _WORDS[name].fullmatch(value):
-            return Misshapen(name, f"{value[:80]!r} is none that there can be")
+    for name, words in _WORDS.items():
+        if not words.fullmatch(manifest[name]):
+            return Misshapen(name, f"{manifest[name][:80]!r} is none that there can be")
     namespace = manifest["metadata"].get("namespace", "")
     if namespace and not _NAMESPACE.fullmatch(namespace):
         return Misshapen(

@@ -660,7 +660,7 @@ def table() -> str:
 
 def _stopped(attack: Attack, level: Level) -> str:
     if level not in attack.levels:
-        return "*not stopped*"
+        return "*not promised, and not counted: see above*"
     first, *others = [str(layer) for layer in attack.defences(level)]
     besides = [f"*{what}*" for where, what in attack.besides if where is level]
     more = [*others, *(f"({layer})" for layer in attack.also if layer in LAYERS[level]), *besides]
