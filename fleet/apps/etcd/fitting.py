@@ -135,8 +135,9 @@ def _volumes(app: Etcd, runs: Etcd, claims: Sequence[Object]) -> Iterator[str]:
 
 
 def _image(app: Etcd, runs: str, beside: Beside | None) -> Iterator[str]:
-    """As git says, or as the official one of the version. Only the operator knows what else that may stand for."""
-    wanted = {image(app, {}), image(app, beside.images)} if beside else {app.image or runs}
+    """As git says, or as the official one of the version; of a series, any patch. Only the operator knows what else
+    that may stand for."""
+    wanted = {image(app, {}, runs), image(app, beside.images, runs)} if beside else {app.image or runs}
     if runs not in wanted:
         yield f"{runs} runs, and git says {' or '.join(sorted(wanted))}"
 
