@@ -49,7 +49,7 @@ def main() -> None:
 
     say("Apply the commit to every cluster, and wait until all of it is healthy")
     run(lab, clone, "fleet", "sync")
-    page(lab, clone)
+    page(lab, clone, 3)
     for cluster in CLUSTERS:
         etcdctl(lab, clone, cluster, "endpoint", "health", "--cluster")
         expect_members(lab, clone, cluster, 3)
@@ -68,7 +68,7 @@ def main() -> None:
         expect_members(lab, clone, cluster, 5)
     run(lab, clone, "fleet", "status")
     run(lab, clone, "fleet", "sync")
-    page(lab, clone)
+    page(lab, clone, 5)
 
     say("Look around, then stop it")
     print(f"  cd {clone}")
@@ -80,7 +80,7 @@ def main() -> None:
     print(f"  {f'fleet lab down --name {name}':<52} # removes everything, this repository too")
 
 
-def page(lab: Lab, clone: Path) -> None:
+def page(lab: Lab, clone: Path, members: int) -> None:
     say("What git knows now: the status branch")
     run(lab, clone, "git", "fetch", "--quiet", "origin", "+refs/heads/fleet/status:refs/remotes/origin/fleet/status")
     run(lab, clone, "git", "show", "origin/fleet/status:README.md")
@@ -88,6 +88,7 @@ def page(lab: Lab, clone: Path) -> None:
     for cluster in CLUSTERS:
         rows = [line for line in told if cluster in line]
         expect(rows and all("Healthy" in row for row in rows), f"the page says that {cluster} is healthy: {rows}")
+        expect(any(f"({members}/{members})" in row for row in rows), f"and has {members} members: {rows}")
 
 
 def expect_members(lab: Lab, clone: Path, cluster: str, count: int) -> None:
