@@ -355,6 +355,7 @@ class Service:
             self._order.forget(pair)
             self._outside.forget(*pair)
         self._spending.begins(found.revision, found.stacks, found.targets)
+        self._alone = {pair for pair in self._alone if pair[0] in found.stacks and pair[1] in found.targets}
         for site in self._sites:
             site.client.forget_discovery()
             if site.cluster not in found.evaluation.clusters:
@@ -410,7 +411,9 @@ class Service:
         busy = target.stacks.intersection(stack for stack, where in self._busy if where == cluster)
         for stack in busy:  # another pass has it: what that one did not see, the next one does
             self._queue.add_after((stack, cluster), BUSY)
-        alone = frozenset() if len(target.stacks) == 1 else {stack for stack, where in self._alone if where == cluster}
+        alone = {stack for stack, where in self._alone if where == cluster and len(target.stacks) > 1}
+        for stack in alone & target.stacks:
+            self._queue.add_after((stack, cluster), BUSY)
         target = without(target, busy | alone)
         if not target.stacks:
             return

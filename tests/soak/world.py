@@ -127,6 +127,8 @@ class World:
         if not action.good:
             self.counts["bad"] += 1
             self.bad[revision] = action
+            if self.counts["bad"] % 2:  # the others are put right as fast as any commit comes
+                self._await_word(revision)
             return
         after = {(one.name, name) for one in action.fleet for item in one.items for name in item.names}
         before = {(one.name, name) for one in self.wanted for item in one.items for name in item.names}
@@ -177,6 +179,12 @@ class World:
         victim.kill()
         self.memory.clear()
         victim.start(*self._options)
+
+    def _await_word(self, revision: str) -> None:
+        """Until a process says something about a commit, or has had the time for it."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and not any(revision[:12] in one.said() for one in self.processes):
+            time.sleep(0.1)
 
     def lines(self) -> Iterator[dict[str, object]]:
         """What the service said in all its lives, as far as it is about commits."""
