@@ -37,6 +37,7 @@ from fleet.serve.origin import Origin
 from fleet.serve.pages import Pages
 from fleet.serve.quiet import Quiet
 from fleet.serve.secret import Reach
+from fleet.serve.threads import in_thread
 from fleet.serve.wanted import Wanted
 from fleet.sync.outcome import Result
 from fleet.sync.run import How, Run
@@ -119,7 +120,7 @@ class Previews:
         async with connect(repository, token(repository, os.environ)) as forge:
             found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
         self._note(found)
-        await asyncio.to_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
+        await in_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
 
     def _note(self, found: list[PullRequest]) -> None:
         numbers = {one.number for one in found}
@@ -177,9 +178,9 @@ class Previews:
         await begin(forge, request, voice)
         try:
             ref = found.fetch_ref(forge.repository.kind)
-            await asyncio.to_thread(mirror.fetch, (f"+{ref}:{PULLS}{found.number}",))
+            await in_thread(mirror.fetch, (f"+{ref}:{PULLS}{found.number}",))
             how = await self._how(base) if request.live else None
-            run, about = await asyncio.to_thread(self._merged, base, request, how)
+            run, about = await in_thread(self._merged, base, request, how)
         except FleetError as problem:
             return refused(problem, request=request, voice=voice), voice
         assert about.base and about.head  # noqa: S101 - it is a merge
