@@ -8,8 +8,11 @@ from threading import Thread
 
 
 def load_ahead() -> None:
-    """Begin, and return at once. Whoever needs the modules imports them as ever, and finds them done or waits."""
-    Thread(target=_load, name="load-ahead", daemon=True).start()
+    """Begin, and return at once. Whoever needs the modules imports them as ever, and finds them done or waits.
+
+    A command that ends before waits for it, too: an interpreter that is taken down under an import may crash.
+    """
+    Thread(target=_load, name="load-ahead").start()
 
 
 def _load() -> None:
