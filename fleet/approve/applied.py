@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fleet.approve import ledger
 from fleet.approve.policy import Policy, policy_at
@@ -20,13 +20,16 @@ def revisions(plans: Iterable[Plan]) -> set[str]:
 
 
 def rules(
-    git: Repository, remote: Address | None, commits: Iterable[str], below: str, wanted: Policy
+    git: Repository, remote: Callable[[], Address | None], commits: Iterable[str], below: str, wanted: Policy
 ) -> dict[str, Policy]:
-    """By commit. Where one cannot be read, approval was required if anything was ever approved here."""
+    """By commit. Where one cannot be read, approval was required if anything was ever approved here.
+
+    Only then is the remote asked for: most syncs need none for this.
+    """
     with git.objects("read the rules of what is applied") as objects:
         found = {one: policy_at(objects, one, below) for one in sorted(commits)}
     if all(found.values()):
         return {one: rule for one, rule in found.items() if rule}
-    records = ledger.used(git, remote, [wanted.records, USUAL])
+    records = ledger.used(git, remote(), [wanted.records, USUAL])
     unknown = Policy(bool(records), records or wanted.records, wanted.branch)
     return {one: rule or unknown for one, rule in found.items()}

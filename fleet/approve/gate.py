@@ -82,7 +82,7 @@ class Gate:
     def _policy(self, applied: Set[str]) -> Policy:
         """The rule that holds. That of what is applied, by any stack, may be left only if that was approved."""
         wanted = Policy.of(self.files.repository.settings)
-        before = rules(self._git, self._remote, applied - {self.files.revision}, self.files.below, wanted)
+        before = rules(self._git, lambda: self._remote, applied - {self.files.revision}, self.files.below, wanted)
         for revision, there in before.items():
             if not there.required or there.state == wanted.state:
                 continue

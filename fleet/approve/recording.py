@@ -48,7 +48,7 @@ def record_commit(files: Files, evaluation: Evaluation, plans: Sequence[Plan], n
     commit = git.resolve(files.revision)
     edges, settings = planned(evaluation, plans), files.repository.settings
     will, remote = Policy.of(settings), chosen(files.remotes, settings.git.remote)
-    before = rules(git, remote, revisions(plans) - {commit.id}, files.below, will)
+    before = rules(git, lambda: remote, revisions(plans) - {commit.id}, files.below, will)
     edges += [edge for was in before.values() for edge in _policy_edge(was, will)]
     branches = {was.records for was in before.values() if was.required}
     record = Record(

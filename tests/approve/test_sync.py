@@ -91,8 +91,10 @@ def test_a_person_may_ask_for_approvals_where_the_settings_do_not(repository: Fl
 
 
 def test_an_evaluation_that_gives_something_else_than_was_shown_is_stopped(team: Team) -> None:
+    """One that is the same twice in one run, by when its files were written, and another one in the next run."""
     eu, us = team.repository.clusters
-    luck = "{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'luck'}, 'data': {'x': os.urandom(9).hex()}}"
+    when = "str(os.stat('stacks/stack.py').st_mtime_ns)"
+    luck = f"{{'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {{'name': 'luck'}}, 'data': {{'x': {when}}}}}"
     with team.branch("feature"):
         team.write("import os", f"if cluster.name == {eu.name!r}: fleet.Manifest({luck})", a="2")
         team.repository.commit()
