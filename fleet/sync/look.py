@@ -82,10 +82,13 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
 async def _applied(
     client: Client, target: Target, stored: Iterable[Inventory], claim: Claim, seen: Iterable[Seen]
 ) -> frozenset[str]:
-    """The commits that this repository's stacks have there: of all of them, if anything is to be done."""
+    """The commits that this repository's stacks have there: of all of them, if anything is to be done.
+
+    What nobody owns may be planned for, and is not said to have been applied from here.
+    """
     if not _is_about_all(target) and any(one.plan and not one.plan.empty for one in seen):
         stored = [one.inventory for one in await load_all(client)]
-    return frozenset(one.revision for one in stored if one.revision and claim.covers(one))
+    return frozenset(one.revision for one in stored if one.revision and one.repository and claim.covers(one))
 
 
 def _is_about_all(target: Target) -> bool:

@@ -201,6 +201,24 @@ def test_nor_by_a_commit_that_only_brings_a_new_stack(team: Team) -> None:
         assert "approvals: required on main, recorded on fleet/approved → not required: nobody approved it" in told
 
 
+def test_what_nobody_owns_in_a_cluster_has_no_rule_for_this_repository(repository: FleetRepository) -> None:
+    """It may be of any repository: its commit, which is in no clone of this one, says nothing about this one."""
+    team = Team(repository, settings="")
+    strange = f"{repository.stack}-strange"
+    for cluster in repository.clusters:
+        ours = cluster.get("-n", "fleet-system", "configmap", f"{repository.stack}.inventory.0")
+        data = ours["data"] | {"stack": strange, "revision": "f" * 40}
+        assert data.pop("repository")
+        labels = ours["metadata"]["labels"] | {"fleet.dev/inventory": strange}
+        metadata = {"name": f"{strange}.inventory.0", "labels": labels}
+        made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        cluster.kubectl("-n", "fleet-system", "create", "-f", "-", input=json.dumps(made))
+    team.write(a="2")
+    repository.commit("free")
+    team.synced()
+    assert (team.value("a"), team.value("a", 1)) == ("2", "2")
+
+
 def test_a_rule_that_cannot_be_read_any_more_is_not_left_either(team: Team) -> None:
     """The history was made anew: what the clusters have is in no clone."""
     team.git("checkout", "--quiet", "--orphan", "anew")

@@ -58,8 +58,12 @@ class Receiver:
         self._server.shutdown()
         self._server.server_close()
 
-    def next(self, event: str, patience: float = 60) -> Delivery:
-        """The next delivery of this event; others before it are passed over."""
-        while (delivery := self._arrived.get(timeout=patience)).event != event:
+    def next(self, event: str, about: str = "", patience: float = 60) -> Delivery:
+        """The next delivery of this event; others before it are passed over.
+
+        `about`: a commit that it has to speak of. A forge handles pushes later than it takes them, and then delivers
+        to a hook that was made in between.
+        """
+        while (delivery := self._arrived.get(timeout=patience)).event != event or about.encode() not in delivery.body:
             pass
         return delivery

@@ -69,13 +69,13 @@ def test_a_pull_request_is_commented_judged_and_merged_and_its_webhooks_arrive(f
     with Receiver() as receiver:
         repository.webhook(receiver.url, "between-us")
         head = commit(repository, clone, "stack.py", "replicas = 3\n", "change")
-        told = receiver.next("push")
+        told = receiver.next("push", about=head)
         assert told.signed_with("between-us")
         assert not told.signed_with("something else")
         assert (told.content["ref"], told.content["after"]) == ("refs/heads/change", head)
 
         request = repository.pull_request("change", title="Three replicas", body="As agreed.")
-        opened = receiver.next("pull_request").content
+        opened = receiver.next("pull_request", about=head).content
         assert (opened["action"], opened["number"]) == ("opened", request.number)
         assert opened["pull_request"]["head"]["sha"] == head
         assert opened["repository"]["clone_url"] == repository.url
