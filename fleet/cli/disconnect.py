@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleet.cli.app import Found, Wanted, app_options, find, in_one
+from fleet.cli.flags import Seconds
 from fleet.cli.output import remark
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ EVERY = 0.5
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where the manifests go. [default: APP.yaml]",
 )
-@click.option("--timeout", default=120.0, show_default=True, metavar="SECONDS", help="How long the operator may take.")
+@click.option("--timeout", type=Seconds(), default="2m", show_default=True, help="How long the operator may take.")
 def disconnect(
     *,
     name: str,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.evaluate.result import Evaluation
     from fleet.git.status import Record
+    from fleet.plan.suspension import Suspension
     from fleet.sync.choice import Target
     from fleet.sync.ordered import Order
     from fleet.sync.outcome import Result
@@ -151,6 +152,7 @@ def sync(
         dry_run=dry_run,
         gate=gate,
         order=None if ignore_rollout or dry_run else _order(files, chosen, wanted, wait=wait, told=status),
+        elsewhere=_suspended(chosen, clusters, kubeconfig) if clusters else None,
     )
     with shown(quiet=form != "text") as progress:
 
@@ -227,6 +229,20 @@ def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: 
         bystanders=bystanders(chosen, wanted),
         told=records,
         elsewhere=elsewhere,
+    )
+
+
+def _suspended(
+    chosen: Evaluation, asked: Collection[str], kubeconfig: Path | None
+) -> Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]]:
+    """What was said for everywhere, by the clusters that the run is not about."""
+    from fleet.sync.run import connect
+    from fleet.sync.suspended import Words
+
+    others = {one.name: one for one in chosen.clusters if one.name not in asked and not one.pull}
+    placed = {one.name: [others[name] for name in one.clusters if name in others] for one in chosen.stacks}
+    return lambda stacks: Words().everywhere(
+        {name: placed.get(name, ()) for name in stacks}, lambda one: connect(one, kubeconfig)
     )
 
 

@@ -41,15 +41,21 @@ def is_dead(other: str) -> bool:
     return comparable and now != started
 
 
+def start_tick(pid: int) -> str:
+    """At which tick since the boot it began; "" for one that is no more, or only waited for, or where none is told."""
+    try:
+        # After the name, which may have spaces: the state is the 3rd of all fields, the start the 22nd.
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
 def _started(pid: int) -> str:
     """When it began, in the words of this machine; "" for a process that is no more, or is only waited for."""
     if (_PROC / "self").exists():
-        try:
-            # After the name, which may have spaces: the state is the 3rd of all fields, the start the 22nd.
-            fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return ""
-        return "" if fields[0] in "ZX" else f"{_TICKS}{fields[19]}"
+        tick = start_tick(pid)
+        return f"{_TICKS}{tick}" if tick else ""
     import psutil  # noqa: PLC0415 - only where there is no /proc
 
     try:

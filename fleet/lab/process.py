@@ -16,6 +16,8 @@ from typing import Any
 
 import psutil
 
+from fleet.kube.process import start_tick
+
 MARK = "FLEET_LAB"
 ROLE = "FLEET_LAB_ROLE"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -106,11 +108,8 @@ def _since_boot(process: int) -> str:
 
     The time of day would not do: when somebody sets the clock, all processes seem to have started at another time.
     """
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return f"{BOOT.read_text().strip()}:{fields[19]}"  # the 22nd of all; a name may have spaces
-    except OSError:
-        return ""
+    tick = start_tick(process)
+    return f"{BOOT.read_text().strip()}:{tick}" if tick else ""
 
 
 def tail(log: Path, lines: int = 12) -> str:

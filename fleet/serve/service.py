@@ -1,8 +1,8 @@
 """One repository, for ever: see its commits, and keep every stack in every cluster as the newest good one says.
 
-A queue holds stacks in clusters (`Pair`), never events: a commit, a change that a watch tells, a failure that is tried
-again and the regular look all only ask for a pass. A pass is `fleet sync` of some stacks of one cluster, without
-waiting for health: health is what the next pass sees. Nothing that matters is only here; see the package.
+A commit, a change that a watch tells, a failure that is tried again and the regular look all only ask for a pass. A
+pass is `fleet sync` of some stacks of one cluster, without waiting for health: health is what the next pass sees.
+Nothing that matters is only here; see the package.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fleet.approve.gate import Gate
 from fleet.errors import AccessError, FleetError
@@ -29,10 +29,10 @@ from fleet.kube.client import Client
 from fleet.kube.failure import NoRightError, UnansweredError
 from fleet.kube.person import program
 from fleet.kube.runtime.ending import end
-from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
 from fleet.serve.asking import Asking
+from fleet.serve.following import Following
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
 from fleet.serve.loss import told
 from fleet.serve.manner import Manner
@@ -40,6 +40,7 @@ from fleet.serve.order import Order
 from fleet.serve.origin import Origin
 from fleet.serve.outside import Outside
 from fleet.serve.pages import Pages
+from fleet.serve.passes import LOOK_AGAIN, Passes
 from fleet.serve.previews import Previews
 from fleet.serve.quiet import Quiet
 from fleet.serve.reading import Evaluating, Reading, budget_of
@@ -47,11 +48,10 @@ from fleet.serve.rendering import ForAgents
 from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
 from fleet.serve.spending import PartlySeenError, Spending
-from fleet.serve.suspended import Words
 from fleet.serve.telling import Telling
 from fleet.serve.threads import in_thread
 from fleet.serve.unexpected import UnexpectedError, steadily
-from fleet.serve.wanted import Pair, Wanted, moved, without
+from fleet.serve.wanted import Pair, Wanted, moved
 from fleet.serve.watching import kinds_of
 from fleet.sync import approvals
 from fleet.sync.choice import Target
@@ -60,15 +60,10 @@ from fleet.sync.gates import WELL
 from fleet.sync.outcome import Result
 from fleet.sync.run import How, sync
 from fleet.sync.status import word_of
-from fleet.sync.trust import check_signature
+from fleet.sync.suspended import Words
 from fleet.sync.turn import WaitingError
 
-ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
-AT_ONCE = 16  # passes
-MOST = 200  # stacks of one pass
-BUSY = 0.5  # seconds until what another pass has is looked at again
 MOVING = frozenset({"Progressing", "Missing"})
-LOOK_AGAIN = 30.0  # seconds until what moves is looked at, should no watch tell before
 
 log = logging.getLogger(__name__)
 
@@ -84,20 +79,15 @@ class Service:
     current: Wanted | None = None
     problem: FleetError | None = None  # with the newest commit, or with getting it
     known: dict[Pair, tuple[str, Result]] = field(default_factory=dict)  # as last seen, with the commit looked at
-    _queue: Queue[Pair] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
+    _following: Following = field(init=False)
+    _passes: Passes = field(init=False)
     _sites: Sites = field(init=False)
     _call: asyncio.Event = field(default_factory=asyncio.Event)
-    _tip: str = ""  # the newest commit that was looked at, good or not
-    _since: float = 0.0  # when it was seen
-    _again: float = math.inf  # when to evaluate it again, if that failed
-    _failures: int = 0
     _telling: Telling = field(default_factory=Telling)
     _turns: Turns = field(init=False)
     _order: Order = field(default_factory=Order)
     _spending: Spending = field(default_factory=Spending)
-    _busy: set[Pair] = field(default_factory=set)  # what passes under way have
     _words: Words = field(init=False)
-    _alone: set[Pair] = field(default_factory=set)  # what is passed over by itself, since something unforeseen came up
     _outside: Outside = field(init=False)
     _previews: Previews | None = None
     _rollbacks: Rollbacks = field(default_factory=Rollbacks)
@@ -105,6 +95,13 @@ class Service:
     _reported: str | None = None  # the tip of the status branch, as agents left it
 
     def __post_init__(self) -> None:
+        self._following = Following(self.origin, self.reading, self.manner.signers, self.metrics.fetches)
+        self._passes = Passes(
+            lambda: self.current,
+            self._sync,
+            self._broken,
+            lambda seconds: self.metrics.seconds.observe(seconds, str(self.origin)),
+        )
         self._turns = Turns(str(self.origin))
         self._words = Words(self._is_silent)
         self._outside = Outside(
@@ -167,12 +164,12 @@ class Service:
     async def run(self) -> None:
         """Until cancelled."""
         with self.reading.opened():
-            tasks = [asyncio.create_task(self._follow()), *(asyncio.create_task(self._work()) for _ in range(AT_ONCE))]
-            tasks.append(asyncio.create_task(self._regularly()))
-            tasks.append(asyncio.create_task(steadily("telling others of health", self._outside.run)))
-            tasks.append(asyncio.create_task(steadily("rendering for agents", self._agents.run)))
+            jobs: list[Coroutine[Any, Any, None]] = [self._follow(), *self._passes.workers(self.manner.resync)]
+            jobs.append(steadily("telling others of health", self._outside.run))
+            jobs.append(steadily("rendering for agents", self._agents.run))
             if self.manner.status:
-                tasks.append(asyncio.create_task(steadily("writing health into git", self._telling.run)))
+                jobs.append(steadily("writing health into git", self._telling.run))
+            tasks = [asyncio.create_task(one) for one in jobs]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             finally:
@@ -202,55 +199,44 @@ class Service:
                 self._fail(problem)
             except Exception as problem:  # the commit before goes on being looked after
                 log.exception("%s cannot be followed", self.origin)
-                self._again = time.monotonic() + LOOK_AGAIN
+                self._following.read_again(LOOK_AGAIN)
                 self._fail(UnexpectedError(str(self.origin), problem))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.manner.poll * random.uniform(0.8, 1.2)):  # noqa: S311 - jitter
                     await self._call.wait()
 
     async def _look_at_git(self, mirror: Mirror) -> None:
-        try:
+        with self._following.asking():
             status = self._status_ref()
-            tips = await in_thread(mirror.tips, self.origin.branch, *self.reading.also, *status)
-            tip = tips[self.origin.ref]
-            if tips.get(approvals.REF) != self._order.heard:
-                words = await in_thread(approvals.read, mirror.repository, mirror.address)
-                self._order.hear(words, tips.get(approvals.REF))
-                self._wake(self._order.waiting())
-                self._agents.call()
-            if status and tips.get(*status) != self._reported:
-                self._reported = tips.get(*status)
-                self._agents.call()
-            if tip == self._tip and time.monotonic() < self._again:
-                self.metrics.fetches.add(str(self.origin), "same")
-                if self.current is not None and not self._behind:
-                    self.problem = None  # it was that nobody could be asked
-                return
-            if tip != self._tip:
-                seen = time.monotonic()
-                await in_thread(mirror.fetch, (self.origin.refspec,))
-                self._tip, self._since, self._failures = tip, seen, 0
-        except FleetError:
-            self.metrics.fetches.add(str(self.origin), "failed")
-            raise
-        self.metrics.fetches.add(str(self.origin), "new")
-        try:
-            if self.manner.signers:
-                await in_thread(check_signature, mirror.repository, tip, self.manner.signers)
-            found = await in_thread(self.reading.read, self.origin, mirror, tip, self.current)
-            tells = self._tells
-            await in_thread(self.reading.check, found, self.current, lambda: told(found.files) if tells else [])
-            if self.current is None and self.manner.status:
-                self._order.remember(await in_thread(told, found.files))
-        except FleetError:  # the same files mostly mean the same mistake; a machine without memory may get some
-            self._failures += 1
-            self._again = time.monotonic() + Backoff(first=5.0, most=900.0).delay(self._failures)
-            raise
-        self._again = math.inf
+            tips = await self._following.tips(mirror, *status)
+            await self._hear(mirror, tips, *status)
+        found = await self._following.newest(mirror, tips[self.origin.ref], self.current, self._check)
+        if found is None:
+            if self.current is not None and not self._behind:
+                self.problem = None  # it was that nobody could be asked
+            return
         self._take(found)
         trouble = found.rendered.index.trouble if found.rendered else None
         if trouble is not None:
             self._fail(FleetError(trouble.message))
+
+    async def _hear(self, mirror: Mirror, tips: Mapping[str, str], *status: str) -> None:
+        """What is said beside the branch: approvals, and what agents report."""
+        if tips.get(approvals.REF) != self._order.heard:
+            words = await in_thread(approvals.read, mirror.repository, mirror.address)
+            self._order.hear(words, tips.get(approvals.REF))
+            self._passes.ask(self._order.waiting())
+            self._agents.call()
+        if status and tips.get(*status) != self._reported:
+            self._reported = tips.get(*status)
+            self._agents.call()
+
+    async def _check(self, found: Wanted) -> None:
+        """Raises PolicyError if the commit lost more than it should; the first one brings what was told before."""
+        tells = self._tells
+        await in_thread(self.reading.check, found, self.current, lambda: told(found.files) if tells else [])
+        if self.current is None and self.manner.status:
+            self._order.remember(await in_thread(told, found.files))
 
     @property
     def _tells(self) -> bool:
@@ -264,7 +250,12 @@ class Service:
     async def _roll_back(self, mirror: Mirror) -> None:
         """What is due, where the branch is still at the commit that it is due for; the rest is asked again later."""
         current = self.current
-        if not self._rollbacks.due or current is None or current.revision != self._tip or not self.reading.pool:
+        if (
+            not self._rollbacks.due
+            or current is None
+            or current.revision != self._following.tip
+            or not self.reading.pool
+        ):
             return
         direct = not (self.manner.signers or self._must_be_approved(current))
         followed = Followed(self.origin, mirror, self.reading.pool)
@@ -316,8 +307,8 @@ class Service:
         """Of the newest commit nothing can be said; what the last good one wants goes on being looked after."""
         if str(problem) == str(self.problem):
             return
-        self.problem = problem
-        log.error("%s: %s", self.origin, problem, extra={"repository": str(self.origin), "revision": self._tip[:12]})
+        self.problem, tip = problem, self._following.tip
+        log.error("%s: %s", self.origin, problem, extra={"repository": str(self.origin), "revision": tip[:12]})
         if behind := self._behind:
             self._tell(*(replace(one, problem=problem) for _, one in self.known.values()), revision=behind)
             self._agents.trouble(behind, problem)
@@ -325,11 +316,11 @@ class Service:
     @property
     def _behind(self) -> str:
         """A newer commit, with which something is wrong; "" if there is none. What is no rendered set tells of none."""
-        current = self.current
-        if self.problem is None or current is None or not self._tip:
+        current, tip = self.current, self._following.tip
+        if self.problem is None or current is None or not tip:
             return ""
-        if self._tip != current.commit:
-            return current.revision if current.rendered else self._tip
+        if tip != current.commit:
+            return current.revision if current.rendered else tip
         trouble = current.rendered.index.trouble if current.rendered else None
         return trouble.revision if trouble else ""
 
@@ -355,17 +346,15 @@ class Service:
             self._order.forget(pair)
             self._outside.forget(*pair)
         self._spending.begins(found.revision, found.stacks, found.targets)
-        self._alone = {pair for pair in self._alone if pair[0] in found.stacks and pair[1] in found.targets}
+        self._passes.take(found)
         for site in self._sites:
             site.client.forget_discovery()
             if site.cluster not in found.evaluation.clusters:
                 self._sites.retire(site.cluster.name)
         if before is None or pairs is None:
-            for cluster in found.targets:
-                self._queue.add((ALL, cluster))
+            self._passes.ask_all(*found.targets)
             return
-        for pair in pairs:
-            self._queue.add(pair)
+        self._passes.ask(pairs)
         # What no pass has seen with the commit before is still to be looked at: it says nothing about this one either.
         seen = {pair: one for pair, (commit, one) in self.known.items() if commit == before.commit}
         same = {pair: one for pair, one in seen.items() if pair not in pairs}
@@ -374,74 +363,16 @@ class Service:
         self._order.moved_on(same, before.commit, found.commit)
         self._tell(*same.values(), revision=found.revision, moved=False)
 
-    async def _regularly(self) -> None:
-        while True:
-            await asyncio.sleep(self.manner.resync * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
-            for cluster in self.current.targets if self.current else ():
-                self._queue.add((ALL, cluster), LOW)
-
-    async def _work(self) -> None:
-        while True:
-            first = await self._queue.get()
-            pairs = [first.key, *self._together_with(first.key)]
-            began = time.monotonic()
-            try:
-                await self._pass(first.key[1], pairs)
-            finally:
-                for pair in pairs:
-                    self._queue.done(pair)
-                self.metrics.seconds.observe(time.monotonic() - began, str(self.origin))
-
-    def _together_with(self, first: Pair) -> list[Pair]:
-        """What else waits for the same cluster: one look for all of it."""
-        if first[0] == ALL or first in self._alone:
-            return []
-
-        def fits(one: Pair) -> bool:
-            return one[0] != ALL and one[1] == first[1] and one not in self._alone
-
-        return [item.key for item in self._queue.take_also(fits, MOST)]
-
-    async def _pass(self, cluster: str, pairs: list[Pair]) -> None:
-        current = self.current
-        stacks = None if (ALL, cluster) in pairs else {stack for stack, _ in pairs}
-        target = current.target(cluster, stacks) if current else None
-        if current is None or target is None:
-            return  # it is in git no more
-        busy = target.stacks.intersection(stack for stack, where in self._busy if where == cluster)
-        for stack in busy:  # another pass has it: what that one did not see, the next one does
-            self._queue.add_after((stack, cluster), BUSY)
-        alone = {stack for stack, where in self._alone if where == cluster and len(target.stacks) > 1}
-        for stack in alone & target.stacks:
-            self._queue.add_after((stack, cluster), BUSY)
-        target = without(target, busy | alone)
-        if not target.stacks:
-            return
-        claimed = {(stack, cluster) for stack in target.stacks}
-        self._busy |= claimed
-        try:
-            await self._sync(current, target, pairs)
-            self._alone -= claimed
-        except Exception as problem:  # it is the problem of one stack, whatever it is
-            self._broken(current, claimed, problem)
-        finally:
-            self._busy -= claimed
-
-    def _broken(self, current: Wanted, pairs: Set[Pair], problem: Exception) -> None:
-        """A pass that met what nobody foresaw. Of several stacks each is passed over alone then, until it works."""
-        self._alone |= pairs
-        if len(pairs) > 1:
-            log.debug("each stack of a pass by itself, after %r", problem)
-            self._wake(sorted(pairs))
-            return
-        ((stack, cluster),) = pairs
+    def _broken(self, current: Wanted, pair: Pair, problem: Exception) -> None:
+        """A pass over this stack alone met what nobody foresaw."""
+        stack, cluster = pair
         log.error("%s on %s", stack, cluster, exc_info=problem, extra={"stack": stack, "cluster": cluster})
-        if (stack, cluster) in current.desired:
+        if pair in current.desired:
             self._note(current, Result(stack, cluster, problem=UnexpectedError(f"{cluster}: {stack}", problem)))
         else:
-            self._queue.retry((stack, cluster))
+            self._passes.retry(pair)
 
-    async def _sync(self, current: Wanted, target: Target, pairs: list[Pair]) -> None:
+    async def _sync(self, current: Wanted, target: Target) -> None:
         cluster = target.cluster.name
         begun: Counter[Pair] = Counter()
 
@@ -460,7 +391,7 @@ class Service:
             reach=reach,
             in_thread=in_thread,
             objection=lambda result: self._objection(current, result, begun),
-            elsewhere=lambda stacks: self._words.everywhere(current, stacks, cluster, reach),
+            elsewhere=lambda stacks: self._words.everywhere(current.besides(cluster, stacks), reach),
         )
         try:
             run = await sync([target], how, Quiet(), revision=current.revision)
@@ -476,9 +407,8 @@ class Service:
         failed = {result.stack for result in run.results if result.problem}
         if any(_were_refused(result.problem) for result in run.results):
             self._sites.retire(cluster)  # with the next pass its credentials are read anew
-        for stack, _ in pairs:
-            if stack not in failed and stack != ALL:
-                self._queue.forgive((stack, cluster))
+        for stack in target.stacks - failed:
+            self._passes.succeeded((stack, cluster))
         if current is self.current:
             self._measure(current)
 
@@ -501,8 +431,7 @@ class Service:
                 cluster, plans, allowance, revision=current.revision, wanted=wanted, looked_at=looked_at
             )
         except PartlySeenError:
-            apart = any(where == cluster for _, where in self._alone)  # which no pass over all of them looks at
-            self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
+            self._passes.ask_rest(cluster)
             raise
 
     def _asking(self, current: Wanted) -> Asking:
@@ -536,24 +465,24 @@ class Service:
             _, before = self.known.get(pair, ("", None))
             self.known[pair] = (current.commit, result)
             if before is not None and before.problem and not problem:  # so may what else failed there
-                self._wake(one for one, (_, its) in self.known.items() if one[1] == pair[1] and its.problem)
+                self._passes.ask(one for one, (_, its) in self.known.items() if one[1] == pair[1] and its.problem)
             if self._order.note(current, result):
-                self._wake(self._order.waiting(current.stacks, result.stack))
+                self._passes.ask(self._order.waiting(current.stacks, result.stack))
                 self._agents.call()
             self._consider(current, result.stack)
             if self._turns.turn(word, result, current.revision) and site is not None:
                 tell_cluster(site.events, result, "Repaired" if repaired and result.done else word)
             self._tell_of_pass(current, result)
         if isinstance(problem, WaitingError):
-            self._queue.add_after(pair, self._order.again.get(pair, LOOK_AGAIN))
+            self._passes.ask_later(pair, self._order.again.get(pair, LOOK_AGAIN))
         elif problem:
-            self._queue.retry(pair)
+            self._passes.retry(pair)
         elif result.suspended or (result.health in MOVING and not result.leaving):
-            self._queue.add_after(pair, LOOK_AGAIN)
+            self._passes.ask_later(pair)
 
     def _rendered(self) -> None:
         """What agents have and say is known anew."""
-        self._wake(self._order.waiting())
+        self._passes.ask(self._order.waiting())
         if self.current is not None:
             for stack in self.current.stacks:
                 self._consider(self.current, stack)
@@ -585,10 +514,6 @@ class Service:
         if drift is not None and not stack.rollout.freeze:
             return drift if stack.drift == "report" else None  # to put back what git said already is no rollout
         return self._order.objection(current, stack, made.cluster, begun)
-
-    def _wake(self, pairs: Iterable[Pair]) -> None:
-        for pair in pairs:
-            self._queue.add(pair)
 
     def _tell_of_pass(self, current: Wanted, result: Result) -> None:
         """Of the commit that is looked after; but as long as a newer one cannot be, that is the word on every stack."""
@@ -623,11 +548,12 @@ class Service:
 
     def _measure(self, current: Wanted) -> None:
         """The commit is in every cluster, or that was tried."""
-        if not self._since or current.commit != self._tip:
+        since = self._following.since
+        if not since or current.commit != self._following.tip:
             return
         if all(self.known.get(pair, ("", None))[0] == current.commit for pair in current.desired):
-            self.metrics.lag.observe(time.monotonic() - self._since, str(self.origin))
-            self._since = 0.0
+            self.metrics.lag.observe(time.monotonic() - since, str(self.origin))
+            self._following.since = 0.0
 
     def _reached(self, current: Wanted, cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
         here = (one for pair, one in current.desired.items() if pair[1] == cluster.name)
@@ -635,11 +561,11 @@ class Service:
 
     def _turned(self, cluster: str) -> None:
         """It stopped answering, or answers again: what is known of it may be old."""
-        self._queue.add((ALL, cluster))
+        self._passes.ask_all(cluster)
 
     def _changed(self, stack: str, cluster: str) -> None:
         if self.current is not None and (stack, cluster) in self.current.desired:
-            self._queue.add((stack, cluster))
+            self._passes.ask([(stack, cluster)])
 
 
 def _were_refused(problem: FleetError | None) -> bool:

@@ -180,7 +180,8 @@ def fallen(
 def _stopped(cluster: str, rollout: RolloutData, standings: Mapping[str, Standing], now: float) -> Verdict:
     for name, words in fallen(rollout, standings, now).items():
         if name != cluster:
-            return Verdict(f"the rollout is stopped: {name} has this revision and is {words}")
+            has = "has a part of this revision" if standings[name].partly else "has this revision"
+            return Verdict(f"the rollout is stopped: {name} {has} and is {words}")
     return GO
 
 

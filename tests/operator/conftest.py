@@ -8,24 +8,14 @@ from pathlib import Path
 import pytest
 
 from fleet.testing import Cluster
-from tests.operator.e2e import App, Operator, definitions, release, say_nothing_secret
-from tests.served import wait_served
+from tests.operator.e2e import App, unattended_app
 
 
 @pytest.fixture
 def unattended(real_cluster: Cluster, tmp_path: Path) -> Iterator[App]:
     """An app that is not there yet, in a cluster that knows its kind. Nobody looks after it."""
-    real_cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
-    wait_served(real_cluster, "etcds.fleet.dev")
-    operator = Operator(real_cluster, tmp_path / "operator.log")
-    try:
-        yield App(real_cluster, operator)
-        say_nothing_secret(real_cluster, operator.log)
-    finally:
-        try:
-            operator.stop()
-        finally:
-            release(real_cluster)
+    with unattended_app(real_cluster, tmp_path) as app:
+        yield app
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import sys
 import tempfile
 import time
 from base64 import b64decode
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from fleet.render import crd
 from fleet.testing import Cluster
 from fleet.version import __version__
 from tests.operator.writer import PROBLEMS, Connection, Place, Writer, lost
+from tests.served import wait_served
 
 OPERATOR_IMAGE = f"localhost/fleet-lab/fleet-operator:{__version__}"
 ETCD_IMAGE = "localhost/fleet-lab/etcd:{series}"
@@ -372,3 +373,19 @@ def release(cluster: Cluster) -> None:
 def definitions() -> str:
     """Of the custom resources, as `fleet crds` prints them."""
     return orjson.dumps({"apiVersion": "v1", "kind": "List", "items": list(crd.definitions().values())}).decode()
+
+
+@contextmanager
+def unattended_app(cluster: Cluster, directory: Path) -> Iterator[App]:
+    """An app that is not there yet, in a cluster that knows its kind, and an operator that is not started."""
+    cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
+    wait_served(cluster, "etcds.fleet.dev")
+    operator = Operator(cluster, directory / "operator.log")
+    try:
+        yield App(cluster, operator)
+        say_nothing_secret(cluster, operator.log)
+    finally:
+        try:
+            operator.stop()
+        finally:
+            release(cluster)

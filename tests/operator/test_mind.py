@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.operator.e2e import App
+from tests.operator.writer import Writer
 
 pytestmark = pytest.mark.timeout(1800)
 full = pytest.mark.full
@@ -19,6 +20,15 @@ def _members(app: App) -> list[str]:
 
 def _named(count: int) -> list[str]:
     return [f"registry-{number}" for number in range(count)]
+
+
+def _says_at_last(app: App, writer: Writer, members: int) -> None:
+    """Git wants so many, as its last word, and gets them."""
+    writer.strike("the last word", lambda: app.change(members=members))
+    app.wait_ready()
+    assert _members(app) == _named(members)
+    assert list(app.claims()) == [f"data-{pod}" for pod in _named(members)]
+    writer.goes_on()
 
 
 @pytest.mark.parametrize(
@@ -39,11 +49,7 @@ def test_a_resize_is_taken_back_while_it_is_under_way(app: App, first: int, then
     with app.writer() as writer:
         writer.strike("the first word", lambda: app.change(members=then))
         app.wait(f"it is at {moment}", lambda: moment in app.reasons())
-        writer.strike("the last word", lambda: app.change(members=first))
-        app.wait_ready()
-        assert _members(app) == _named(first)
-        assert list(app.claims()) == [f"data-{pod}" for pod in _named(first)]
-        writer.goes_on()
+        _says_at_last(app, writer, first)
         numbers = writer.stop()
     writer.was_writing()
     app.has_all(numbers)
@@ -59,11 +65,7 @@ def test_while_a_member_is_replaced_git_may_want_fewer_or_more(app: App, then: i
         app.cluster.kubectl("delete", "pvc", "data-registry-2", "--wait=false")
         writer.strike("loss of a volume", app.lose_pod("registry-2"))
         app.wait(f"it is at {moment}", lambda: moment in app.reasons())
-        writer.strike("the last word", lambda: app.change(members=then))
-        app.wait_ready()
-        assert _members(app) == _named(then)
-        assert list(app.claims()) == [f"data-{pod}" for pod in _named(then)]
-        writer.goes_on()
+        _says_at_last(app, writer, then)
         numbers = writer.stop()
     app.has_all(numbers)
     app.every_member_has_all(numbers)

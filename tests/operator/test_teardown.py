@@ -10,24 +10,15 @@ import pytest
 from fleet.install import rights
 from fleet.testing import Cluster
 from tests.operator.account import allow, installed
-from tests.operator.e2e import App, Operator, definitions, release
-from tests.served import wait_served
+from tests.operator.e2e import App, unattended_app
 
 DEFINITIONS = "customresourcedefinitions"
 
 
 @pytest.fixture
 def app(cluster: Cluster, tmp_path: Path) -> Iterator[App]:
-    cluster.kubectl("apply", "--server-side", "-f", "-", input=definitions())
-    wait_served(cluster, "etcds.fleet.dev")
-    operator = Operator(cluster, tmp_path / "operator.log")
-    try:
-        yield App(cluster, operator)
-    finally:
-        try:
-            operator.stop()
-        finally:
-            release(cluster)
+    with unattended_app(cluster, tmp_path) as made:
+        yield made
 
 
 def test_an_app_is_not_torn_down_while_nobody_can_tell_whether_its_kind_is_deleted(app: App, tmp_path: Path) -> None:

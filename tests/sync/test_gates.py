@@ -60,7 +60,8 @@ def test_the_first_unhealthy_cluster_stops_all_that_did_not_begin() -> None:
     standings = {"a": replace(NEW, health="Degraded"), "b": OLD, "c": OLD, "d": NEW}
     assert asked("b", standings, many).reason == "the rollout is stopped: a has this revision and is Degraded"
     partly = replace(NEW, applied=False, partly=True, health="Degraded")
-    assert "stopped" in asked("b", {**standings, "a": partly}, many).reason
+    told = "the rollout is stopped: a has a part of this revision and is Degraded"
+    assert asked("b", {**standings, "a": partly}, many).reason == told
     to_be_made = replace(partly, health="Missing")  # what depends on an app that is not healthy yet
     assert "stopped" not in asked("b", {**standings, "a": to_be_made}, many).reason
     assert "stopped" in asked("b", {**standings, "a": replace(NEW, health="Missing")}, many).reason

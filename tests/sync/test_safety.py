@@ -229,9 +229,10 @@ def test_a_suspended_stack_is_left_as_it_is_until_it_is_resumed(repository: Flee
     repository.wants(config_map("a", {"a": "2"}), clusters=[eu.name, us.name])
     revision = repository.commit()
     marks = [one.audit.mark() for one in (eu, us)]
-    done = repository.sync()
-    assert done.code == 0, done.err
-    assert "ticket 12; 1 change waits" in done.out
+    for only in ((), ("--cluster", us.name)):
+        done = repository.sync(*only)
+        assert done.code == 0, done.err
+        assert (us.name if only else eu.name) in done.out and "ticket 12; " in done.out, done.out
     assert [one.audit.writes(mark, agent=OURS) for one, mark in zip((eu, us), marks, strict=True)] == [[], []], (
         "not in the new cluster either"
     )

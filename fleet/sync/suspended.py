@@ -1,4 +1,4 @@
-"""Whether somebody suspended a stack for everywhere, as the other clusters say: a pass itself looks at one alone.
+"""Whether somebody suspended a stack for everywhere, as clusters say that a run does not look at.
 
 The word is in the inventory of every cluster that could be reached when it was given. One that joined later, or was
 silent then, does not have it; so before something is written the others are asked, each time. One that does not answer
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
@@ -18,24 +18,20 @@ from fleet.evaluate.result import ClusterData
 from fleet.kube.client import Client
 from fleet.kube.inventory import suspension_of
 from fleet.plan.suspension import Suspension
-from fleet.serve.wanted import Pair, Wanted
 
+Pair = tuple[str, str]  # stack, cluster
 Reach = Callable[[ClusterData], AbstractAsyncContextManager[Client]]
 SECONDS = 2.0  # that a cluster may take to answer
 
 
 @dataclass(slots=True)
 class Words:
-    is_silent: Callable[[str], bool]  # the cluster did not answer when it was last looked at
+    is_silent: Callable[[str], bool] = lambda cluster: False  # the cluster did not answer when it was last looked at
     _last: dict[Pair, Suspension | None] = field(default_factory=dict)
 
-    async def everywhere(
-        self, current: Wanted, stacks: Iterable[str], here: str, reach: Reach
-    ) -> dict[str, Suspension]:
-        """By stack, from the clusters that each is placed on; `here` it was looked at already."""
-        known = [name for name in stacks if name in current.stacks]
-        placed = [(name, one) for name in known for one in current.stacks[name].clusters if one != here]
-        asked = [(name, current.targets[one].cluster) for name, one in placed if one in current.targets]
+    async def everywhere(self, placed: Mapping[str, Iterable[ClusterData]], reach: Reach) -> dict[str, Suspension]:
+        """By stack; `placed` are the clusters to ask about each."""
+        asked = [(name, cluster) for name, clusters in placed.items() for cluster in clusters]
         words = await asyncio.gather(*(self._word(name, one, reach) for name, one in asked))
         found = zip((name for name, _ in asked), words, strict=True)
         return {name: word for name, word in found if word is not None and word.everywhere}
