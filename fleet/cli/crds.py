@@ -29,6 +29,10 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
     """Print the custom resource definitions, for `kubectl apply --server-side -f -`.
 
     KIND (such as etcd) limits them to some; all of them otherwise.
+
+    \b
+    fleet crds etcd | kubectl apply --server-side -f -
+    fleet crds --check crds
     """
     from fleet.render.crd import definitions, text
 

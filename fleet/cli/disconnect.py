@@ -41,6 +41,9 @@ def disconnect(
 
     The manifests of what runs are written to a file, without Secrets; kubectl apply of it changes nothing. Take the app
     out of its stack, too: a sync that still finds it there takes it over again.
+
+    \b
+    fleet disconnect registry --cluster eu-1 --write registry.yaml
     """
     import asyncio
 

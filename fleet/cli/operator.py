@@ -213,6 +213,9 @@ def uninstall(
 
     Nobody looks after the apps from then on: a member that is lost is not replaced. `fleet operator install` takes over
     where it was left.
+
+    \b
+    fleet operator uninstall --cluster eu-1
     """
     import asyncio
     import sys

@@ -41,7 +41,12 @@ def suspend(*, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path 
 @cluster_options
 @output_option
 def resume(*, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path | None, form: str) -> int:
-    """Let syncs change STACK again. What waits is done by the next one."""
+    """Let syncs change STACK again. What waits is done by the next one.
+
+    \b
+    fleet resume orders
+    fleet resume orders --cluster eu-1
+    """
     return _said(stacks, clusters, kubeconfig, form, None)
 
 
