@@ -1,0 +1,129 @@
+"""Which stacks are looked at together, and that no two passes have the same one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.errors import Source
+from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.kube.runtime.ending import end
+from fleet.model.desired import Desired
+from fleet.repository import Repository
+from fleet.repository.settings import Settings
+from fleet.serve.passes import Passes
+from fleet.serve.wanted import Pair, Wanted
+from fleet.sync.choice import Target
+from fleet.sync.source import Files
+
+HERE = Source("stacks/all.py", 1)
+NAMES = ("billing", "orders", "search")
+ROLLOUT = RolloutData((), "0s", "15m", 1)
+STACKS = tuple(
+    StackResult(name, HERE, ("eu", "us"), ROLLOUT, tuple(Desired(name, one, ()) for one in ("eu", "us")))
+    for name in NAMES
+)
+CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
+WANTED = Wanted(Files(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, STACKS))
+Seen = tuple[str, ...]
+
+
+@dataclass
+class Looks:
+    """What passes were about, in order; those with a stack of `bad` fail, those of `slow` wait for `go`."""
+
+    bad: set[str] = field(default_factory=set)
+    slow: set[str] = field(default_factory=set)
+    seen: list[tuple[str, Seen]] = field(default_factory=list)
+    broken: list[Pair] = field(default_factory=list)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    under_way: Counter[Pair] = field(default_factory=Counter)
+
+    async def look(self, current: Wanted, target: Target) -> None:
+        cluster = target.cluster.name
+        pairs = [(stack, cluster) for stack in target.stacks]
+        self.seen.append((cluster, tuple(sorted(target.stacks))))
+        self.under_way.update(pairs)
+        assert max(self.under_way.values()) == 1, "two passes have one stack"
+        try:
+            if target.stacks & self.slow:
+                await self.go.wait()
+            if target.stacks & self.bad:
+                raise ZeroDivisionError
+        finally:
+            self.under_way.subtract(pairs)
+
+    async def until(self, *wanted: tuple[str, Seen]) -> None:
+        async with asyncio.timeout(30):
+            while not all(self.seen.count(one) >= wanted.count(one) for one in wanted):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+
+def passes_of(looks: Looks) -> Passes:
+    return Passes(lambda: WANTED, looks.look, lambda current, pair, problem: looks.broken.append(pair), lambda _: None)
+
+
+def test_what_waits_for_one_cluster_is_one_pass_and_clusters_do_not_wait_for_each_other() -> None:
+    async def run() -> list[tuple[str, Seen]]:
+        looks = Looks(slow={"orders"})
+        passes = passes_of(looks)
+        passes.ask([("orders", "eu"), ("search", "eu"), ("billing", "us")])
+        tasks = [asyncio.create_task(one) for one in passes.workers(resync=600)]
+        await looks.until(("eu", ("orders", "search")), ("us", ("billing",)))
+        await end(*tasks)
+        return looks.seen
+
+    assert len(asyncio.run(run())) == 2
+
+
+def test_what_a_pass_has_is_left_out_by_the_next_and_looked_at_after_it() -> None:
+    async def run() -> None:
+        looks = Looks(slow={"orders"})
+        passes = passes_of(looks)
+        tasks = [asyncio.create_task(one) for one in passes.workers(resync=600)]
+        passes.ask([("orders", "eu")])
+        await looks.until(("eu", ("orders",)))
+        passes.ask_all("eu")
+        await looks.until(("eu", ("billing", "search")))
+        looks.slow.clear()
+        looks.go.set()
+        await looks.until(("eu", ("orders",)), ("eu", ("orders",)))
+        await end(*tasks)
+
+    asyncio.run(run())
+
+
+def test_a_stack_that_breaks_a_pass_is_passed_over_alone_until_it_works() -> None:
+    async def run() -> None:
+        looks = Looks(bad={"orders"})
+        passes = passes_of(looks)
+        tasks = [asyncio.create_task(one) for one in passes.workers(resync=600)]
+        passes.ask_all("eu")
+        await looks.until(("eu", NAMES), *(("eu", (name,)) for name in NAMES))
+        assert looks.broken == [("orders", "eu")]
+        passes.ask_all("eu")
+        await looks.until(("eu", ("billing", "search")))
+        looks.bad.clear()
+        passes.ask([("orders", "eu")])
+        await looks.until(("eu", ("orders",)), ("eu", ("orders",)))
+        passes.ask_all("eu")
+        await looks.until(("eu", NAMES), ("eu", NAMES))
+        assert looks.broken[-1] == ("orders", "eu")
+        await end(*tasks)
+
+    asyncio.run(run())
+
+
+def test_everything_is_looked_at_from_time_to_time_and_what_is_not_in_git_is_not() -> None:
+    async def run() -> list[tuple[str, Seen]]:
+        looks = Looks()
+        passes = passes_of(looks)
+        passes.ask([("gone", "eu"), ("orders", "nowhere")])
+        tasks = [asyncio.create_task(one) for one in passes.workers(resync=0.05)]
+        await looks.until(("eu", NAMES), ("us", NAMES), ("eu", NAMES))
+        await end(*tasks)
+        return looks.seen
+
+    assert set(asyncio.run(run())) == {("eu", NAMES), ("us", NAMES)}
