@@ -206,7 +206,7 @@ def test_waves_wait_for_health_and_for_a_person_and_the_first_unhealthy_cluster_
     second = wants("2", ill=True)
     assert repository.fleet("approve", repository.stack, "2").code == 0
     served.until("it is stopped", lambda: "stopped" in served.record(us.name).get("message", ""))
-    assert f"stopped: {eu.name} has this revision and is Degraded" in served.record(us.name)["message"]
+    assert f"stopped: {eu.name} has a part of this revision and is Degraded" in served.record(us.name)["message"]
     assert (served.record(eu.name)["wanted"], served.record(eu.name)["health"]) == (second, "Degraded")
     assert served.data(eu, "after") == {"version": "1"}, "what depends on it waits for its health"
     served.kill()  # what was decided is decided again by whoever comes

@@ -69,7 +69,7 @@ def test_a_sync_goes_wave_by_wave_and_the_next_one_goes_on_from_there(repository
     mark = us.audit.mark()
     said = fallen_ill(repository)
     assert said.code == 4, said.err
-    stopped = f"the rollout is stopped: {eu.name} has this revision and is Degraded"
+    stopped = f"the rollout is stopped: {eu.name} has a part of this revision and is Degraded"
     assert f"waiting: {stopped}" in said.out
     assert stopped in record(repository, us.name)["message"]
     only = repository.sync("--cluster", us.name, "--timeout", "1s")
