@@ -160,11 +160,11 @@ def test_an_operator_that_does_not_start_is_told_with_the_reason(operator: Opera
     for node in nodes:
         operator.cluster.kubectl("patch", "node", node, "-p", json.dumps(patch))
     try:
-        done = operator("install", "--timeout", "20s", code=9)
+        done = operator("install", "--timeout", "10s", code=9)
     finally:
         for node in nodes:
             operator.cluster.kubectl("uncordon", node)
-    assert "the operator does not run after 20 s: fleet-operator-" in done.stderr
+    assert "the operator does not run after 10 s: fleet-operator-" in done.stderr
     assert "not scheduled" in done.stderr
 
 

@@ -265,6 +265,7 @@ def _resize(kept: Kept, writer: Writer, members: int) -> None:
     print(f"{fault.what}: longest time without an acknowledgement {writer.outage(fault.at):.2f} s")
 
 
+@pytest.mark.full  # `make test` has it with processes of three versions, see test_encrypt_processes.py
 @pytest.mark.parametrize("kept", [pytest.param(replace(SET_UPS["chart"], series="3.5"), id="chart")], indirect=True)
 def test_tls_is_turned_on_while_it_serves_and_nobody_is_cut_off(kept: Kept) -> None:
     """Clients without it write until the roll that shuts them out; those with it from the first one on."""

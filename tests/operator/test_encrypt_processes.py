@@ -228,12 +228,15 @@ async def _story(members: Members) -> None:
 
 
 async def _once_allowed(etcd: Etcd, seen: Seen, step: Act) -> None:
-    """Members must have been in touch with each other for five seconds: over whichever URL it is."""
+    """Members must have been in touch with each other for five seconds: over whichever URL it is.
+
+    One that does not answer in time is asked again, as the operator does with its next pass.
+    """
     end = time.monotonic() + 60
     while True:
         try:
             return await act(etcd, seen, step)
-        except NotYetError:
+        except (NotYetError, Unreachable):
             assert time.monotonic() < end
         await asyncio.sleep(0.5)
 

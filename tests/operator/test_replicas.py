@@ -119,10 +119,11 @@ def members(story: Story) -> int:
 @pytest.mark.parametrize(
     ("fate", "operation", "begins_with", "begun"),
     [
-        (signal.SIGKILL, BY_NAME["3 to 5"], 3, lambda story: members(story) > 3),
-        (signal.SIGSTOP, BY_NAME["5 to 3"], 5, lambda story: members(story) < 5),
+        pytest.param(
+            signal.SIGKILL, BY_NAME["3 to 5"], 3, lambda story: members(story) > 3, marks=pytest.mark.full, id="killed"
+        ),
+        pytest.param(signal.SIGSTOP, BY_NAME["5 to 3"], 5, lambda story: members(story) < 5, id="frozen"),
     ],
-    ids=["killed", "frozen"],
 )
 def test_the_other_finishes_what_was_under_way_and_the_first_changes_nothing_more(
     pair: Pair, fate: signal.Signals, operation: Operation, begins_with: int, begun: Callable[[Story], bool]
