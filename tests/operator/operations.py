@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,6 +139,10 @@ def expected(operation: Operation) -> Did:
     )
 
 
+def said(request: Request) -> str:
+    return f"{request.resource} {request.name}"
+
+
 @dataclass
 class Story:
     """One app through all operations; `written` are the keys that it must have in the end."""
@@ -195,7 +199,7 @@ class Story:
 
     def go_through(self, operation: Operation, run: Callable[[Callable[[], bool]], None]) -> Did:
         """`run` has operators do it, and is told by the function that it is given when it is done."""
-        mark, changes = self.cluster.audit.mark(), self._changes()
+        mark, changes, there = self.cluster.audit.mark(), self._changes(), self._objects()
         before = operation.begin(self.app)
 
         def done() -> bool:
@@ -203,7 +207,7 @@ class Story:
 
         try:
             run(done)
-            did = self._did(operation, mark, changes)
+            did = self._did(operation, mark, changes, there)
             self._check_data()
         except (AssertionError, FleetError, OSError) as problem:
             raise AssertionError(f"{operation.name}: {problem}\n{self.app.story()}") from problem
@@ -225,15 +229,16 @@ class Story:
         with self.running(*command) as process:
             assert self.wait(done, process), f"the operator ended by itself with {process.poll()}"
 
-    def _did(self, operation: Operation, mark: int, before: int) -> Did:
-        made = [one for one in self.cluster.audit.writes(mark, agent="fleet-operator") if self._is_own(one)]
+    def _did(self, operation: Operation, mark: int, before: int, there: Set[str]) -> Did:
+        asked = [one for one in self.cluster.audit.writes(mark, agent="fleet-operator") if self._is_own(one)]
+        made = [one for one in asked if one.code < 300]
         names = {one["metadata"]["name"] for one in self.cluster.get("pvc")["items"]}
         changes = self._changes_since(before) if operation.joined or operation.left else []
         status = self.app.status
         assert all(one["ready"] and one["role"] != "learner" for one in status["members"]), status["members"]
         return Did(
-            created=tuple(sorted(f"{one.resource} {one.name}" for one in made if one.code == 201)),
-            deleted=tuple(sorted(f"{one.resource} {one.name}" for one in made if one.verb == "delete")),
+            created=tuple(sorted([*(said(one) for one in made if one.code == 201), *self._uncertain(asked, there)])),
+            deleted=tuple(sorted(said(one) for one in made if one.verb == "delete")),
             joined=sum(kind == "added" for kind, _ in changes),
             left=sum(kind == "removed" for kind, _ in changes),
             members=tuple(one["name"] for one in status["members"]),
@@ -243,7 +248,20 @@ class Story:
         )
 
     def _is_own(self, request: Request) -> bool:
-        return request.namespace == self.cluster.namespace and request.code < 300 and request.resource != "events"
+        return request.namespace == self.cluster.namespace and request.resource != "events"
+
+    def _uncertain(self, asked: list[Request], there: Set[str]) -> Set[str]:
+        """What is there now since a request that nobody waited for any more was carried out all the same."""
+        cut = {said(one) for one in asked if not 100 <= one.code < 499} - {
+            said(one) for one in asked if one.code == 201
+        }
+        return (cut & self._objects()) - there if cut else cut
+
+    def _objects(self) -> set[str]:
+        """Of the kinds that operations create."""
+        kinds = sorted({name.partition(" ")[0] for one in OPERATIONS for name in one.created})
+        found = self.cluster.get(",".join(kinds))["items"]
+        return {f"{one['kind'].lower()}s {one['metadata']['name']}" for one in found}
 
     def _changes(self) -> int:
         return len(self._changes_since(0))
