@@ -237,12 +237,11 @@ def _suspended(
 ) -> Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]]:
     """What was said for everywhere, by the clusters that the run is not about."""
     from fleet.sync.run import connect
-    from fleet.sync.suspended import Words
+    from fleet.sync.suspended import Words, besides
 
-    others = {one.name: one for one in chosen.clusters if one.name not in asked and not one.pull}
-    placed = {one.name: [others[name] for name in one.clusters if name in others] for one in chosen.stacks}
     return lambda stacks: Words().everywhere(
-        {name: placed.get(name, ()) for name in stacks}, lambda one: connect(one, kubeconfig)
+        besides((one for one in chosen.stacks if one.name in stacks), chosen.clusters, asked),
+        lambda one: connect(one, kubeconfig),
     )
 
 

@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -31,6 +31,7 @@ from fleet.kube.person import program
 from fleet.kube.runtime.ending import end
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
+from fleet.plan.suspension import Suspension
 from fleet.serve.asking import Asking
 from fleet.serve.following import Following
 from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
@@ -60,7 +61,7 @@ from fleet.sync.gates import WELL
 from fleet.sync.outcome import Result
 from fleet.sync.run import How, sync
 from fleet.sync.status import word_of
-from fleet.sync.suspended import Words
+from fleet.sync.suspended import Words, besides
 from fleet.sync.turn import WaitingError
 
 MOVING = frozenset({"Progressing", "Missing"})
@@ -379,6 +380,10 @@ class Service:
         def reach(one: ClusterData) -> AbstractAsyncContextManager[Client]:
             return self._reached(current, one)
 
+        def elsewhere(stacks: Iterable[str]) -> Awaitable[Mapping[str, Suspension]]:
+            known = [current.stacks[name] for name in stacks if name in current.stacks]
+            return self._words.everywhere(besides(known, current.evaluation.clusters, {cluster}), reach)
+
         how = How(
             self.manner.kubeconfig,
             wait=False,
@@ -391,7 +396,7 @@ class Service:
             reach=reach,
             in_thread=in_thread,
             objection=lambda result: self._objection(current, result, begun),
-            elsewhere=lambda stacks: self._words.everywhere(current.besides(cluster, stacks), reach),
+            elsewhere=elsewhere,
         )
         try:
             run = await sync([target], how, Quiet(), revision=current.revision)

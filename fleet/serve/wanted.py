@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from fleet.evaluate.again import Before, still_true
 from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
-from fleet.evaluate.result import ClusterData, Evaluation, StackResult
+from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.mirror import Mirror
 from fleet.git.reporting import Gone
 from fleet.git.status import Report
@@ -86,14 +86,6 @@ class Wanted:
         if target is None or stacks is None:
             return target
         return _only(target, target.stacks & stacks) if target.stacks & stacks else None
-
-    def besides(self, cluster: str, stacks: Iterable[str]) -> dict[str, list[ClusterData]]:
-        """Where else these stacks are placed, of the clusters that are reached from here."""
-        placed = {name: self.stacks[name].clusters for name in stacks if name in self.stacks}
-        return {
-            name: [self.targets[one].cluster for one in clusters if one != cluster and one in self.targets]
-            for name, clusters in placed.items()
-        }
 
     @cached_property
     def stacks(self) -> dict[str, StackResult]:

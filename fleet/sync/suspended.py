@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from fleet.errors import FleetError
-from fleet.evaluate.result import ClusterData
+from fleet.evaluate.result import ClusterData, StackResult
 from fleet.kube.client import Client
 from fleet.kube.inventory import suspension_of
 from fleet.plan.suspension import Suspension
@@ -22,6 +22,14 @@ from fleet.plan.suspension import Suspension
 Pair = tuple[str, str]  # stack, cluster
 Reach = Callable[[ClusterData], AbstractAsyncContextManager[Client]]
 SECONDS = 2.0  # that a cluster may take to answer
+
+
+def besides(
+    stacks: Iterable[StackResult], clusters: Iterable[ClusterData], here: Collection[str]
+) -> dict[str, list[ClusterData]]:
+    """Where else the stacks are placed, of the clusters that are reached and not looked at already."""
+    others = {one.name: one for one in clusters if one.name not in here and not one.pull}
+    return {one.name: [others[name] for name in one.clusters if name in others] for one in stacks}
 
 
 @dataclass(slots=True)

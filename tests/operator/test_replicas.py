@@ -119,7 +119,7 @@ def members(story: Story) -> int:
 @pytest.mark.parametrize(
     ("fate", "operation", "begins_with", "begun"),
     [
-        pytest.param(
+        pytest.param(  # in `make test` a leader is killed by tests/kube/runtime/test_leader.py
             signal.SIGKILL, BY_NAME["3 to 5"], 3, lambda story: members(story) > 3, marks=pytest.mark.full, id="killed"
         ),
         pytest.param(signal.SIGSTOP, BY_NAME["5 to 3"], 5, lambda story: members(story) < 5, id="frozen"),

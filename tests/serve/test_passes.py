@@ -57,7 +57,7 @@ class Looks:
 
     async def until(self, *wanted: tuple[str, Seen]) -> None:
         async with asyncio.timeout(30):
-            while not all(self.seen.count(one) >= wanted.count(one) for one in wanted):  # noqa: ASYNC110
+            while not all(self.seen.count(one) >= wanted.count(one) for one in wanted):  # noqa: ASYNC110 - no event
                 await asyncio.sleep(0.01)
 
 
