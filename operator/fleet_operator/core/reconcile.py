@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fleet.errors import AccessError, ConfigurationError, FleetError
@@ -23,6 +24,8 @@ from fleet_operator.core.step import Decision, NotYetError, Object, State, block
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
 from fleet_operator.core.volumes import known_hosts, waited_for
 from fleet_operator.core.world import World, is_leaving
+
+TRIES = 3  # failures of a step in a row until an app that is on its way is called degraded for them
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +82,7 @@ class Reconciler:
         seen = await engine.observe(app, self._world(request, others))
         decision = decide(engine.concerns(seen), engine.at_rest(seen))
         report = engine.report(seen, known_backup(manifest))
-        await self._report(request, manifest, decision, report, app.endpoint)
+        await self._report(request, manifest, as_tried(decision, request.attempt), report, app.endpoint)
         if paused:
             return Result(10.0)
         try:
@@ -100,7 +103,7 @@ class Reconciler:
         except FleetError as refused:
             log.info("%s: %s: %s", request.name, decision.reason, refused)
             problem = refused
-            decision = Decision(State.DEGRADED, decision.reason, f"{decision.message}: {refused.message}")
+            decision = as_tried(decision, request.attempt + 1, refused)
         if problem is not None:
             request.event(f"{decision.reason}Failed", str(problem), warning=True)
             await self._report(request, manifest, decision, report, app.endpoint)
@@ -144,6 +147,16 @@ class Reconciler:
         found = request.object or manifest
         said = status(as_decided(found, manifest), decision, report, endpoint, _now())
         await request.write.status(self.engine.resource, found, said)
+
+
+def as_tried(decision: Decision, attempt: int, problem: FleetError | None = None) -> Decision:
+    """What is reported of a decision that is tried so often, and of which the last try met `problem`. A busy member and a
+    server that does not answer are part of an operation and no illness, until it fails again and again."""
+    is_patient = decision.state is State.PROGRESSING and attempt <= TRIES
+    if problem is None and (is_patient or decision.state is not State.PROGRESSING or not decision.steps):
+        return decision
+    message = f"{decision.message}: {problem.message if problem else f'{attempt - 1} tries failed'}"
+    return replace(decision, state=State.PROGRESSING if is_patient else State.DEGRADED, message=message)
 
 
 def as_decided(found: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:

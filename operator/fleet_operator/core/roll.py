@@ -32,6 +32,7 @@ class Rolling:
     healthy: Callable[[str], bool]
     leader: str | None
     can_stop: Callable[[str], bool]
+    settling: Callable[[str], bool]  # not well only because the operator has just had its pod started
 
     def old(self) -> list[str]:
         """Pods that were not made with the StatefulSet's template, the highest ordinal first."""
@@ -92,7 +93,8 @@ def advance(rolling: Rolling) -> Decision | None:
     message = f"{rolling.what}: {count - len(rolling.old())} of {count} members are through"
     if template_of(found) != rolling.mark:
         if rolling.unwell():
-            return wait(State.DEGRADED, "Waiting", f"{rolling.what}: waits for {', '.join(rolling.unwell())}")
+            state = State.PROGRESSING if all(map(rolling.settling, rolling.unwell())) else State.DEGRADED
+            return wait(state, "Waiting", f"{rolling.what}: waits for {', '.join(rolling.unwell())}")
         manifest = changed(found, template=rolling.wanted, partition=count)
         return step(State.PROGRESSING, "Rolling", rolling.what, Apply(manifest, "Rolling", rolling.what))
     old = rolling.old()

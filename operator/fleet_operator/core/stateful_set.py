@@ -59,6 +59,13 @@ def updates_on_delete(found: Object) -> bool:
     return bool(found["spec"].get("updateStrategy", {}).get("type") == "OnDelete")
 
 
+def last_written(found: Object) -> str:
+    """When the operator last changed it, as the API server writes times; "" if it never did. Of the entries in
+    managedFields a cache keeps only the operator's own."""
+    entries = found["metadata"].get("managedFields") or ()
+    return max((str(entry.get("time", "")) for entry in entries if not entry.get("subresource")), default="")
+
+
 def is_observed(found: Object) -> bool:
     """Whether its controller knows of its last change."""
     return int(found.get("status", {}).get("observedGeneration", 0)) >= int(found["metadata"].get("generation", 0))

@@ -20,7 +20,7 @@ from fleet_operator.core import revive, roll
 from fleet_operator.core.roll import Rolling
 from fleet_operator.core.step import Act, Decision, State, blocked, step
 from fleet_operator.core.world import Object, template_of
-from fleet_operator.engines.etcd.faults import spoiled
+from fleet_operator.engines.etcd.faults import is_settling, spoiled
 from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
 
@@ -102,6 +102,7 @@ def rolling(seen: Seen, images: Images, trust: str) -> Rolling | Refusal:
         healthy=seen.healthy,
         leader=seen.leader,
         can_stop=seen.can_lose,
+        settling=lambda pod: is_settling(seen, pod),
     )
 
 

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
+from fleet_operator.core.roll import under_way
+from fleet_operator.core.stateful_set import last_written
+from fleet_operator.core.step import State
 from fleet_operator.core.volumes import hosts
-from fleet_operator.core.world import complaints, container, is_crashing, is_leaving, last_words, why_not_started
+from fleet_operator.core.world import (
+    cannot_start,
+    complaints,
+    container,
+    is_crashing,
+    is_leaving,
+    last_words,
+    when,
+    why_not_started,
+)
 from fleet_operator.engines.etcd.seen import Seen
 
 PATIENCE = 30.0  # seconds that a node has to be known again, with its disks
+SETTLING = 120.0  # seconds that a member has to become ready after the operator had its pod started
 # What says that data is of no use, in etcd's words. Packages name themselves at the beginning of an error ("wal: crc
 # mismatch"), where a path before a system's error only ends so ("open …/member/wal: permission denied").
 _UNUSABLE = re.compile(
@@ -81,4 +95,25 @@ def describe(seen: Seen, pod: str) -> str:
 
 def unwell(seen: Seen) -> str:
     """Who is not well and why; "" when all are."""
-    return "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if not seen.healthy(pod))
+    return "; ".join(f"{pod}: {describe(seen, pod)}" for pod in unwell_pods(seen))
+
+
+def is_settling(seen: Seen, pod: str) -> bool:
+    """Whether a member is not well only because the operator has just had its pod started: it joins, or a roll restarts
+    it. What starts for another reason, does not start at all or takes too long is not."""
+    parent, found = seen.stateful_set, seen.world.pod(pod)
+    written = last_written(parent) if parent is not None else ""
+    if parent is None or not written or (seen.world.now - when(written)).total_seconds() > SETTLING:
+        return False
+    if found is None or is_leaving(found):
+        return under_way(parent)  # the roll restarts it
+    return not cannot_start(found) and seen.world.age(found) < SETTLING
+
+
+def state_of(seen: Seen, pods: Iterable[str]) -> State:
+    """The state of an app of which these members are not well."""
+    return State.PROGRESSING if all(is_settling(seen, pod) for pod in pods) else State.DEGRADED
+
+
+def unwell_pods(seen: Seen) -> list[str]:
+    return [pod for pod in seen.pods if not seen.healthy(pod)]

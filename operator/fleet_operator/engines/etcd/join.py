@@ -9,7 +9,7 @@ from fleet.apps.etcd.ledger import Place
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Decision, Delete, State, blocked, step, wait
 from fleet_operator.core.world import Object, cannot_start, container, is_leaving
-from fleet_operator.engines.etcd.faults import describe, unwell
+from fleet_operator.engines.etcd.faults import describe, state_of, unwell, unwell_pods
 from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
 
@@ -24,7 +24,8 @@ def scaled_out(seen: Seen) -> Decision | None:
     pod = names.pod(app, seen.replicas)
     message = f"scale to {app.members}: {pod} joins"
     if unwell(seen):
-        return wait(State.DEGRADED, "Waiting", f"{message} when all members are well: {unwell(seen)}")
+        state = state_of(seen, unwell_pods(seen))
+        return wait(state, "Waiting", f"{message} when all members are well: {unwell(seen)}")
     claim = seen.claim_of(pod)
     if claim is not None and (app.volume.on_scale_in == "keep" or names.layout(app) is not None):
         name = claim["metadata"]["name"]

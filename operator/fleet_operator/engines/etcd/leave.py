@@ -6,7 +6,7 @@ from fleet.apps.etcd import names
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Act, Apply, Decision, Delete, State, step, wait
 from fleet_operator.core.world import is_leaving
-from fleet_operator.engines.etcd.faults import unwell
+from fleet_operator.engines.etcd.faults import state_of, unwell, unwell_pods
 from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
 
@@ -29,7 +29,8 @@ def _leaves(seen: Seen, pod: str) -> Decision:
             move = Act("lead", {"pod": staying[0]}, "LeaderMoved", f"{staying[0]} takes over before {pod} leaves")
             return step(State.PROGRESSING, "ScalingIn", message, move)
         if not member.is_learner and len(seen.voters) > 1 and not _majority_without(seen, pod):
-            return wait(State.DEGRADED, "Waiting", f"{message} when the others are a majority: {unwell(seen)}")
+            state = state_of(seen, unwell_pods(seen))
+            return wait(state, "Waiting", f"{message} when the others are a majority: {unwell(seen)}")
         return step(
             State.PROGRESSING, "ScalingIn", message, Act("remove", {"member": member.id}, "MemberRemoved", message)
         )

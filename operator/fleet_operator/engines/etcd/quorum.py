@@ -15,7 +15,7 @@ from fleet.apps.etcd.ledger import Ledger, Place
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Apply, Decision, Delete, State, blocked, step, wait
 from fleet_operator.core.world import is_leaving
-from fleet_operator.engines.etcd.faults import describe
+from fleet_operator.engines.etcd.faults import describe, is_settling
 from fleet_operator.engines.etcd.notes import noted
 from fleet_operator.engines.etcd.seen import Seen
 
@@ -27,14 +27,18 @@ def without_majority(seen: Seen, *, forcible: bool = True) -> Decision | None:
     """`forcible`: members read our files, so one of them can be told to go on alone."""
     if seen.members is not None:
         return None
-    told = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if pod not in seen.statuses)
+    silent = [pod for pod in seen.pods if pod not in seen.statuses]
+    told = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in silent)
     told = told or "all members run, and they have no leader yet"
     answers = len(seen.statuses) > len(seen.pods) // 2
     if seen.ready_majority and not answers:
         return wait(State.UNCERTAIN, "Unreachable", f"{UNREACHABLE}: {told}", 2.0)
     starting = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is None or seen.world.age(one) < PATIENCE]
-    if starting or answers:
-        return wait(State.DEGRADED, "NoMajority", f"there is no majority; members are coming back: {told}")
+    settling = [pod for pod in seen.pods if is_settling(seen, pod)]
+    if starting or settling or answers:
+        expected = settling and set(silent) <= set(settling)
+        state = State.PROGRESSING if expected else State.DEGRADED
+        return wait(state, "NoMajority", f"there is no majority; members are coming back: {told}")
     if not forcible:
         return blocked(
             "QuorumLost",

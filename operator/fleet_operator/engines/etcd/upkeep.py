@@ -9,7 +9,7 @@ from fleet_operator.backup.schedule import cron_job_name
 from fleet_operator.core.stateful_set import changed
 from fleet_operator.core.step import Apply, Decision, Delete, State, blocked, step, wait
 from fleet_operator.core.world import is_leaving
-from fleet_operator.engines.etcd.faults import unwell
+from fleet_operator.engines.etcd.faults import state_of, unwell, unwell_pods
 from fleet_operator.engines.etcd.notes import files_as_wanted
 from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
 
@@ -82,5 +82,5 @@ def grown(seen: Seen) -> Decision | None:
 
 
 def all_well(seen: Seen) -> Decision | None:
-    told = unwell(seen)
-    return wait(State.DEGRADED, "MembersUnwell", told, 2.0) if told else None
+    told = unwell_pods(seen)
+    return wait(state_of(seen, told), "MembersUnwell", unwell(seen), 2.0) if told else None
