@@ -1,4 +1,4 @@
-"""Text of others, such as names of files and messages, as it may be shown: nothing that a terminal would obey."""
+"""Text for people: that of others as it may be shown, with nothing that a terminal would obey; numbers with nouns."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ _OBEYED = re.compile(
 def printable(text: str) -> str:
     """With a mark in the place of each; lines and tabs stay."""
     return text if text.isascii() and text.isprintable() else _OBEYED.sub("�", text)
+
+
+def count_noun(number: int, singular: str, plural: str = "") -> str:
+    """Return a number and what it counts: "1 member", "2 members". The plural is given where it is not made by an s."""
+    return f"{number} {singular if number == 1 else plural or f'{singular}s'}"

@@ -36,6 +36,7 @@ from fleet.errors import ConfigurationError, ResourceError
 from fleet.git.status import clean, timestamp
 from fleet.model.desired import Key
 from fleet.plan.severity import Severity
+from fleet.printable import count_noun
 from fleet.version import __version__
 
 SCHEMA = "fleet.dev/approval/v1"
@@ -91,7 +92,8 @@ def encode(record: Record) -> bytes:
     content = orjson.dumps(_data(record), option=orjson.OPT_APPEND_NEWLINE)
     if len(content) > MOST_BYTES:
         raise ResourceError(
-            f"the change is too large to be recorded: {len(record.edges)} objects", hint="approve it in parts"
+            f"the change is too large to be recorded: {count_noun(len(record.edges), 'object')}",
+            hint="approve it in parts",
         )
     return content
 

@@ -12,6 +12,7 @@ from fleet.errors import ConfigurationError
 from fleet.model.app import App
 from fleet.model.desired import Key
 from fleet.model.taken_over import taken_over
+from fleet.printable import count_noun
 
 Around = Mapping[Key, dict[str, Any] | None]  # what else was looked at; what is not in it, nobody looked for
 NOTHING: Around = {}
@@ -81,14 +82,14 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
     if rounds:
         each = f", {rounds} times each" if rounds > 1 else ""
         reason = f" ({', '.join(because)})" if because else ""
-        texts.append(f"restarts {pods} pod{'s' if pods != 1 else ''}{each}{reason}")
+        texts.append(f"restarts {count_noun(pods, 'pod')}{each}{reason}")
     members = (engine.members(before), engine.members(after)) if Impact.SCALE in by_impact else None
     return Meaning(tuple(texts), tuple(problems), pods * rounds, hops, members)
 
 
 def _created(engine: Driver[Any], spec: App, of: Key | None, around: Around) -> str:
     count = engine.members(spec)
-    members = f"{count} member{'s' if count != 1 else ''}"
+    members = count_noun(count, "member")
     if spec.adoption is None or of is None:
         return f"{engine.meta.name} {engine.version(spec)} with {members}"
     others = f", taken from {', '.join(spec.adoption.take_from)}" if spec.adoption.take_from else ""
@@ -107,7 +108,7 @@ def _upgraded(path: tuple[Hop, ...]) -> str:
     if len(path) == 1:
         return f"{verb} {path[0]}"
     route = " → ".join([path[0].current, *(hop.target for hop in path)])
-    return f"{verb} {path[0].current} → {path[-1].target} in {len(path)} hops: {route}"
+    return f"{verb} {path[0].current} → {path[-1].target} in {count_noun(len(path), 'hop')}: {route}"
 
 
 def _value(spec: App, field: str) -> Any:

@@ -11,6 +11,7 @@ import click
 from fleet.cli.flags import claim_options, cluster_options
 from fleet.cli.output import emit, output_option, remark
 from fleet.cli.preview import finish, print_plan, problems
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.sync.run import Run
@@ -99,4 +100,4 @@ def _ask(run: Run) -> None:
     if not sys.stdin.isatty():
         raise ConfigurationError("this would approve what is shown", hint="say so with --yes")
     places = len({one.cluster for one in run.results if one.plan and not one.plan.empty})
-    click.confirm(f"Approve this for {places} cluster{'s' if places > 1 else ''}?", abort=True, err=True)
+    click.confirm(f"Approve this for {count_noun(places, 'cluster')}?", abort=True, err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleet.cli.output import emit, output_option, remark, table
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.evaluate import Evaluation, Problem
@@ -99,7 +100,7 @@ def _text(evaluation: Evaluation, *, twice: bool) -> str:
         [stack.name, _listed(stack.clusters), str(sum(len(one.objects) for one in stack.desired)), str(stack.source)]
         for stack in evaluation.stacks
     ]
-    count = f"{_counted(len(evaluation.stacks), 'stack')}, {_counted(len(evaluation.clusters), 'cluster')}"
+    count = f"{count_noun(len(evaluation.stacks), 'stack')}, {count_noun(len(evaluation.clusters), 'cluster')}"
     proof = ", the same result twice" if twice else ""
     summary = f"All right: {count}{proof}."
     return f"{table(['stack', 'clusters', 'objects', 'source'], rows)}\n\n{summary}" if rows else summary
@@ -107,7 +108,3 @@ def _text(evaluation: Evaluation, *, twice: bool) -> str:
 
 def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleet.cli.output import emit, output_option, remark, table
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.cli.access import Finding
@@ -159,7 +160,7 @@ def _evaluated(*, stacks: bool = True) -> tuple[Repository, Evaluation]:
         raise here[0] if len(here) == 1 else Problems(here)
     if evaluation.problems and stacks:
         count = len(evaluation.problems)
-        remark(f"the stacks have {count} problem{'s' if count > 1 else ''} and are not considered: see fleet check")
+        remark(f"the stacks have {count_noun(count, 'problem')} and are not considered: see fleet check")
     return repository, evaluation
 
 

@@ -1,4 +1,7 @@
-"""`fleet destroy`: take stacks out of clusters, by what their inventories say. Git is not asked and not changed."""
+"""`fleet destroy`: take stacks out of clusters, by what their inventories say.
+
+Git is not changed, and asked only for what it would bring back.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from fleet.cli.flags import cluster_options, take_over_option, wait_options
 from fleet.cli.output import emit, output_option, remark
 from fleet.cli.preview import finish, print_plan, problems
 from fleet.cli.sync import results_data, results_text
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
+    from fleet.evaluate.result import StackResult
     from fleet.sync.run import Run
     from fleet.sync.source import Files
 
@@ -42,7 +47,8 @@ def destroy(
     """Delete everything that STACK has in the clusters (or only those of --cluster).
 
     Protected objects are refused. What holds data (namespaces, volume claims), and what has retain_on_delete, is left
-    running and forgotten. While a stack is still in git, the next sync makes it again. A stack that another repository
+    running and forgotten. While a stack is still in git, the next sync makes it again, and a remark says so: to keep it
+    away, remove it from its file, or the clusters from its clusters=, and commit that. A stack that another repository
     applied is refused.
 
     \b
@@ -72,6 +78,8 @@ def destroy(
     check_found(planned, stacks)
     if form == "text":
         print_plan(planned, form)
+    for line in _returning(planned):
+        remark(line)
     if not yes:
         _ask(planned)
     there = {(one.stack, one.cluster) for one in planned.results}
@@ -83,6 +91,37 @@ def destroy(
     if status:
         _forget(files, run)
     return finish(found)
+
+
+def _returning(planned: Run) -> list[str]:
+    """Say what the next sync of the checked out commit brings back; nothing where no commit can be synced."""
+    from fleet.errors import FleetError
+    from fleet.evaluate import evaluate
+    from fleet.sync.source import commit
+
+    taken = [(one.stack, one.cluster) for one in planned.results]
+    try:
+        with commit(known=True) as files:
+            evaluation = files.remembered or evaluate(files.repository).check()
+    except FleetError as error:
+        names = ", ".join(dict.fromkeys(stack for stack, _ in taken))
+        return [f"whether git still has {names} is not known: {error.message}; if it has, the next sync brings it back"]
+    return returning(evaluation.stacks, taken)
+
+
+def returning(stacks: Sequence[StackResult], taken: Sequence[tuple[str, str]]) -> list[str]:
+    """Say for each stack that git places where it is taken out that a sync brings it back, and what prevents that."""
+    lines = []
+    for stack in stacks:
+        clusters = [cluster for name, cluster in taken if name == stack.name and cluster in stack.clusters]
+        if clusters:
+            others = len(clusters) < len(stack.clusters)
+            change = f"take {' and '.join(clusters)} out of its clusters=" if others else "remove the stack there"
+            lines.append(
+                f"git still has {stack.name} ({stack.source}), and the next sync brings it back on "
+                f"{' and '.join(clusters)}; to keep it away, {change} and commit that"
+            )
+    return lines
 
 
 def _no_more_than(planned: Run) -> Callable[[Run], None]:
@@ -136,7 +175,7 @@ def _ask(run: Run) -> None:
     if not sys.stdin.isatty():
         raise ConfigurationError("this would delete what is shown", hint="say so with --yes")
     places = len({one.cluster for one in run.results})
-    click.confirm(f"Delete this in {places} cluster{'s' if places > 1 else ''}?", abort=True, err=True)
+    click.confirm(f"Delete this in {count_noun(places, 'cluster')}?", abort=True, err=True)
 
 
 def _forget(files: Files, run: Run) -> None:

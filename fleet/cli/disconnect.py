@@ -10,6 +10,7 @@ import click
 from fleet.cli.app import Found, Wanted, app_options, find, in_one
 from fleet.cli.flags import Seconds
 from fleet.cli.output import remark
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.kube.client import Client
@@ -50,7 +51,7 @@ def disconnect(
     found = asyncio.run(find(Wanted(name, in_one(cluster, context, kubeconfig), stack, namespace)))
     target = file or Path(f"{name}.yaml")
     count = asyncio.run(_give_back(found, target, timeout))
-    click.echo(f"✓ {found}: runs on, and is fleet's no more; {count} manifests are in {target}")
+    click.echo(f"✓ {found}: runs on, and is fleet's no more; {count_noun(count, 'manifest')} in {target}")
     remark("take it out of its stack and commit that, or the next sync takes it over again")
     return 0
 

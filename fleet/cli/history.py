@@ -11,6 +11,7 @@ import click
 
 from fleet.cli.flags import choice_options
 from fleet.cli.output import emit, output_option, remark
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
@@ -58,7 +59,7 @@ def history(
     if git.shallow:
         remark("this clone is shallow, and earlier commits are not shown: git fetch --unshallow")
     if len(found) > limit:
-        remark(f"{len(found) - limit} earlier ones are not shown: --limit {len(found)}")
+        remark(f"not shown: {count_noun(len(found) - limit, 'earlier one')}: --limit {len(found)}")
     return finish(problems)
 
 

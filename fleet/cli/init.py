@@ -16,9 +16,9 @@ from fleet.cli.output import emit, output_option, remark
 def init(directory: Path, no_git: bool, form: str) -> None:
     """Make a new repository in DIRECTORY (here, unless named).
 
-    It has settings, a cluster, a stack, tests of the stack, and for GitHub, Gitea and GitLab jobs that check every pull
-    request and comment what it would change. Nothing that exists is overwritten, and a directory that is in no git
-    repository becomes one, on the branch main.
+    It has settings, a cluster, a stack, tests that hold for every stack, and for GitHub, Gitea and GitLab jobs that
+    check every pull request and comment what it would change. Nothing that exists is overwritten, and a directory that
+    is in no git repository becomes one, on the branch main.
 
     \b
     fleet init shop && cd shop && fleet check

@@ -13,6 +13,7 @@ from fleet.cli.flags import Seconds
 from fleet.cli.lab import name_option
 from fleet.cli.lazy import LazyGroup
 from fleet.cli.output import emit, output_option, remark, table
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.lab.faults import Active, Fault
@@ -357,7 +358,7 @@ def run(
     )
     if dry_run:
         events = schedule.events()
-        remark(f"seed {schedule.seed}: {len(events)} faults in {schedule.length:g} s")
+        remark(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")
         click.echo("\n".join(str(event) for event in events))
         return
     play(asked.lab, schedule, click.echo)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.output import table
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.install.apply import Done
@@ -22,7 +23,7 @@ def installed_text(results: Mapping[str, Installed]) -> str:
     for cluster, made in results.items():
         counts = _counts(made.done)
         count = made.settings.replicas
-        ready = f"; {count} replica{'s are' if count > 1 else ' is'} ready" if made.ready else ""
+        ready = f"; {count_noun(count, 'replica')} {'are' if count > 1 else 'is'} ready" if made.ready else ""
         lines.append(f"✓ {cluster}: the operator is installed: {counts}{ready}")
         lines += [f"    {_SIGNS[one.what]} {one.key}" for one in made.done if one.what != "unchanged"]
     return "\n".join(lines)

@@ -10,6 +10,7 @@ import click
 
 from fleet.cli.flags import choice_options, claim_options, colour_wanted, width_of_terminal
 from fleet.cli.output import emit, remark
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
@@ -279,4 +280,4 @@ def finish(found: Sequence[FleetError], changes: int = 0) -> int:
 def unexpected(changes: int) -> FleetError:
     from fleet.errors import ChangesError
 
-    return ChangesError(f"{changes} change{'s' if changes > 1 else ''} where none were expected")
+    return ChangesError(f"{count_noun(changes, 'change')} where none were expected")

@@ -11,6 +11,7 @@ import click
 from fleet.cli.check import opened
 from fleet.cli.output import remark, table
 from fleet.cli.render_push import push_options, render_and_push
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.evaluate import Evaluation
@@ -170,4 +171,4 @@ def _write(wanted: Sequence[Desired], directory: Path) -> None:
         path = directory / desired.cluster / f"{desired.stack}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(_documents([desired])))
-    remark(f"{len(wanted)} file{'s' * (len(wanted) != 1)} in {directory}")
+    remark(f"{count_noun(len(wanted), 'file')} in {directory}")

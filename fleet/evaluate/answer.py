@@ -22,7 +22,7 @@ from fleet.evaluate.pool import Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.model.desired import Object
 from fleet.model.form import misshapen
-from fleet.printable import printable
+from fleet.printable import count_noun, printable
 
 DEEPEST = 100  # manifests are a dozen deep; the stages after this one walk them by recursion
 MOST_VALUES = 8 * 1024 * 1024  # in one answer: an empty list is two bytes as text, and dozens of them in memory
@@ -168,7 +168,7 @@ def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> Pr
             hint = f"it may have used more than {limits.cpu:g} s of CPU time, or the system ran out of memory"
         return ProblemData(f"ended its process {how} and gave no result", hint, None, *at)
     if outcome.left:
-        count = f"{outcome.left} process{'es' if outcome.left > 1 else ''}"
+        count = count_noun(outcome.left, "process", "processes")
         hint = "a stack cannot start processes: write what the program would print into a file, and read that"
         return ProblemData(f"left {count} running (they were ended)", hint, None, *at)
     return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fleet.errors import ConfigurationError, Source
 from fleet.model.desired import Desired
+from fleet.printable import count_noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class Problems(ConfigurationError):  # noqa: N818
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__(f"{len(self.problems)} problems")
+        super().__init__(count_noun(len(self.problems), "problem"))
 
     def __str__(self) -> str:
         return "\nerror: ".join(map(str, self.problems))

@@ -35,6 +35,7 @@ from fleet.evaluate.sandbox import bounds
 from fleet.evaluate.sandbox.confine import Cell
 from fleet.evaluate.sandbox.level import Layer
 from fleet.model.desired import Key
+from fleet.printable import count_noun
 from fleet.repository.settings import Limits
 
 REFUSED = 71  # the exit code of a worker that could not be confined
@@ -135,7 +136,7 @@ def _packed(result: dict[str, Any], limits: Limits, at: tuple[str, int]) -> byte
         return orjson.dumps({"problems": [_about_result(what, at)]})
     if len(data) <= limits.result:
         return data
-    what = f"has {len(data)} bytes as JSON, more than the {limits.result} allowed"
+    what = f"has {count_noun(len(data), 'byte')} as JSON, more than the {limits.result} allowed"
     return orjson.dumps({"problems": [_about_result(what, at)]})
 
 

@@ -20,6 +20,8 @@ _SIGNS = {
     "Missing": "🔴",
     "Unknown": "⚫",
 }
+_WRONG_HEALTH = frozenset({"Degraded", "Missing"})
+_WRONG_SYNC = frozenset({"Failed", "Conflict", "Unreachable", "Cancelled", "Drifted"})
 
 
 def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
@@ -31,13 +33,9 @@ def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
         lines += [""]
     if len(records) > MOST_ROWS:
         lines += [f"{len(records) - MOST_ROWS} more are in the files under `clusters/`.", ""]
-    troubled = [record for record in records if not record.is_well and (record.message or _app_messages(record))]
-    if troubled:
-        lines += ["## What is wrong", ""]
-        for record in troubled[:MOST_ROWS]:
-            lines += [f"- **{record.stack}** on **{record.cluster}**{_reason(record.message)}"]
-            lines += [f"  - {kind} {name}{_reason(message)}" for kind, name, message in _app_messages(record)]
-        lines += [""]
+    told = [record for record in records if not record.is_well and (record.message or _app_messages(record))]
+    lines += _section("What is wrong", [record for record in told if _is_wrong(record)])
+    lines += _section("What else is not healthy", [record for record in told if not _is_wrong(record)])
     if unreadable:
         lines += [f"Files under `clusters/` that are of another version and not shown: {unreadable}.", ""]
     lines += [
@@ -46,6 +44,21 @@ def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
         "",
     ]
     return "\n".join(lines).encode()
+
+
+def _is_wrong(record: Record) -> bool:
+    """Tell trouble from what is merely under way, waiting, suspended or not reported on yet."""
+    return record.sync in _WRONG_SYNC or bool(_WRONG_HEALTH & {record.health, *(app.health for app in record.apps)})
+
+
+def _section(title: str, records: Sequence[Record]) -> list[str]:
+    if not records:
+        return []
+    lines = [f"## {title}", ""]
+    for record in records[:MOST_ROWS]:
+        lines += [f"- **{record.stack}** on **{record.cluster}**{_reason(record.message)}"]
+        lines += [f"  - {kind} {name}{_reason(message)}" for kind, name, message in _app_messages(record)]
+    return [*lines, ""]
 
 
 def _summary(records: Sequence[Record]) -> str:

@@ -17,6 +17,7 @@ from fleet.git.objects import Snapshot
 from fleet.git.publication import FLEET, Changes, Edit, Identity, Published, fetched, publish
 from fleet.git.repository import Repository
 from fleet.git.status import Record, Report
+from fleet.printable import count_noun
 
 BRANCH = "fleet/status"
 Pair = tuple[str, str]  # stack, cluster
@@ -153,4 +154,4 @@ def _message(reports: Sequence[Report], removed: Sequence[tuple[str, str]]) -> s
     shown = ", ".join(names_[:5]) + (f" and {len(names_) - 5} more" if len(names_) > 5 else "")
     revisions = sorted({each.revision[:8] for each in reports if each.revision})
     of = f" at {', '.join(revisions[:3])}" if revisions else ""
-    return f"Status of {shown}{of}: {len(clusters)} cluster{'s' if len(clusters) != 1 else ''}\n"
+    return f"Status of {shown}{of}: {count_noun(len(clusters), 'cluster')}\n"

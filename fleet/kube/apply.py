@@ -21,6 +21,7 @@ from fleet.kube.result import Outcome, Result, State
 from fleet.model.desired import Key
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
+from fleet.printable import count_noun
 
 APPLIED = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
 
@@ -166,4 +167,6 @@ def _succeeded(result: Result) -> bool:
 
 
 def _held_back(step: Step, failures: int) -> Result:
-    return Result(step, State.SKIPPED, reason=f"nothing is deleted while {failures} other steps are not done")
+    return Result(
+        step, State.SKIPPED, reason=f"nothing is deleted before {count_noun(failures, 'other step')} could be done"
+    )

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
+from fleet.printable import count_noun
+
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0  # of silence
 _HEAD_BYTES = 1 << 20
@@ -131,7 +133,7 @@ async def _answer(incoming: asyncio.StreamReader) -> tuple[Got, bool]:
             while left > 0:
                 part = await incoming.read(min(left, 1 << 18))
                 if not part:
-                    raise EOFError(f"{left} bytes are missing")
+                    raise EOFError(f"{count_noun(left, 'byte')} missing")
                 parts.append(part)
                 left -= len(part)
                 limit.reschedule(loop.time() + READ_SECONDS)

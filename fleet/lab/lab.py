@@ -27,6 +27,7 @@ from fleet.lab.plan import plan
 from fleet.lab.process import Identity
 from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, Nodes
 from fleet.lab.status import status
+from fleet.printable import count_noun
 
 Say = Callable[[str], None]
 
@@ -82,7 +83,7 @@ class Lab:
 
     def _converge_cluster(self, cluster: ClusterSpec, say: Say) -> None:
         if Convergence(self, cluster).run():
-            say(f"{cluster.name}: ready, {cluster.workers} {cluster.nodes} node{'s' * (cluster.workers != 1)}")
+            say(f"{cluster.name}: ready, {count_noun(cluster.workers, f'{cluster.nodes} node')}")
 
     def load_missing(self, node: Node) -> None:
         """Give a node the images of the lab that it has not."""

@@ -16,6 +16,7 @@ from fleet.model.docs import field_docs
 from fleet.model.invalid import configuration_error
 from fleet.model.rule import Rule
 from fleet.model.source import locate
+from fleet.printable import count_noun
 
 
 @cache
@@ -71,7 +72,7 @@ class Model(BaseModel, frozen=True):
         if len(positional) > len(names):
             takes = f"only {', '.join(names)} by position" if names else "no value by position"
             raise ConfigurationError(
-                f"takes {takes}, not {len(positional)} values",
+                f"takes {takes}, not {count_noun(len(positional), 'value')}",
                 hint=f"name the others: {cls.__name__}(…, field=value)",
                 source=locate(),
                 field=cls.__name__,

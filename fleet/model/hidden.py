@@ -17,6 +17,7 @@ import orjson
 
 from fleet.errors import FleetError
 from fleet.model.secrecy import BUILT_IN, LAST_APPLIED, REDACTED, Secrecy, secret_texts
+from fleet.printable import count_noun
 
 FEWEST = 4  # letters; a shorter value is taken out only where it stands in quotes: it is a part of too many words
 LINE = 8  # letters of a line of a longer value that are enough to know it by
@@ -49,7 +50,7 @@ class Hidden:
         return Hidden(self._values | other._values) if other else self
 
     def __repr__(self) -> str:
-        return f"Hidden({len(self._values)} values)"
+        return f"Hidden({count_noun(len(self._values), 'value')})"
 
     def clean(self, text: str) -> str:
         return self._pattern.sub(_replaced, text) if self._pattern and text else text

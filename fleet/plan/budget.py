@@ -14,6 +14,7 @@ from fleet.errors import PolicyError
 from fleet.model.desired import Key
 from fleet.model.group import OPERATOR
 from fleet.plan.step import Plan, Verb
+from fleet.printable import count_noun
 
 UNLIMITED = 1_000_000_000
 NOTHING: Mapping[str, Set[Key]] = {}
@@ -71,7 +72,7 @@ def check_budget(
         return
     most = ", ".join(f"{stack} {count}" for stack, count in sorted(counts.items()) if count)
     raise PolicyError(
-        f"{cluster}: the plan takes away {total} objects ({most}), the budget is {allowance.deletions}",
+        f"{cluster}: the plan takes away {count_noun(total, 'object')} ({most}), the budget is {allowance.deletions}",
         hint=f"look at `fleet preview`; if it is right, allow it once with --allow-deletes {total}, "
         "or raise [budget] deletions in fleet.toml",
         field="budget.deletions",
@@ -85,7 +86,7 @@ def check_share(plan: Plan, allowance: Allowance) -> None:
     if count <= allowance.of(had):
         return
     raise PolicyError(
-        f"{plan.cluster}: the plan takes away {count} of the {had} objects of {plan.stack}, "
+        f"{plan.cluster}: the plan takes away {count} of the {count_noun(had, 'object')} of {plan.stack}, "
         f"the budget is {allowance.of(had)}",
         hint=f"look at `fleet preview`; if it is right, allow it once with --allow-deletes {count}, "
         "or raise [budget] share in fleet.toml",

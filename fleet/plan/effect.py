@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fleet.model.desired import Key
 from fleet.model.form import mapping
 from fleet.plan.retention import holds_data
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.apps.meaning import Meaning
@@ -108,14 +109,14 @@ def _scaled(wanted: Mapping[str, Any], before: int, after: int) -> Effect:
     words, gone = f"scale {before} → {after}", before - after
     if gone <= 0 or mapping(mapping(wanted.get("spec")).get("volume")).get("onScaleIn") == "keep":
         return Effect(Does.SCALE, words)
-    note = f"the data of {gone} member{'s' if gone > 1 else ''} is deleted when they have left"
+    note = f"the data of {count_noun(gone, 'member')} is deleted when they have left"
     return Effect(Does.SCALE, f"{words}: {note}", True, note)
 
 
 def _upgrade(meaning: Meaning) -> Effect:
     first, last = meaning.hops[0], meaning.hops[-1]
     verb = "downgrade" if last.kind == "downgrade" else "upgrade"
-    count = f" in {len(meaning.hops)} hops" if len(meaning.hops) > 1 else ""
+    count = f" in {count_noun(len(meaning.hops), 'hop')}" if len(meaning.hops) > 1 else ""
     words = f"{verb} {first.current} → {last.target}{count}"
     final = next((hop for hop in meaning.hops if hop.way_back == "restore"), None)
     if final is None:
@@ -172,7 +173,7 @@ def _restart(pods: int) -> Effect:
 
 
 def _pods(count: int) -> str:
-    return f"{count} pod{'s' if count != 1 else ''}"
+    return count_noun(count, "pod")
 
 
 def _retention(spec: Mapping[str, Any], when: str) -> str:

@@ -12,6 +12,7 @@ import orjson
 from fleet.plan.effect import Does, effect_of
 from fleet.plan.step import Plan, Step, Verb
 from fleet.plan.visible import visible
+from fleet.printable import count_noun
 
 SUMMED_UP = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.RECORD)
 
@@ -113,7 +114,7 @@ def summary(branches: Iterable[Branch]) -> str:
         parts.append(f"{objections} refused by the server")
     failed = len({branch.cluster for branch in branches if branch.problem})
     if failed:
-        parts.append(f"{failed} cluster{'s' if failed > 1 else ''} failed")
+        parts.append(f"{count_noun(failed, 'cluster')} failed")
     if not parts:
         parts.append("no changes")
     if counts[Verb.UNCHANGED]:

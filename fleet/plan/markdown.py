@@ -14,6 +14,7 @@ from fleet.plan.forest import LIVE, About, Branch, dangers, summary, totals
 from fleet.plan.step import Step, Verb
 from fleet.plan.text import SIGNS, change_line, more_than_verb
 from fleet.plan.visible import fenced, in_html, in_markdown, lines, visible
+from fleet.printable import count_noun
 
 MOST_CHARACTERS = 60_000  # forges cut comments at 65,536
 MOST_ROWS = 100
@@ -64,7 +65,7 @@ def comments(
 
 
 def _cut(left: int) -> list[str]:
-    return [f"_…and {left} more object{'s' if left > 1 else ''}; `fleet preview` shows all._", ""] if left else []
+    return [f"_…and {count_noun(left, 'more object')}; `fleet preview` shows all._", ""] if left else []
 
 
 def _head(branches: Sequence[Branch], title: str, about: About, notes: Sequence[str], room: int) -> str:
@@ -96,7 +97,7 @@ def _dangers(branches: Sequence[Branch], most: int) -> list[str]:
     found = dangers(branches)
     if not found:
         return []
-    said = [f"**⚠️ {len(found)} destructive change{'s' if len(found) > 1 else ''}**", ""]
+    said = [f"**⚠️ {count_noun(len(found), 'destructive change')}**", ""]
     for one in found[:most]:
         where = f"{in_markdown(one.stack)} on {in_markdown(one.cluster)}"
         said.append(f"- {where}: **{in_markdown(one.words)}** {in_markdown(str(one.step.key))}")
@@ -180,7 +181,7 @@ def _step(step: Step) -> list[str]:
     said += [f"    {line}" for text in told if text for line in lines(text)]
     said += [f"    {change_line(change)}" for change in step.changes]
     hidden = len(said) - MOST_LINES
-    said = [*said[:MOST_LINES], f"    … and {hidden} more lines"] if hidden > 0 else said
+    said = [*said[:MOST_LINES], f"    … and {count_noun(hidden, 'more line')}"] if hidden > 0 else said
     return [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in said]
 
 

@@ -10,6 +10,7 @@ from fleet.plan.forest import LIVE, About, Branch, by_stack, dangers, summary
 from fleet.plan.step import Step, Verb
 from fleet.plan.text import SIGNS, change_line, more_than_verb
 from fleet.plan.visible import in_html, lines
+from fleet.printable import count_noun
 
 # The page asks for nothing and may ask for nothing, should anything in it ever try.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
@@ -94,7 +95,7 @@ def _dangers(branches: Sequence[Branch]) -> list[str]:
         f"<code>{in_html(str(one.step.key))}</code></li>"
         for one in found
     ]
-    title = f"{len(found)} destructive change{'s' if len(found) > 1 else ''}"
+    title = count_noun(len(found), "destructive change")
     return ['<section class="danger">', f"<h2>⚠ {title}</h2>", "<ul>", *rows, "</ul>", "</section>"]
 
 

@@ -10,6 +10,7 @@ from fleet.plan.effect import Does, effect_of
 from fleet.plan.forest import LIVE, About, Branch, Revision, by_stack, dangers, short, summary
 from fleet.plan.step import Change, Step, Verb
 from fleet.plan.visible import lines, visible
+from fleet.printable import count_noun
 
 SIGNS = {
     Verb.CREATE: ("+", 32),
@@ -75,7 +76,7 @@ class _View:
         found = dangers(branches)
         if not found:
             return []
-        said = self.fitted("", f"{len(found)} destructive change{'s' if len(found) > 1 else ''}", RED)
+        said = self.fitted("", count_noun(len(found), "destructive change"), RED)
         for one in found[:MOST_DANGERS]:
             where = f"{visible(one.stack)} on {visible(one.cluster)}: "
             what = f"{SIGNS[one.step.verb][0]} {one.step.verb} {visible(str(one.step.key))}"
@@ -144,7 +145,9 @@ class _View:
         for change in step.changes[:MOST_CHANGES]:
             parts += self.fitted(margin, change_line(change), following=margin + "  ")
         hidden = len(step.changes) - MOST_CHANGES
-        return [*parts, margin + self._painted(f"… and {hidden} more fields", DIM)] if hidden > 0 else parts
+        return (
+            [*parts, margin + self._painted(f"… and {count_noun(hidden, 'more field')}", DIM)] if hidden > 0 else parts
+        )
 
     def _is_wide(self, margin: str) -> bool:
         return self._width is None or self._width - len(margin) >= 60

@@ -13,6 +13,7 @@ from fleet.plan.markdown import comments
 from fleet.plan.visible import fenced, in_markdown, lines
 from fleet.preview.request import Request
 from fleet.preview.voice import Voice
+from fleet.printable import count_noun
 
 MOST_PARTS = 5
 LONGEST_PART = 200_000  # characters; some forges take more, and no browser shows it in reasonable time
@@ -57,7 +58,11 @@ def refused(problem: FleetError, *, request: Request, voice: Voice) -> Words:
     Behind a bar: at the beginning of a line, some forges take a word for a command, even in a block of code.
     """
     said = [f"│ {line[:LONGEST_LINE]}" for line in lines(str(problem))]
-    shown = said if len(said) <= MOST_LINES else [*said[:MOST_LINES], f"│ … and {len(said) - MOST_LINES} more lines"]
+    shown = (
+        said
+        if len(said) <= MOST_LINES
+        else [*said[:MOST_LINES], f"│ … and {count_noun(len(said) - MOST_LINES, 'more line')}"]
+    )
     head = request.pull_request.head_sha[:8]
     body = [f"### {in_markdown(voice.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
     for note in _notes(request, voice):

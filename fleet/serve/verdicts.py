@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fleet.forge.model import State
 from fleet.git.status import Report
+from fleet.printable import count_noun
 
 MOVING = frozenset({"Progressing", "Missing", "Unknown"})
 FAILED = frozenset({"Failed", "Conflict", "Cancelled"})
@@ -32,12 +33,14 @@ def statuses(stack: str, reports: Mapping[str, Report], before: Mapping[str, Sai
     waiting = {cluster: said for cluster, said in parts.items() if said.state is State.PENDING}
     if ill:
         cluster, said = next(iter(ill.items()))
-        whole = Said(State.FAILURE, f"{len(ill)} of {len(parts)} clusters: {cluster}: {said.line}")
+        whole = Said(State.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {said.line}")
     elif waiting:
         cluster, said = next(iter(waiting.items()))
-        whole = Said(State.PENDING, f"{len(parts) - len(waiting)} of {len(parts)} clusters; {cluster}: {said.line}")
+        whole = Said(
+            State.PENDING, f"{len(parts) - len(waiting)} of {count_noun(len(parts), 'cluster')}; {cluster}: {said.line}"
+        )
     else:
-        whole = Said(State.SUCCESS, f"healthy in {len(parts)} cluster{'s' if len(parts) != 1 else ''}")
+        whole = Said(State.SUCCESS, f"healthy in {count_noun(len(parts), 'cluster')}")
     found = {context(stack): whole} | {context(stack, cluster): said for cluster, said in ill.items()}
     for cluster, said in parts.items():
         if cluster not in ill and context(stack, cluster) in before:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fleet.errors import PolicyError
 from fleet.evaluate.result import Evaluation
 from fleet.plan.budget import Allowance
+from fleet.printable import count_noun
 
 Pair = tuple[str, str]  # stack, cluster
 MOST_NAMES = 5
@@ -58,7 +59,9 @@ def check_departures(known: Collection[Pair], placed: Placed, allowance: Allowan
         left = {cluster for one, cluster in gone if one == stack} & placed.clusters
         _check(f"clusters are no longer chosen by {stack}", left, len(here), gone, allowance)
     if len(gone) > allowance.deletions:
-        raise _refused(f"{len(gone)} placements have left git, the budget is {allowance.deletions}", gone)
+        have = "has" if len(gone) == 1 else "have"
+        placements = count_noun(len(gone), "placement")
+        raise _refused(f"{placements} {have} left git, the budget is {allowance.deletions}", gone)
 
 
 def _check(what: str, left: Collection[str], had: int, gone: Collection[Pair], allowance: Allowance) -> None:

@@ -14,6 +14,8 @@ Fixtures:
 - `forge`: a real forge (Gitea), shared by the run, with a fresh user for this test
 - `s3`: a real S3 server, shared by the run, with a fresh account and bucket for this test
 
+`collect_stacks()` needs no cluster: it returns what every stack of the repository declares.
+
 `--fleet-lab NAME` uses a lab that is running instead of starting one, which makes a test start in a blink.
 """
 
@@ -23,5 +25,18 @@ from fleet.testing.faults import Broken, Faults
 from fleet.testing.forge import Forge, ForgeError
 from fleet.testing.git import GitRemote
 from fleet.testing.s3 import S3, S3Error
+from fleet.testing.stacks import collect_stacks
 
-__all__ = ["S3", "AuditLog", "Broken", "Cluster", "Faults", "Forge", "ForgeError", "GitRemote", "Request", "S3Error"]
+__all__ = [
+    "S3",
+    "AuditLog",
+    "Broken",
+    "Cluster",
+    "Faults",
+    "Forge",
+    "ForgeError",
+    "GitRemote",
+    "Request",
+    "S3Error",
+    "collect_stacks",
+]

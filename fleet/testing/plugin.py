@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from fleet.printable import count_noun
 from fleet.testing.services import fleet_services, forge, s3  # noqa: F401 - pytest finds fixtures by their names here
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class Labs:
         if self._existing:
             lab = Lab.open(self._existing)
             if len(lab.spec.clusters) < count:
-                pytest.fail(f"lab {self._existing!r} has {len(lab.spec.clusters)} clusters, the test needs {count}")
+                clusters = count_noun(len(lab.spec.clusters), "cluster")
+                pytest.fail(f"lab {self._existing!r} has {clusters}, the test needs {count}")
             return lab
         return self._up("s", names, nodes="simulated")
 

@@ -62,7 +62,6 @@ class Desk:
         root.mkdir(parents=True)
         self._fleet(root, "init")
         (root / "stacks" / "hello.py").unlink()
-        (root / "tests" / "test_hello.py").unlink()
         self._fleet(root, "cluster", "add", "prod", "--label", "env=prod", "--kubeconfig", str(self.lab.kubeconfig))
         git(root, "add", ".")
         git(root, *_AS, "commit", "--quiet", "--message", "A fleet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from fleet.printable import count_noun
 from tests.docs.document import ROOT
 
 SOURCES = [*(ROOT / "fleet").rglob("*.py"), *(ROOT / "operator").rglob("*.py")]
@@ -24,6 +25,16 @@ def test_every_variable_of_ours_is_listed() -> None:
     used = set(re.findall(r"\b_?FLEET_[A-Z]+(?:_[A-Z]+)*\b", CODE))
     listed = set(re.findall(r"`(_?FLEET_[A-Z_]+)`", _page("environment")))
     assert used == listed
+
+
+def test_numbers_and_nouns_agree() -> None:
+    assert [count_noun(number, "member") for number in (0, 1, 2)] == ["0 members", "1 member", "2 members"]
+    assert count_noun(2, "process", "processes") == "2 processes"
+    by_hand = re.findall(r"""\{[^{}]*['"]e?s['"] (?:if|\*) [^{}]*\}""", CODE)
+    never_one = re.findall(
+        r"(?<!of )\{(?:len\([^{}]*\)|count|total|ready|available|hidden|left|failed|gone)\} [a-z]+s\b", CODE
+    )
+    assert [*by_hand, *never_one] == [], "count_noun says `1 member` and `2 members`"
 
 
 def test_versions_are_those_of_the_code() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fleet.git import page
 from fleet.git.status import App, Record
 
@@ -39,6 +41,26 @@ def test_what_is_wrong_stands_below_with_its_reason() -> None:
     assert "| ⚫ Unknown · ⚠️ Unreachable | – | `aaaaaaaa` → `bbbbbbbb` |" in text
     assert "⚠️ 1 not synced" in text
     assert "- **orders** on **eu-1**: `no route to host`\n  - Etcd config: `2 of 3 members`\n" in text
+
+
+@pytest.mark.parametrize("health", ["Unknown", "Progressing", "Suspended"])
+def test_what_is_not_reported_or_under_way_is_not_called_wrong(health: str) -> None:
+    young = replace(
+        WELL, health=health, message="Etcd config: no operator has reported on it yet",
+        apps=(replace(WELL.apps[0], health=health, message="no operator has reported on it yet"),),
+    )  # fmt: skip
+    text = rendered(young)
+    assert "wrong" not in text
+    assert (
+        "## What else is not healthy\n\n- **orders** on **eu-1**: `Etcd config: no operator has reported on it yet`\n"
+    ) in text
+    assert "wrong" not in rendered(replace(young, sync="Waiting"))
+    assert "## What is wrong\n" in rendered(replace(young, sync="Failed"))
+    sick = replace(young, apps=(replace(young.apps[0], health="Degraded"),))
+    both = rendered(replace(sick, stack="a"), young)
+    wrong, _, other = both.partition("## What else")
+    assert ("**a**" in wrong, "**a**" in other) == (True, False)
+    assert ("**orders**" in wrong, "**orders**" in other) == (False, True)
 
 
 def test_a_healthy_fleet_has_no_section_of_troubles() -> None:

@@ -74,7 +74,7 @@ any_manifest: Any = fleet.Manifest
             "Backups by schedule",
         ),
         (lambda: any_backup(to="s3", schedule="@daily"), "to", "must be S3, NFS or Claim, not str 's3'", "such as S3("),
-        (lambda: Backup(to=S3("b", secret="s"), schedule="daily"), "schedule", "'daily' has 1 fields", "minute, hour"),
+        (lambda: Backup(to=S3("b", secret="s"), schedule="daily"), "schedule", "'daily' has 1 field,", "minute, hour"),
         (
             lambda: Resources(cpu="2", cpu_limit="1"),
             "cpu_limit",

@@ -19,7 +19,7 @@ def test_kubectl_alone_is_pleasant(app: App) -> None:
     assert line.split()[:5] == ["registry", app.status["version"], "1/1", "registry-0", "Healthy"]
     assert kubectl("get", "ec", "-o", "name") == "etcd.fleet.dev/registry\n"
     assert f"registry.{app.namespace}.svc:2379" in kubectl("get", "etcd", "-o", "wide")
-    for words in ("Healthy", "registry-0 leads", "Creating", "Founded", "1 members have formed cluster"):
+    for words in ("Healthy", "registry-0 leads", "Creating", "Founded", "1 member formed cluster"):
         app.wait(f"it is told: {words}", lambda words=words: words in kubectl("describe", "etcd", "registry"), 60)  # type: ignore[misc]
     explained = kubectl("explain", "etcd.spec.members")
     assert "How many members" in explained

@@ -45,7 +45,8 @@ def test_more_is_refused_and_allowed_by_number(
     assert words in refused.value.message
     assert f"--allow-deletes {gone}" in str(refused.value)
     check_departures(was, now, Allowance.said(gone))
-    with pytest.raises(PolicyError, match=f"{gone} placements have left git, the budget is {gone - 1}"):
+    placements = "1 placement has" if gone == 1 else f"{gone} placements have"
+    with pytest.raises(PolicyError, match=f"{placements} left git, the budget is {gone - 1}"):
         check_departures(was, now, Allowance.said(gone - 1))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fleet.cli.destroy import returning
 from fleet.errors import (
     AccessError,
     ConflictError,
@@ -77,6 +78,16 @@ def test_an_unknown_cluster_is_named_with_the_closest() -> None:
 def test_destroying_wants_nothing_of_the_stack_everywhere() -> None:
     chosen = emptied(evaluation().clusters, ["web", "web"], [])
     assert [[each.objects for each in one.desired] for one in chosen] == [[()], [()]]
+
+
+def test_what_is_destroyed_and_still_in_git_comes_back() -> None:
+    stacks = evaluation().stacks
+    assert returning(stacks, [("base", "eu-1"), ("base", "us-1"), ("gone", "us-1"), ("web", "us-1")]) == [
+        "git still has base (s.py:1), and the next sync brings it back on eu-1 and us-1; "
+        "to keep it away, remove the stack there and commit that"
+    ], "web is not placed on us-1, and nobody has a stack `gone`"
+    (line,) = returning(stacks, [("base", "us-1")])
+    assert line.endswith("to keep it away, take us-1 out of its clusters= and commit that")
 
 
 @pytest.mark.parametrize(

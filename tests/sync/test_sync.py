@@ -300,6 +300,7 @@ def test_destroy_asks_and_then_deletes_what_the_inventory_says(repository: Fleet
     refused = repository.fleet("destroy", repository.stack)
     assert refused.code == 2
     assert "--yes" in refused.err
+    assert f"the next sync brings it back on {eu.name} and {us.name}; to keep it away, remove" in refused.err
     assert repository.data(eu, "a") == {"a": "1"}
     assert repository.fleet("destroy", "no-such-stack", "--yes").code == 6
     done = repository.fleet("destroy", repository.stack, "--yes")
@@ -384,8 +385,16 @@ def test_destroy_works_while_the_stack_is_broken(repository: FleetRepository) ->
     repository.commit()
     repository.sync()
     repository.wants("1 / 0")
-    assert repository.fleet("destroy", repository.stack, "--yes", "--cluster", eu.name).code == 0
+    done = repository.fleet("destroy", repository.stack, "--yes", "--cluster", eu.name)
+    assert done.code == 0
     assert repository.data(eu, "a") is None
+    assert f"git still has {repository.stack}" in done.err, "what is not committed does not count"
+    assert f"take {eu.name} out of its clusters=" in done.err
+
+    repository.commit("broken")
+    done = repository.fleet("destroy", repository.stack, "--yes")
+    assert done.code == 0
+    assert f"whether git still has {repository.stack} is not known: " in done.err
 
 
 def test_two_names_for_one_cluster_are_refused_and_a_renamed_one_is_accepted_once(repository: FleetRepository) -> None:

@@ -15,6 +15,7 @@ from fleet.kube.health.state import (
     status_of,
     suspended,
 )
+from fleet.printable import count_noun
 
 
 def job(found: dict[str, Any]) -> Health:
@@ -26,7 +27,9 @@ def job(found: dict[str, Any]) -> Health:
         return suspended("it is suspended")
     status = status_of(found)
     active, done = status.get("active", 0), status.get("succeeded", 0)
-    return progressing(f"{active} pods running, {done} of {found['spec'].get('completions') or 1} complete")
+    return progressing(
+        f"{count_noun(active, 'pod')} running, {done} of {found['spec'].get('completions') or 1} complete"
+    )
 
 
 def cron_job(found: dict[str, Any]) -> Health:

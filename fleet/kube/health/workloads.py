@@ -16,6 +16,7 @@ from fleet.kube.health.state import (
     status_of,
     suspended,
 )
+from fleet.printable import count_noun
 
 
 def deployment(found: dict[str, Any]) -> Health:
@@ -36,10 +37,10 @@ def deployment(found: dict[str, Any]) -> Health:
     if updated < replicas:
         return progressing(f"{updated} of {replicas} new replicas are made{why}")
     if total > updated:
-        return progressing(f"{total - updated} old replicas are still to go")
+        return progressing(f"{count_noun(total - updated, 'old replica')} still to go")
     if available < updated:
         return progressing(f"{available} of {updated} replicas are available{why}")
-    return healthy(f"{available} replicas")
+    return healthy(count_noun(available, "replica"))
 
 
 def stateful_set(found: dict[str, Any]) -> Health:
@@ -51,17 +52,17 @@ def stateful_set(found: dict[str, Any]) -> Health:
         return progressing(f"{ready} of {replicas} pods are ready")
     strategy = spec.get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
-        return healthy(f"{ready} pods, updated when they are deleted")
+        return healthy(f"{count_noun(ready, 'pod')}, updated when they are deleted")
     partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
     updated = status.get("updatedReplicas", 0)
     if partition > 0:
         # Pods below the partition are held at the old revision on purpose.
         if updated < replicas - partition:
             return progressing(f"{updated} of {replicas - partition} pods of this step are updated")
-        return healthy(f"{ready} pods, rolled out down to ordinal {min(partition, replicas)}")
+        return healthy(f"{count_noun(ready, 'pod')}, rolled out down to ordinal {min(partition, replicas)}")
     if status.get("updateRevision") != status.get("currentRevision"):
         return progressing(f"{updated} of {replicas} pods are at the new revision")
-    return healthy(f"{ready} pods")
+    return healthy(count_noun(ready, "pod"))
 
 
 def daemon_set(found: dict[str, Any]) -> Health:
@@ -71,13 +72,13 @@ def daemon_set(found: dict[str, Any]) -> Health:
     wanted = status.get("desiredNumberScheduled", 0)
     available = status.get("numberAvailable", 0)
     if (found["spec"].get("updateStrategy") or {}).get("type") == "OnDelete":
-        return healthy(f"{available} pods, updated when they are deleted")
+        return healthy(f"{count_noun(available, 'pod')}, updated when they are deleted")
     updated = status.get("updatedNumberScheduled", 0)
     if updated < wanted:
         return progressing(f"{updated} of {wanted} pods are updated")
     if available < wanted:
         return progressing(f"{available} of {wanted} pods are available")
-    return healthy(f"{available} pods")
+    return healthy(count_noun(available, "pod"))
 
 
 def replica_set(found: dict[str, Any]) -> Health:
@@ -88,7 +89,7 @@ def replica_set(found: dict[str, Any]) -> Health:
     replicas, available = found["spec"].get("replicas", 1), status_of(found).get("availableReplicas", 0)
     if available < replicas:
         return progressing(f"{available} of {replicas} replicas are available")
-    return healthy(f"{available} replicas")
+    return healthy(count_noun(available, "replica"))
 
 
 def disruption_budget(found: dict[str, Any]) -> Health:
@@ -102,7 +103,7 @@ def disruption_budget(found: dict[str, Any]) -> Health:
     now, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     if now < wanted:
         return progressing(f"{now} of {wanted} pods are healthy")
-    return healthy(f"{status.get('disruptionsAllowed', 0)} disruptions allowed")
+    return healthy(f"{count_noun(status.get('disruptionsAllowed', 0), 'disruption')} allowed")
 
 
 def autoscaler(found: dict[str, Any]) -> Health:
@@ -112,4 +113,4 @@ def autoscaler(found: dict[str, Any]) -> Health:
             return suspended(said(one)) if one.get("reason") == "ScalingDisabled" else degraded(said(one))
     if not status_of(found).get("conditions"):
         return progressing("waiting for its first look at the metrics")
-    return healthy(f"{status_of(found).get('currentReplicas', 0)} replicas")
+    return healthy(count_noun(status_of(found).get("currentReplicas", 0), "replica"))

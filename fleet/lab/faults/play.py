@@ -12,6 +12,7 @@ from fleet.errors import FleetError, NotFoundError
 from fleet.lab.faults.inject import clear, inject
 from fleet.lab.faults.schedule import Event, Schedule
 from fleet.lab.process import identify
+from fleet.printable import count_noun
 
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def play(lab: Lab, schedule: Schedule, say: Callable[[str], None] = print) -> list[Event]:
     """Those that happened. The faults end with this process, should it be killed in the middle."""
     events = schedule.events()
-    say(f"seed {schedule.seed}: {len(events)} faults in {schedule.length:g} s")
+    say(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")
     owner, began = identify(os.getpid()), time.monotonic()
     happened = []
     for event in events:

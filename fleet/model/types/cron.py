@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 from pydantic import AfterValidator, WithJsonSchema
 
 from fleet.model.invalid import wrong
+from fleet.printable import count_noun
 
 _MACROS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -40,7 +41,7 @@ def check_cron(text: str) -> str:
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise wrong(
-            f"{text!r} has {len(parts)} fields, a schedule has 5",
+            f"{text!r} has {count_noun(len(parts), 'field')}, a schedule has 5",
             "minute, hour, day of the month, month, day of the week: '0 3 * * *' is every day at 03:00",
         )
     values = [_values(part, field, text) for part, field in zip(parts, _FIELDS, strict=True)]

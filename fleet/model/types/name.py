@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 
 from fleet.model.invalid import wrong
+from fleet.printable import count_noun
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -51,7 +52,7 @@ def _check(text: str, longest: int) -> str:
         allowed = "lower-case letters, digits and dashes, starting and ending with a letter or digit"
         raise wrong(f"{text!r} is not a name: {allowed}", _proposal(text))
     if len(text) > longest:
-        raise wrong(f"{text!r} has {len(text)} characters, {longest} is the most")
+        raise wrong(f"{text!r} has {count_noun(len(text), 'character')}, {longest} is the most")
     return text
 
 

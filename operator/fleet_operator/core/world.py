@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.apps.template import mark_of
+from fleet.printable import count_noun
 
 Object = dict[str, Any]
 CRASHES = 3  # starts in vain after which a container counts as one that cannot start
@@ -138,7 +139,8 @@ def why_not_started(pod: Object) -> str:
     if reason in ("", "ContainerCreating", "PodInitializing"):
         return ""
     if reason == "CrashLoopBackOff":
-        return f"its container ended {container(pod).get('restartCount', 0)} times: {_last_line(last_words(pod))}"
+        times = count_noun(container(pod).get("restartCount", 0), "time")
+        return f"its container ended {times}: {_last_line(last_words(pod))}"
     return f"{reason}: {waiting.get('message', '')}"
 
 

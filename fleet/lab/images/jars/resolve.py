@@ -19,6 +19,7 @@ from fleet.lab import packages
 from fleet.lab.files import sha256, write
 from fleet.lab.images.jars.locks import Jar, place, text
 from fleet.lab.images.recipes import Recipe, all_recipes, find
+from fleet.printable import count_noun
 
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 # Natives for other systems come as jars of their own, with a classifier in their names.
@@ -66,7 +67,7 @@ def main(names: list[str]) -> None:
         if recipe.jars:
             jars = resolve(recipe)
             write(place(recipe), text(jars))
-            print(f"{place(recipe).name}: {len(jars)} jars")
+            print(f"{place(recipe).name}: {count_noun(len(jars), 'jar')}")
 
 
 if __name__ == "__main__":

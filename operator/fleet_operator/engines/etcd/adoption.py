@@ -27,6 +27,7 @@ from fleet.apps.etcd.upgrade import SERIES
 from fleet.apps.held import held, is_held
 from fleet.apps.workload import Find
 from fleet.model.types.version import release
+from fleet.printable import count_noun
 from fleet_operator.core.ownership import MANAGER, spec_managers
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.step import Decision, State, Take, blocked, step, wait
@@ -104,7 +105,7 @@ def conditions(seen: Seen, pending: Pending | None = None) -> tuple[tuple[str, s
     if kept is None or found is None or seen.ledger is None or not seen.ledger.identity:
         return (("Adopted", "False", "NotTaken", "nothing was taken over or changed"),)
     others = spec_managers(found)
-    also = f"; {', '.join(others)} still manage{'s' if len(others) == 1 else ''} fields of it" if others else ""
+    also = f"; fields of it are still managed by {', '.join(others)}" if others else ""
     taken = f"StatefulSet {kept.stateful_set} is run as it was found, cluster {seen.ledger.identity}{also}"
     return (("Adopted", "True", "TakenOver", taken), _converged(seen, found, pending))
 
@@ -274,7 +275,10 @@ def _after_asking(seen: Seen) -> Decision | None:
             "NotAsDescribed", f"etcd {runs} runs, and git says {seen.app.version}: take it over as it is first"
         )
     if seen.members is not None and len(seen.members) != len(seen.pods):
-        return blocked("NotAsDescribed", f"etcd has {len(seen.members)} members in {len(seen.pods)} pods")
+        return blocked(
+            "NotAsDescribed",
+            f"etcd has {count_noun(len(seen.members), 'member')} in {count_noun(len(seen.pods), 'pod')}",
+        )
     return None
 
 
@@ -314,7 +318,7 @@ def _take(seen: Seen) -> Decision:
         }
         taking = Take(found, manifest, tuple(app.adoption.take_from), "Adopting", message)
         return step(State.PROGRESSING, "Adopting", message, taking)
-    note = f"cluster {identity} with {len(places)} members is taken over: no pod was touched"
+    note = f"cluster {identity} with {count_noun(len(places), 'member')} is taken over: no pod was touched"
     return step(
         State.PROGRESSING, "Adopting", message, noted(seen, replace(ledger, identity=identity), "Adopted", note)
     )

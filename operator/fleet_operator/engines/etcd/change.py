@@ -16,6 +16,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import mark_of
 from fleet.model.app import ROLL
 from fleet.model.types.version import release
+from fleet.printable import count_noun
 from fleet_operator.core import revive, roll
 from fleet_operator.core.roll import Rolling
 from fleet_operator.core.step import Act, Decision, State, blocked, step
@@ -150,7 +151,7 @@ def next_hop(seen: Seen) -> Hop | Refusal | None:
         return path
     if len(path) > 1 and seen.app.image:
         return Refusal(
-            f"from {running} to {wanted} are {len(path)} steps, and `image` names only one",
+            f"from {running} to {wanted} it takes {count_noun(len(path), 'step')}, and `image` names only one",
             f"go to {path[0].target} first",
         )
     return path[0] if path else None

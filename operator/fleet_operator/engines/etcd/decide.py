@@ -9,6 +9,7 @@ from __future__ import annotations
 from fleet.apps.etcd import names
 from fleet.apps.etcd.kept import as_it_was
 from fleet.apps.etcd.manifests import template
+from fleet.printable import count_noun
 from fleet_operator.core.order import Concern, Concerns
 from fleet_operator.core.step import Decision, State, blocked
 from fleet_operator.engines.etcd import encrypt
@@ -101,7 +102,7 @@ def _revived(seen: Seen, images: Images, trust: str) -> Decision | None:
 
 def at_rest(seen: Seen) -> Decision:
     count = len(seen.voters)
-    words = f"{count} member{'s' if count != 1 else ''} of etcd {seen.oldest_version} in step, {seen.leader} leads"
+    words = f"{count_noun(count, 'member')} of etcd {seen.oldest_version} in step, {seen.leader} leads"
     return Decision(State.OK, "Healthy", words, (), SETTLED_SECONDS)
 
 

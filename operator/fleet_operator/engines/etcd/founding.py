@@ -9,6 +9,7 @@ from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.ledger import founders as first_ledger
 from fleet.apps.etcd.manifests import stateful_set
 from fleet.apps.template import mark_of
+from fleet.printable import count_noun
 from fleet_operator.backup import store
 from fleet_operator.backup.restoration import restoration
 from fleet_operator.core.stateful_set import changed
@@ -33,7 +34,7 @@ def founded(seen: Seen, template: Object, operator_image: str) -> Decision | Non
 
 def _begin(seen: Seen) -> Decision:
     pods = tuple(names.pod(seen.app, number) for number in range(seen.app.members))
-    note = f"etcd {seen.app.version} with {len(pods)} member{'s' if len(pods) != 1 else ''} is begun"
+    note = f"etcd {seen.app.version} with {count_noun(len(pods), 'member')} is begun"
     return step(State.PROGRESSING, "Creating", note, noted(seen, first_ledger(pods), "Creating", note))
 
 
@@ -87,7 +88,12 @@ def _start(seen: Seen, ledger: Ledger, template: Object) -> Decision:
     manifest = stateful_set(seen.app, template, replicas=count)
     if ledger.identity:
         manifest["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = count
-    return step(State.PROGRESSING, "Creating", f"{count} members start", Apply(manifest, "Started", "members start"))
+    return step(
+        State.PROGRESSING,
+        "Creating",
+        f"{count_noun(count, 'member')} to start",
+        Apply(manifest, "Started", "members start"),
+    )
 
 
 def _meet(seen: Seen, ledger: Ledger, found: Object, template: Object) -> Decision:
@@ -110,7 +116,7 @@ def _meet(seen: Seen, ledger: Ledger, found: Object, template: Object) -> Decisi
     if seen.members is not None and set(seen.by_pod) >= set(ledger.places) and all(map(seen.healthy, ledger.places)):
         settled = {pod: Place("settled", f"{seen.by_pod[pod].id:x}") for pod in ledger.places}
         written = replace(ledger, identity=f"{identities.pop():x}", places=settled)
-        note = f"{len(settled)} members have formed cluster {written.identity}"
+        note = f"{count_noun(len(settled), 'member')} formed cluster {written.identity}"
         return step(State.PROGRESSING, "Creating", note, noted(seen, written, "Founded", note))
     waiting = "; ".join(f"{pod}: {describe(seen, pod)}" for pod in seen.pods if not seen.healthy(pod))
     stuck = [pod for pod in seen.pods if (one := seen.world.pod(pod)) is not None and cannot_start(one)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fleet.apps.etcd import names
 from fleet.model.types.quantity import amount
+from fleet.printable import count_noun
 from fleet_operator.backup.restoration import leftovers
 from fleet_operator.backup.schedule import cron_job_name
 from fleet_operator.core.stateful_set import changed
@@ -41,7 +42,7 @@ def staffed(seen: Seen) -> Decision | None:
     count = 1 + max((names.ordinal(pod) for pod in known if names.ordinal(pod) < seen.app.members), default=-1)
     if count <= seen.replicas:
         return None
-    note = f"the StatefulSet had {seen.replicas} pods for {count} members"
+    note = f"the StatefulSet had {count_noun(seen.replicas, 'pod')} for {count_noun(count, 'member')}"
     manifest = changed(set_of(seen), replicas=count, partition=count)
     return step(State.DEGRADED, "Restaffing", note, Apply(manifest, "Restaffing", note))
 
