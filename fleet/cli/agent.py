@@ -144,15 +144,14 @@ def agent(
 
 
 def _print(image: str | None, flags: list[str], origin: Origin, replicas: int) -> int:
-    import yaml
-
     from fleet.agent.manifests import manifests
     from fleet.git.names import without_credentials
+    from fleet.yaml_text import dump_all
 
     if not image:
         raise click.UsageError("--manifests needs --image, one with fleet and git in it")
     told = [without_credentials(one) for one in (f"--repository={origin.url}", *flags)]  # those are in a Secret
-    click.echo(yaml.safe_dump_all(manifests(image, told, replicas), sort_keys=False).rstrip())
+    click.echo(dump_all(manifests(image, told, replicas)).rstrip())
     return 0
 
 

@@ -119,6 +119,6 @@ async def _until_gone(client: Client, found: Found, seconds: float) -> None:
 
 
 def _write(target: Path, made: list[dict[str, Any]]) -> None:
-    import yaml
+    from fleet.yaml_text import dump_all
 
-    target.write_text(yaml.safe_dump_all(made, sort_keys=False, allow_unicode=True))
+    target.write_text(dump_all(made))

@@ -183,9 +183,9 @@ def _print(image: str, engines: Mapping[str, str], replicas: int | None, form: s
         data = {"apiVersion": "v1", "kind": "List", "items": found}
         click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     elif form == "yaml":
-        import yaml
+        from fleet.yaml_text import dump_all
 
-        click.echo(yaml.safe_dump_all(found, sort_keys=False, allow_unicode=True, width=116), nl=False)
+        click.echo(dump_all(found), nl=False)
     else:
         from fleet.model.desired import Key
 

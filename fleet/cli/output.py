@@ -25,9 +25,9 @@ def emit(data: Any, form: str, text: Callable[[], str]) -> None:
 
         click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     elif form == "yaml":
-        import yaml
+        from fleet.yaml_text import dump
 
-        click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip())
+        click.echo(dump(data).rstrip())
     else:
         click.echo(text())
 

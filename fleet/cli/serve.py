@@ -163,15 +163,14 @@ def serve(
 def _print(
     image: str | None, repositories: Sequence[str], replicas: int, flags: Sequence[str], signers: Path | None
 ) -> int:
-    import yaml
-
     from fleet.serve.manifests import manifests
+    from fleet.yaml_text import dump_all
 
     if not image:
         raise click.UsageError("--manifests needs --image, one with fleet and git in it")
     told = [str(one) for one in _origins(repositories, signers)]  # without credentials: those are in a Secret
     found = manifests(image, [*flags, *told], replicas, signers=signers.read_text() if signers else "")
-    click.echo(yaml.safe_dump_all(found, sort_keys=False).rstrip())
+    click.echo(dump_all(found).rstrip())
     return 0
 
 

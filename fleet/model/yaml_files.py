@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from glob import has_magic
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from fleet.errors import ConfigurationError, Source
@@ -15,27 +14,7 @@ from fleet.model.manifest import Manifest, read
 from fleet.model.options import Options
 from fleet.model.scope import current
 from fleet.model.source import calling_file, locate, root, shown
-
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_LOADER):  # type: ignore[misc]
-    """Dates stay strings, as the API server wants them, and a key that is there twice is an error."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Any] = set()
-        for key, _ in node.value:
-            if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} is there twice", key.start_mark)
-            seen.add(key.value)
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
-        return mapping
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in _LOADER.yaml_implicit_resolvers.items()
-}
+from fleet.yaml_text import NotYamlError, read_documents
 
 
 def manifests(pattern: str, *, opts: Options | None = None, cluster_scoped: bool = False) -> list[Manifest]:
@@ -80,21 +59,13 @@ def _matching(pattern: str, base: Path, source: Source) -> list[Path]:
 def _documents(file: Path) -> Iterator[tuple[Any, Source]]:
     name = shown(file)
     try:
-        loader = _Loader(file.read_text(encoding="utf-8"))
-        while loader.check_node():
-            node = loader.get_node()
-            document = loader.construct_document(node)
-            place = Source(name, node.start_mark.line + 1)
-            if document is None:
-                continue
+        for document, line in read_documents(file.read_bytes().decode("utf-8")):
+            place = Source(name, line)
             if isinstance(document, dict) and str(document.get("kind", "")).endswith("List") and "items" in document:
                 yield from ((item, place) for item in document["items"])
             else:
                 yield document, place
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or str(error)
-        line = mark.line + 1 if mark else 0
-        raise ConfigurationError(f"is not YAML: {problem}", source=Source(name, line)) from None
+    except NotYamlError as error:
+        raise ConfigurationError(f"is not YAML: {error.problem}", source=Source(name, error.line)) from None
     except UnicodeDecodeError:
         raise ConfigurationError("is not UTF-8 text", source=Source(name)) from None

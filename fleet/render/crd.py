@@ -70,9 +70,9 @@ def definition(driver: Driver[Any]) -> dict[str, Any]:
 
 def text(definition: dict[str, Any]) -> str:
     """As a file of crds/ has it."""
-    import yaml  # noqa: PLC0415 - for files only
+    from fleet.yaml_text import dump  # noqa: PLC0415 - for files only
 
-    return _HEADER + str(yaml.safe_dump(definition, sort_keys=False, allow_unicode=True, width=116))
+    return _HEADER + dump(definition)
 
 
 def _root(driver: Driver[Any]) -> dict[str, Any]:

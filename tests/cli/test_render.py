@@ -11,6 +11,8 @@ import orjson
 import pytest
 import yaml
 
+from tests.kubectl_yaml import build
+
 STACK = """
 import fleet
 from fleet.apps import Etcd
@@ -109,3 +111,24 @@ def test_a_revision_is_rendered_and_not_the_working_tree(root: Path) -> None:
     committed = render(root, "--revision", "HEAD", "-o", "text")
     assert committed.returncode == 0, committed.stderr
     assert "Etcd.fleet.dev orders/db" in committed.stdout
+
+
+def test_what_kubectl_would_read_otherwise_is_in_quotes_and_a_name_of_a_file_adds_no_document(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    judge = build(tmp_path_factory.mktemp("judge"))
+    words = {"a": "1e3", "y": "08", "no": "12:30", "1e3": "y", "08": "~", "0x1": "2001-01-01", "b": "a\n---\nb: 0o17\n"}
+    forged = "x\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: forged}\n#.py"
+    (root / "stacks" / forged).write_text(
+        "import fleet\n@fleet.stack(clusters='us-1')\ndef words(cluster: fleet.Cluster) -> None:\n"
+        "    named = {'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'w'}}\n"
+        f"    fleet.Manifest({{**named, 'data': {words!r}}})\n"
+    )
+
+    result = render(root, "--stack", "words")
+
+    assert result.returncode == 0, result.stderr
+    (documents,) = judge([result.stdout])
+    assert documents["error"] == ""
+    namespace, one = documents["documents"]
+    assert (namespace["kind"], one["kind"], one["data"]) == ("Namespace", "ConfigMap", words)

@@ -1,0 +1,266 @@
+"""YAML as kubectl reads it: what `fleet.manifests` takes from files, and all YAML that commands print.
+
+kubectl reads YAML with sigs.k8s.io/yaml, and PyYAML reads some of the same words otherwise: `1e3`, `08` and `12:30` are
+texts to one of them and numbers to the other, `y` is a key here and `true` there. One table of words serves both
+directions: a text is written without quotes only if neither library takes it for anything else. Whatever kubectl reads
+otherwise than it is written (a key that is a fraction, a second document that it passes over) is refused by the reader.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import yaml
+
+from fleet.printable import printable
+
+DEEPEST = 100  # as in the answers of workers; manifests are a dozen deep
+MOST_VALUES = 1_000_000  # in one document, aliases unfolded
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # ten times as fast, where it was built
+_TAG = "tag:yaml.org,2002:"
+_STRING = f"{_TAG}str"
+_PLAIN = f"{_TAG}fleet-plain"  # of a scalar that had neither quotes nor a tag
+_INT64 = 2**63
+_WHOLE = 1e21  # from here on Go writes a float with an exponent
+
+_CONSTANTS = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
+}
+_INTEGER = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<x>[0-9a-fA-F]+)|0[oO](?P<o>[0-7]+)|0[bB](?P<b>[01]+)|(?P<octal>0[0-7]*)|(?P<d>[1-9][0-9]*))"
+)
+_SIGNED_BITS = re.compile(r"0b([-+][01]+)")
+_BASES = {"x": 16, "o": 8, "b": 2, "octal": 8, "d": 10}
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_FLOAT_FROM_POINT = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?")  # by Go's own rule for "_"
+_SEPARATOR = "---"
+
+
+class Document(NamedTuple):
+    data: Any
+    line: int  # of the file, from 1
+
+
+class NotYamlError(ValueError):
+    """A text that kubectl does not read, or reads otherwise than it is written."""
+
+    def __init__(self, problem: str, line: int = 0) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.line = line  # of the file, from 1; 0 if unknown
+
+
+def read_documents(text: str) -> Iterator[Document]:
+    """Yield the documents of a file that are not empty; NotYamlError is raised where the first mistake is."""
+    if text.lstrip().startswith("{"):  # kubectl tries JSON first, which knows escapes that YAML does not
+        try:
+            yield Document(json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant), 1)
+        except (json.JSONDecodeError, RecursionError):
+            pass
+        else:
+            return
+    for part, first in _parts(text):
+        loader = _Loader(part)
+        try:
+            node = loader.get_single_node()
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = mark.line + first if mark else 0
+            raise NotYamlError(getattr(error, "problem", None) or str(error), line) from None
+        finally:
+            loader.dispose()
+        if node is not None:
+            data = _Reader(first).value(node)
+            if data is not None:
+                yield Document(data, node.start_mark.line + first)
+
+
+def dump(document: Any) -> str:
+    """Return one document, which kubectl reads as the same data."""
+    return dump_all([document])
+
+
+def dump_all(documents: Iterable[Any]) -> str:
+    """Return the documents with separators between them; what a terminal would obey is escaped."""
+    listed = list(documents)
+    text = _dumped(listed, allow_unicode=True)
+    return text if printable(text) == text else _dumped(listed, allow_unicode=False)
+
+
+def comment(text: str) -> str:
+    """Return a line of comment, and only one, whatever the text is."""
+    return f"# {' '.join(printable(text).split())}\n"
+
+
+def resolve(text: str) -> Any:
+    """Return what kubectl takes an unquoted word for: None, a bool, a number or a string."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text[0] not in "+-.0123456789":
+        return text
+    if text[0] == "." and not _FLOAT_FROM_POINT.fullmatch(text):
+        return text
+    number = text.replace("_", "")
+    if match := _INTEGER.fullmatch(number):
+        base, digits = next((_BASES[name], match[name]) for name in _BASES if match[name])
+        integer = int(digits, base) if len(digits) <= 64 else 2**64
+        if match["sign"] == "-":
+            integer = -integer
+        if -_INT64 <= integer < _INT64:
+            return integer
+        if not match["sign"] and integer < 2 * _INT64:
+            return float(integer)  # a uint64, which becomes a float where JSON is read
+    if (match := _SIGNED_BITS.fullmatch(number)) and len(number) <= 64:
+        return int(match[1], 2)
+    if _FLOAT.fullmatch(number) and math.isfinite(float(number)):
+        return float(number)
+    return text
+
+
+class _Loader(_LOADER):  # type: ignore[misc]
+    """Nodes as they are written: what a word means is decided by `_Reader`."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
+        if kind is yaml.ScalarNode:
+            return _PLAIN if implicit[0] else _STRING
+        return f"{_TAG}map" if kind is yaml.MappingNode else f"{_TAG}seq"
+
+
+class _Reader:
+    """Data from nodes of one document, by the rules of sigs.k8s.io/yaml."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._count = 0
+
+    def value(self, node: Any, depth: int = 0) -> Any:
+        self._count += 1
+        if self._count > MOST_VALUES:
+            raise self._refused(node, f"more than {MOST_VALUES} values, aliases unfolded")
+        if depth > DEEPEST:
+            raise self._refused(node, f"nested more than {DEEPEST} deep")
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, {}, depth)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(child, depth + 1) for child in node.value]
+        return self._number(node, self._scalar(node))
+
+    def _mapping(self, node: Any, merged: dict[str, Any], depth: int) -> dict[str, Any]:
+        """Fill a map in the order of its lines, as kubectl does: a merge key overrides what stands before it."""
+        seen: set[str] = set()
+        for name, child in node.value:
+            if isinstance(name, yaml.ScalarNode) and name.value == "<<" and name.tag in (_PLAIN, f"{_TAG}merge"):
+                self._merge(child, merged, depth)
+                continue
+            key = self._key(name)
+            if key in seen:
+                raise self._refused(name, f"key {key!r} is there twice")
+            seen.add(key)
+            merged[key] = self.value(child, depth + 1)
+        return merged
+
+    def _merge(self, node: Any, merged: dict[str, Any], depth: int) -> None:
+        sources = node.value[::-1] if isinstance(node, yaml.SequenceNode) else [node]
+        if depth > DEEPEST or not all(isinstance(source, yaml.MappingNode) for source in sources):
+            raise self._refused(node, "a merge key wants a map, or a list of maps")
+        for source in sources:
+            self._mapping(source, merged, depth + 1)
+
+    def _key(self, node: Any) -> str:
+        key = self._scalar(node) if isinstance(node, yaml.ScalarNode) else None
+        if isinstance(key, bool):
+            return "true" if key else "false"
+        if isinstance(key, int):
+            return str(key)
+        if not isinstance(key, str):
+            shown = node.value if isinstance(node, yaml.ScalarNode) else "a map or a list"
+            raise self._refused(node, f"{str(shown)[:80]!r} is no key: put it in quotes")
+        return key
+
+    def _scalar(self, node: Any) -> Any:
+        text, tag = node.value, node.tag
+        if tag == _PLAIN:
+            return resolve(text)
+        if tag == f"{_TAG}binary":
+            try:
+                return base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True).decode()
+            except (binascii.Error, ValueError):
+                raise self._refused(node, "is not base64 of a text") from None
+        kinds = {f"{_TAG}bool": bool, f"{_TAG}int": int, f"{_TAG}float": (int, float), f"{_TAG}null": type(None)}
+        if tag not in kinds:
+            return text
+        value = resolve(text)
+        if not isinstance(value, kinds[tag]) or (isinstance(value, bool) and tag != f"{_TAG}bool"):  # type: ignore[arg-type]
+            raise self._refused(node, f"{text[:80]!r} is not what its tag says")
+        return value
+
+    def _number(self, node: Any, value: Any) -> Any:
+        """Return a value as JSON has it after Go wrote it: a float without a fraction is an integer there."""
+        if not isinstance(value, float):
+            return value
+        if not math.isfinite(value):
+            raise self._refused(node, f"{node.value} is no number that JSON has")
+        return int(value) if value.is_integer() and abs(value) < min(_WHOLE, _INT64) else value
+
+    def _refused(self, node: Any, problem: str) -> NotYamlError:
+        return NotYamlError(problem, node.start_mark.line + self._first)
+
+
+def _parts(text: str) -> Iterator[tuple[str, int]]:
+    """Yield what kubectl takes for documents, each with its first line: it looks at the beginnings of lines only."""
+    lines: list[str] = []
+    first = 1
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.startswith(_SEPARATOR):
+            after = line[len(_SEPARATOR) :].strip()
+            if after and not after.startswith("#"):
+                raise NotYamlError(f"{after[:80]!r} stands behind '---', where kubectl wants nothing", number)
+            yield "\n".join(lines), first
+            lines, first = [], number + 1
+        else:
+            lines.append(line.removesuffix("\r"))
+    yield "\n".join(lines), first
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise NotYamlError(f"key {twice!r} is there twice")
+    return made
+
+
+def _refuse_constant(name: str) -> Any:
+    raise NotYamlError(f"{name} is no number that JSON has")
+
+
+class _Dumper(_DUMPER):  # type: ignore[misc]
+    """Quotes around every text that kubectl or PyYAML would take for something else; nothing by reference."""
+
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        tag = super().resolve(kind, value, implicit)
+        if tag == _STRING and kind is yaml.ScalarNode and implicit[0] and not isinstance(resolve(value), str):
+            return _PLAIN  # no tag of any value: it is quoted
+        return tag
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _dumped(documents: list[Any], *, allow_unicode: bool) -> str:
+    dumped: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, width=116)
+    return dumped
