@@ -60,6 +60,7 @@ class Impact(StrEnum):
     SCALE = "scale"  # members join or leave
     UPGRADE = "upgrade"  # members restart on another version
     GROW = "grow"  # volumes grow while members run
+    LOSS = "loss"  # data that only lost members have may be given up
     IMMUTABLE = "immutable"  # cannot be changed
 
 
@@ -149,6 +150,10 @@ class Driver(Generic[A]):
     def members(self, spec: A) -> int:
         """How many pods with data a spec asks for."""
         return int(getattr(spec, "members"))  # noqa: B009
+
+    def losses(self, before: A, after: A) -> list[str]:
+        """Say what a change of the spec lets the operator do that may cost data, in words for a plan."""
+        return []
 
     def client(self, spec: A) -> Client:
         """The engine's own client, for `fleet connect`."""

@@ -27,6 +27,7 @@ class Meaning:
     restarts: int = 0
     hops: tuple[Hop, ...] = ()  # of an upgrade or downgrade
     members: tuple[int, int] | None = None  # before and after, when they change in number
+    losses: tuple[str, ...] = ()  # what may cost data
 
 
 def meanings(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> tuple[str, ...]:
@@ -62,7 +63,8 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
     by_impact: dict[Impact, list[str]] = {}
     for field in fields:
         by_impact.setdefault(engine.classify(field), []).append(field)
-    texts: list[str] = []
+    losses = tuple(engine.losses(before, after))
+    texts: list[str] = [*losses]
     if Impact.SCALE in by_impact:
         texts.append(f"scale {engine.members(before)} → {engine.members(after)}")
     pods = min(engine.members(before), engine.members(after))
@@ -84,7 +86,7 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
         reason = f" ({', '.join(because)})" if because else ""
         texts.append(f"restarts {count_noun(pods, 'pod')}{each}{reason}")
     members = (engine.members(before), engine.members(after)) if Impact.SCALE in by_impact else None
-    return Meaning(tuple(texts), tuple(problems), pods * rounds, hops, members)
+    return Meaning(tuple(texts), tuple(problems), pods * rounds, hops, members, losses)
 
 
 def _created(engine: Driver[Any], spec: App, of: Key | None, around: Around) -> str:

@@ -83,7 +83,7 @@ def install(
 
     It gets rights on apps everywhere, and on what they are made of only in namespaces with a RoleBinding: syncs bring
     it with their apps, `fleet operator allow` makes it for others. Engine images and replicas stay as they are unless
-    they are given. Apps do not notice.
+    they are given. Apps do not notice. A cluster that cannot be reached does not keep it from the others.
 
     \b
     fleet operator install --image registry.example.com/fleet-operator:1.0 --replicas 2
@@ -93,9 +93,8 @@ def install(
     if dry_run and image:
         return _print(image, engines, replicas, form)
     chosen = places(clusters, context, kubeconfig)
-    images = {place: _images(place, image, build=not dry_run) for place in chosen}
     if dry_run:
-        first = images[chosen[0]]
+        first = _images(chosen[0], image, build=False)
         return _print(first.operator, {**first.engines, **engines}, replicas, form)
 
     import asyncio
@@ -103,6 +102,7 @@ def install(
     from fleet.cli.preview import finish
     from fleet.sync.progress import shown
 
+    one_at_a_time = asyncio.Lock()  # clusters of a lab have the same images
     with shown(quiet=form != "text") as progress:
 
         async def one(place: Place, client: Client) -> Installed:
@@ -111,7 +111,13 @@ def install(
             def tell(phase: str, detail: str) -> None:
                 progress.update("operator", place.name, phase, detail)
 
-            settings = _settings(images[place], await settings_now(client), engines, replicas)
+            tell("looking", "")
+            before = await settings_now(client)
+            async with one_at_a_time:
+                if not image:
+                    tell("images", "a lab gets those that it lacks")
+                images = await asyncio.to_thread(_images, place, image, build=True)
+            settings = _settings(images, before, engines, replicas)
             made = await install(client, settings, take_over=take_over, wait=wait, seconds=timeout, tell=tell)
             progress.update("operator", place.name, "done")
             return made

@@ -97,7 +97,8 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
 
 
 def _app(wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
-    found = [_upgrade(meaning)] if meaning.hops else []
+    found = [Effect(Does.UPDATE, words, destructive=True) for words in meaning.losses]
+    found += [_upgrade(meaning)] if meaning.hops else []
     if meaning.members:
         found.append(_scaled(wanted, *meaning.members))
     if meaning.restarts and not meaning.hops:  # to upgrade is to restart

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 30
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "no changes": "[dim]=[/]"}
+ENDED = frozenset(MARKS)
+SILENCE_SECONDS = 30.0
 QUIET_PHASES = frozenset({"looking", "no changes", "done", "failed"})  # said by the result, or not worth a line
 
 
@@ -25,19 +29,54 @@ class Progress(Protocol):
 
 
 class Lines:
-    """For logs and pipes: a line when a phase begins, nothing for what only moves."""
+    """For logs and pipes: a line when a phase begins, nothing for what only moves, and one after each half minute of
+    silence.
+    """
 
     def __init__(self, *, said: bool = True) -> None:
         self._said = said
         self._phases: dict[tuple[str, str], str] = {}
+        self._at_work: dict[tuple[str, str], str] = {}
+        self._begun = self._printed = time.monotonic()
+        self._ended = threading.Event()
 
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
+        line = f"{stack} on {cluster}: {phase}{f' ({detail})' if detail else ''}"
+        if phase in ENDED:
+            self._at_work.pop((stack, cluster), None)
+        else:
+            self._at_work[stack, cluster] = line
         if self._said and phase not in QUIET_PHASES and self._phases.get((stack, cluster)) != phase:
             self._phases[stack, cluster] = phase
-            print(f"{stack} on {cluster}: {phase}{f' ({detail})' if detail else ''}", file=sys.stderr, flush=True)
+            self._print(line)
 
     def say(self, text: str) -> None:
         print(text, flush=True)
+        self._printed = time.monotonic()
+
+    def still(self, now: float) -> str:
+        """The line for a silence that has lasted half a minute; "" as long as it has not, or nothing is at work."""
+        at_work = list(self._at_work.values())
+        if not at_work or now - self._printed < SILENCE_SECONDS:
+            return ""
+        others = f", and {len(at_work) - 1} more" if len(at_work) > 1 else ""
+        return f"still at work after {now - self._begun:.0f} s: {at_work[0]}{others}"
+
+    def start(self) -> None:
+        if self._said:
+            threading.Thread(target=self._break_silence, daemon=True).start()
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def _break_silence(self) -> None:
+        while not self._ended.wait(1):
+            if line := self.still(time.monotonic()):
+                self._print(line)
+
+    def _print(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+        self._printed = time.monotonic()
 
 
 class Live:
@@ -87,9 +126,9 @@ class Live:
 def shown(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
     """The view that fits: a live table at a terminal that is no CI and not dumb, else lines, or nothing."""
     if quiet or not _at_terminal():
-        yield Lines(said=lines and not quiet)
-        return
-    view = Live()
+        view: Lines | Live = Lines(said=lines and not quiet)
+    else:
+        view = Live()
     view.start()
     try:
         yield view

@@ -16,6 +16,9 @@ from fleet.apps.meaning import explain, meanings
 from fleet.apps.registry import driver, drivers, packages
 from fleet.model.app import API_VERSION
 from fleet.model.desired import Key
+from fleet.plan import Step, Verb
+from fleet.plan.effect import effect_of, update_effect
+from fleet.plan.severity import Severity, severity
 from tests.operator.kept import SET_UPS
 
 HELM = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}}}]
@@ -116,6 +119,21 @@ def test_the_last_way_back_of_an_upgrade_is_known() -> None:
 )
 def test_what_a_changed_field_costs(field: str, impact: Impact) -> None:
     assert DRIVER.classify(field) is impact
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "destroys"), [(False, True, True), (True, True, False), (True, False, False)]
+)
+def test_to_force_a_quorum_is_destructive(*, before: bool, after: bool, destroys: bool) -> None:
+    live, wanted = resource(forceQuorum=before, paused=True), resource(forceQuorum=after)
+    key = Key("fleet.dev", "Etcd", "a", "kv")
+    effect = update_effect(key, live, wanted, (), explain("Etcd", live, wanted))
+    step = Step(Verb.UPDATE, key, effect=effect)
+    assert effect_of(step).destructive is destroys
+    assert severity(step) is (Severity.LOSE if destroys else Severity.UPDATE), "what an approval allows"
+    words = "force_quorum: where a majority is lost, goes on from one member; writes may be lost"
+    assert (effect_of(step).words == words) is destroys
+    assert (words in meanings("Etcd", live, wanted)) is destroys
 
 
 def test_every_field_has_a_known_cost() -> None:

@@ -102,6 +102,24 @@ def test_what_belongs_to_somebody_else_is_left_and_its_owner_named(operator: Ope
     assert operator.get("deployment")
 
 
+def test_a_missing_context_does_not_keep_it_from_other_clusters(operator: Operator) -> None:
+    clusters = operator.directory / "clusters"
+    clusters.mkdir()
+    (operator.directory / "fleet.toml").write_text("")
+    (clusters / "all.py").write_text(
+        "import fleet\n\n"
+        "fleet.Cluster('a-gone', context='no-such-context')\n"
+        f"fleet.Cluster('there', context={operator.cluster.context!r})\n"
+    )
+    done = operator.type("install", *IMAGE, "--no-wait")
+    assert done.returncode == 3, done.stderr
+    assert "✓ there: the operator is installed: " in done.stdout
+    assert "error: " in done.stderr
+    assert "no-such-context" in done.stderr
+    assert done.stderr.index("operator on there: applying") < done.stderr.index("error: ")
+    assert operator.get("deployment")
+
+
 def test_definitions_of_a_newer_release_are_not_taken_back(operator: Operator) -> None:
     operator("install", *IMAGE, "--no-wait")
     operator.cluster.kubectl("annotate", "crd", "etcds.fleet.dev", "fleet.dev/version=99.1", "--overwrite")

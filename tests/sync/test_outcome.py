@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+
 import pytest
 
 from fleet.cli.destroy import returning
@@ -131,3 +134,17 @@ def test_lines_are_for_phases_and_not_for_what_moves(capsys: pytest.CaptureFixtu
         lines.update("web", "eu-1", "applying", detail)
     lines.update("web", "eu-1", "done", "2 created")
     assert capsys.readouterr().err == "web on eu-1: applying (0/2)\n"
+
+
+def test_a_long_silence_is_broken_by_what_is_still_at_work() -> None:
+    lines, now = Lines(), time.monotonic()
+    assert lines.still(now + 99) == "", "nothing is at work"
+    lines.update("web", "eu-1", "looking")
+    lines.update("web", "us-1", "waiting", "1/3 ready")
+    assert lines.still(now + 29) == ""
+    assert re.fullmatch(r"still at work after 3\d s: web on eu-1: looking, and 1 more", lines.still(now + 31))
+    lines.update("web", "eu-1", "no changes")
+    lines.update("web", "us-1", "waiting", "2/3 ready")
+    assert re.fullmatch(r"still at work after 3\d s: web on us-1: waiting \(2/3 ready\)", lines.still(now + 31))
+    lines.update("web", "us-1", "done")
+    assert lines.still(now + 99) == ""

@@ -98,17 +98,19 @@ def testing() -> str:
             gives = annotation(definition.__annotations__.get("return", ""))
             gives = re.sub(r"^Iterator\[(.*)\]$", r"\1", gives)
             parts.append(f"| `{name}` | `{gives}` | {inspect.getdoc(definition)} |")
-    parts += ["", "## Classes", ""]
+    parts += ["", "## Classes and functions", ""]
     for name in fleet_testing.__all__:
-        parts += _class(getattr(fleet_testing, name), f"fleet.testing.{name}", "###")
+        parts += _described(getattr(fleet_testing, name), f"fleet.testing.{name}")
     parts += ["## fleet.testing.proxy", "", shown(fleet_testing_proxy.__doc__ or ""), ""]
     for name in fleet_testing_proxy.__all__:
-        value = getattr(fleet_testing_proxy, name)
-        if inspect.isclass(value):
-            parts += _class(value, f"fleet.testing.proxy.{name}", "###")
-        elif inspect.isfunction(value):
-            parts += _function(value, f"fleet.testing.proxy.{name}", "###")
+        parts += _described(getattr(fleet_testing_proxy, name), f"fleet.testing.proxy.{name}")
     return "\n".join(parts)
+
+
+def _described(value: Any, name: str) -> list[str]:
+    if inspect.isclass(value):
+        return _class(value, name, "###")
+    return _function(value, name, "###") if inspect.isfunction(value) else []
 
 
 def _function(function: Any, name: str, level: str) -> list[str]:

@@ -46,7 +46,7 @@ class EtcdDriver(Driver[Etcd]):
         "tls": Impact.RELOAD,  # etcd reads certificates anew at every handshake
         "backup": Impact.NONE,
         "restore_from": Impact.NONE,
-        "force_quorum": Impact.NONE,
+        "force_quorum": Impact.LOSS,
         "paused": Impact.NONE,
         "config": Impact.RESTART,
         "resources": Impact.RESTART,
@@ -55,6 +55,11 @@ class EtcdDriver(Driver[Etcd]):
 
     def validate(self, spec: Etcd, previous: Etcd | None = None) -> list[Problem]:
         return [*super().validate(spec, previous), *unserved(spec)]
+
+    def losses(self, before: Etcd, after: Etcd) -> list[str]:
+        if before.force_quorum or not after.force_quorum:
+            return []
+        return ["force_quorum: where a majority is lost, goes on from one member; writes may be lost"]
 
     def objection(self, spec: Etcd, found: dict[str, Any]) -> str:
         from fleet.apps.etcd.fitting import foreseen  # noqa: PLC0415 - for apps that run already, and are new here
