@@ -39,6 +39,7 @@ class RolloutData:
     timezone: str = "UTC"
     freeze: bool = False
     on_failure: str = "stop"
+    rollback_after: str = "2m"
     rest: bool = False  # the last wave is of clusters that are in none
 
 

@@ -114,6 +114,7 @@ def _rollout(one: Rollout, waves: tuple[tuple[str, ...], ...]) -> RolloutData:
         one.timezone,
         one.freeze,
         one.on_failure,
+        str(one.rollback_after),
         rest=bool(one.waves) and len(waves) > len(one.waves),
     )
 

@@ -51,6 +51,9 @@ class Rollout(Model, frozen=True):
     on_failure: Literal["stop", "rollback"] = "stop"
     """What `fleet serve` does at the first unhealthy cluster, besides going no further: "rollback" makes a commit that
     takes the stack's own files back to the commit before, if it was well there."""
+    rollback_after: Duration = "2m"
+    """How long without a break a cluster must be Degraded before `on_failure="rollback"` acts. Health that comes and
+    goes, on a machine under load for instance, is no reason."""
     approve: Many[Annotated[int, Field(ge=1)]] = ()
     """Waves, counted from 1, that begin only after `fleet approve STACK WAVE`. It holds for what the stack wants
     there: a later commit that changes that needs another one."""

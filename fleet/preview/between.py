@@ -39,7 +39,7 @@ def between(
     """A result per stack and cluster, and remarks on what leaves git without anything being done to it."""
     _check_names(before, after, stacks, clusters)
     old, new = _pairs(before), _pairs(after)
-    secrecy = _declared([*old.values(), *new.values()])
+    secrecy = secrecy_of([*old.values(), *new.values()])
     wanted = [pair for pair in sorted({*old, *new}) if _is_chosen(pair, stacks, clusters)]
     here = {one.name for one in after.clusters}
     kept = {one.name for one in after.stacks}
@@ -132,7 +132,7 @@ def _pairs(evaluation: Evaluation) -> dict[Pair, Desired]:
     return {(one.stack, one.cluster): one for stack in evaluation.stacks for one in stack.desired}
 
 
-def _declared(wanted: Iterable[Desired]) -> Secrecy:
+def secrecy_of(wanted: Iterable[Desired]) -> Secrecy:
     """What definitions in git, and those of our own kinds, say is secret."""
     objects = [one for each in wanted for one in each.objects]
     found = declared_secrecy(one.manifest for one in objects if one.key.kind == "CustomResourceDefinition")

@@ -36,6 +36,7 @@ class Order:
     _given: dict[Pair, float] = field(default_factory=dict)  # when clusters that only agents reach were given it
     _whole: dict[str, float] = field(default_factory=dict)  # stacks that are well everywhere, and since when
     _over: set[str] = field(default_factory=set)  # stacks that were so for long enough: their rollout is over
+    _ill_before: set[Pair] = field(default_factory=set)  # what was ill when the newest commit came: it is not its cause
 
     @property
     def approvals(self) -> Approvals:
@@ -54,6 +55,7 @@ class Order:
     def forget(self, pair: Pair) -> None:
         self._standings.pop(pair, None)
         self._changed.pop(pair, None)
+        self._ill_before.discard(pair)
         self.again.pop(pair, None)
 
     def hear_of(self, revision: str, standings: Mapping[Pair, Standing], given: Mapping[Pair, float]) -> None:
@@ -117,6 +119,9 @@ class Order:
             since = self.clock()
         else:
             since = before.since or self.clock()
+        if before is not None and commit != current.commit:
+            was_ill = before.health == "Degraded" and not before.begun
+            (self._ill_before.add if was_ill else self._ill_before.discard)(pair)
         after = replace(seen, since=since)
         self._standings[pair] = (current.commit, after)
         if wrote or pair not in self._changed:
@@ -128,22 +133,43 @@ class Order:
     def fallen(self, current: Wanted, stack: StackResult) -> tuple[str, str] | None:
         """The first cluster that a rollout which is under way made ill, and how it is.
 
-        What was well everywhere for the soak time is no rollout any more, nor is what fell ill long after it changed.
+        What was well everywhere for the soak time is no rollout any more, nor is what fell ill long after it changed or
+        was ill before. It has to be ill for some time without a break: see `ripens`.
         """
-        now, rollout, standings = self.clock(), stack.rollout, self._all(current, stack)
-        soak = seconds(rollout.soak)
+        standings = self._suspects(current, stack)
+        lasting = seconds(stack.rollout.rollback_after)
+        found = fallen(stack.rollout, standings, self.clock(), ill=("Degraded",), lasting=lasting)
+        return next(iter(found.items()), None)
+
+    def ripens(self, current: Wanted, stack: StackResult) -> dict[str, float]:
+        """The clusters that are ill and may recover, each with the seconds until that counts as a failure."""
+        now, standings = self.clock(), self._suspects(current, stack)
+        ill = fallen(stack.rollout, standings, now, ill=("Degraded",))
+        left = {cluster: self._counts_at(stack, standings[cluster]) - now for cluster in ill}
+        return {cluster: after for cluster, after in left.items() if after > 0}
+
+    def _suspects(self, current: Wanted, stack: StackResult) -> dict[str, Standing]:
+        """The clusters whose health may come from a rollout that is under way."""
+        now, standings = self.clock(), self._all(current, stack)
         if all(one.is_well for one in standings.values()):
             self._whole.setdefault(stack.name, now)
-            return None
+            return {}
         since = self._whole.pop(stack.name, None)
-        if since is not None and now - since >= soak:
+        if since is not None and now - since >= seconds(stack.rollout.soak):
             self._over.add(stack.name)
         if stack.name in self._over:
-            return None
-        for cluster, words in fallen(rollout, standings, now, ill=("Degraded",)).items():
-            if self._is_of_its_change(current, stack, cluster, standings[cluster].since or now):
-                return cluster, words
-        return None
+            return {}
+        return {
+            cluster: one
+            for cluster, one in standings.items()
+            if (stack.name, cluster) not in self._ill_before
+            and self._is_of_its_change(current, stack, cluster, one.since or now)
+        }
+
+    def _counts_at(self, stack: StackResult, one: Standing) -> float:
+        """When what is not well counts as a failure, if it stays so; `since` has to be known."""
+        rollout = stack.rollout
+        return (one.since or 0.0) + seconds(rollout.rollback_after if one.health == "Degraded" else rollout.timeout)
 
     def late(self, current: Wanted) -> float | None:
         """Seconds until something that agents told becomes a failure by the clock alone; None: nothing will."""
@@ -152,7 +178,7 @@ class Order:
             stack = current.stacks.get(name)
             if stack is None or stack.rollout.on_failure != "rollback" or one.since is None:
                 continue
-            at = one.since + seconds(stack.rollout.timeout)
+            at = self._counts_at(stack, one)
             may = one.has_it and one.health not in WELL and self._is_of_its_change(current, stack, cluster, one.since)
             if may and at >= now:
                 times.append(at - now)

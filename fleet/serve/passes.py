@@ -37,6 +37,7 @@ class Passes:
     took: Callable[[float], None]  # seconds
     _queue: Queue[Pair] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
     _busy: set[Pair] = field(default_factory=set)  # what passes under way have
+    _asked: dict[Pair, list[asyncio.Future[None]]] = field(default_factory=dict)  # by those who wait for a pass
     _alone: set[Pair] = field(default_factory=set)  # what is passed over by itself, since something unforeseen came up
 
     def workers(self, resync: float) -> list[Coroutine[Any, Any, None]]:
@@ -57,6 +58,13 @@ class Passes:
         """All of a cluster, since a pass over a part of it could not decide."""
         apart = any(where == cluster for _, where in self._alone)  # which no pass over all of them looks at
         self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
+
+    async def look_at(self, pair: Pair) -> None:
+        """Returns when a pass that began later than this has looked at it."""
+        looked = asyncio.get_running_loop().create_future()
+        self._asked.setdefault(pair, []).append(looked)
+        self._queue.add(pair)
+        await looked
 
     def retry(self, pair: Pair) -> None:
         """Later with every failure."""
@@ -115,9 +123,13 @@ class Passes:
             return
         claimed = {(stack, cluster) for stack in target.stacks}
         self._busy |= claimed
+        asked = [one for pair in claimed for one in self._asked.pop(pair, ())]
         try:
             await self.look(current, target)
             self._alone -= claimed
+            for one in asked:
+                if not one.done():  # whoever waited may have given up
+                    one.set_result(None)
         except Exception as problem:  # it is the problem of one stack, whatever it is
             self._met(current, claimed, problem)
         finally:

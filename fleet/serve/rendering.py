@@ -43,6 +43,7 @@ class ForAgents:
     reports: tuple[Reports, ...] = ()  # where else agents report
     require_approved: bool = False
     _call: asyncio.Event = field(default_factory=asyncio.Event)
+    _asked: list[asyncio.Future[None]] = field(default_factory=list)  # by those who wait for the next look
     _trouble: Trouble | None = None
     _said: str = ""  # the last problem, which is logged once
     _failures: int = 0
@@ -52,6 +53,13 @@ class ForAgents:
 
     def call(self) -> None:
         self._call.set()
+
+    async def look(self) -> None:
+        """Returns when a look that began later than this has heard what agents say."""
+        looked = asyncio.get_running_loop().create_future()
+        self._asked.append(looked)
+        self.call()
+        await looked
 
     def take(self) -> None:
         """There is a new commit, and a good one."""
@@ -86,6 +94,7 @@ class ForAgents:
 
     async def _once(self, current: Wanted) -> float | None:
         """Seconds until the next time, if nothing calls before."""
+        asked, self._asked = self._asked, []
         try:
             records = await in_thread(self._records, current)
             found = await in_thread(self._render, current, records)
@@ -104,6 +113,9 @@ class ForAgents:
         self.order.hear_of(current.revision, found.standings, {pair: at for pair, (_, at) in self._given.items()})
         self.hear(current, records)
         self.done()
+        for one in asked:
+            if not one.done():  # whoever waited may have given up
+                one.set_result(None)
         for cluster, commit in found.written.items():
             log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
         times = (found.again, self.order.late(current), LOOK if self.reports else None)

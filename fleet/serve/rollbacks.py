@@ -9,7 +9,7 @@ a branch that a person merges.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
@@ -20,11 +20,22 @@ from fleet.git.past import Entry, chosen, read_history
 from fleet.git.proposal import give_branch, propose
 from fleet.git.repository import Repository
 from fleet.git.status import clean
+from fleet.preview.between import changed, secrecy_of
 from fleet.serve.origin import Origin
 from fleet.serve.wanted import Wanted, wanted
 from fleet.sync.approvals import digest
 from fleet.sync.gates import WELL
-from fleet.sync.going_back import NoWayBackError, OnItsWayError, Past, is_rollback, trailer, way_back
+from fleet.sync.going_back import (
+    NoWayBackError,
+    OnItsWayError,
+    Past,
+    check_cause,
+    check_data,
+    is_rollback,
+    trailer,
+    way_back,
+)
+from fleet.sync.outcome import ObjectHealth
 from fleet.sync.rollback import Ground, Rollback, ground, message, rolled_back
 
 MOST = 200  # commits of the past that are looked at
@@ -32,10 +43,20 @@ MOST = 200  # commits of the past that are looked at
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of it: `outcome` is "pushed", "proposed", "stopped", or "" when there is nothing to say."""
+    """What came of it: `outcome` is "pushed", "proposed", "stopped", "over" when the illness is, or "" when there is
+    nothing to say."""
 
     outcome: str
     words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Illness:
+    """A cluster in which a rollout failed. Without `objects` it is not known which of them are ill."""
+
+    cluster: str
+    why: str
+    objects: tuple[ObjectHealth, ...] = ()
 
 
 @dataclass(slots=True)
@@ -54,7 +75,8 @@ class Rollbacks:
 
     def note(self, stack: str, revision: str, made: Made) -> None:
         self.due.discard(stack)
-        self._made[stack] = (revision, made)
+        if made.outcome != "over":  # it may fall ill again
+            self._made[stack] = (revision, made)
 
     def words(self, stack: str, revision: str) -> str:
         """What a person should know beside how the stack is; "" when there is nothing."""
@@ -77,18 +99,29 @@ class Followed:
             raise NoWayBackError(f"{commit[:8]} cannot be evaluated: {problem.message}") from problem
 
 
-def roll_back(followed: Followed, current: Wanted, stack: str, why: str, *, direct: bool) -> Made | None:
+def roll_back(
+    followed: Followed,
+    current: Wanted,
+    stack: str,
+    illness: Illness,
+    *,
+    direct: bool,
+    lasts: Callable[[], bool] = lambda: True,
+) -> Made | None:
     """Make it, for a stack that is ill of the commit that the branch is at; None: the branch has moved on meanwhile.
 
-    Not `direct`: as a branch of its own. What speaks against it is told, and everything else raised.
+    `lasts` looks again, right before the push, whether it is still ill. Not `direct`: as a branch of its own. What
+    speaks against it is told, and everything else raised.
     """
     git, address = followed.mirror.repository, followed.mirror.address
     try:
-        target, commit = _commit(followed, current, stack, why)
+        target, commit = _commit(followed, current, stack, illness)
     except OnItsWayError:
         return Made("", "")
     except NoWayBackError as problem:
         return Made("stopped", f"it is not rolled back: {problem.message}")
+    if not lasts():
+        return Made("over", "")
     where = f"{stack} goes back to {target[:8]} with {commit[:8]}"
     if direct:
         try:
@@ -109,7 +142,7 @@ def roll_back(followed: Followed, current: Wanted, stack: str, why: str, *, dire
     return Made("proposed", f"to roll it back, merge the branch {name}: {where}")
 
 
-def _commit(followed: Followed, current: Wanted, stack: str, why: str) -> tuple[str, str]:
+def _commit(followed: Followed, current: Wanted, stack: str, illness: Illness) -> tuple[str, str]:
     """The commit to go back to, and the one that does it, which nothing points at yet."""
     git, tip = followed.mirror.repository, current.revision
     here = _ground(current, stack)
@@ -122,15 +155,32 @@ def _commit(followed: Followed, current: Wanted, stack: str, why: str) -> tuple[
     target = way_back(_past(git, entries, here, tip), is_rollback=is_rollback(said.text, stack))
     before = followed.at(target)
     there = _ground(before, stack)
+    _check_way(before, current, stack, illness)
     _check_agents(git, entries, before, there, stack)
     found = _between(git, here, there, tip, target)
     if not found.changes:
         raise NoWayBackError("what changed is in files that other stacks read too")
     text = message(stack, target, git.resolve(target).subject, found.changes)
-    text = f"{text.rstrip()}\n\n{clean(why)}\n\n{trailer(stack, tip)}"
+    text = f"{text.rstrip()}\n\n{clean(illness.why)}\n\n{trailer(stack, tip)}"
     commit = propose(git, tip, found.changes, text)
     _check(followed.at(commit, current), current, before, stack)
     return target, commit
+
+
+def _check_way(before: Wanted, current: Wanted, stack: str, illness: Illness) -> None:
+    """The change is why the cluster is ill, and no data goes with the way back. Where it was not placed before, what is
+    there is left running."""
+    old = {one.cluster: one for one in before.stacks[stack].desired}
+    new = {one.cluster: one for one in current.stacks[stack].desired}
+    if illness.cluster in new:
+        check_cause(old.get(illness.cluster), new[illness.cluster], illness.objects)
+    secrecy = secrecy_of([*old.values(), *new.values()])
+    for cluster in sorted(old.keys() & new.keys()):
+        try:
+            back = changed(new[cluster], old[cluster], secrecy)
+        except FleetError as problem:
+            raise NoWayBackError(problem.message) from problem
+        check_data(back)
 
 
 def _past(git: Repository, entries: Sequence[Entry], here: Ground, tip: str) -> list[Past]:

@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -46,7 +46,7 @@ from fleet.serve.previews import Previews
 from fleet.serve.quiet import Quiet
 from fleet.serve.reading import Evaluating, Reading, budget_of
 from fleet.serve.rendering import ForAgents
-from fleet.serve.rollbacks import Followed, Made, Rollbacks, roll_back
+from fleet.serve.rollbacks import Followed, Illness, Made, Rollbacks, roll_back
 from fleet.serve.sites import Sites
 from fleet.serve.spending import PartlySeenError, Spending
 from fleet.serve.telling import Telling
@@ -261,12 +261,13 @@ class Service:
         direct = not (self.manner.signers or self._must_be_approved(current))
         followed = Followed(self.origin, mirror, self.reading.pool)
         for name in sorted(self._rollbacks.due):
-            why = self._ill(current, name)
-            if not why:  # another commit came, or it is well again
+            illness = self._illness(current, name)
+            if illness is None:  # another commit came, or it is well again
                 self._rollbacks.due.discard(name)
                 continue
+            lasts = self._lasting(current, name, illness.cluster)
             try:
-                made = await in_thread(roll_back, followed, current, name, why, direct=direct)
+                made = await in_thread(roll_back, followed, current, name, illness, direct=direct, lasts=lasts)
             except FleetError as problem:
                 self.metrics.rollbacks.add(str(self.origin), "failed")
                 log.warning("%s: it could not be rolled back: %s", name, problem.message, extra={"stack": name})
@@ -274,7 +275,24 @@ class Service:
             if made is None:
                 self._call.set()  # the branch has moved on: look at that first
                 return
-            await self._tell_rollback(current, name, made, why)
+            await self._tell_rollback(current, name, made, illness.why)
+
+    def _lasting(self, current: Wanted, stack: str, cluster: str) -> Callable[[], bool]:
+        """For the thread that is about to push: whether the rollout still counts as failed there when it is looked at
+        again. What cannot be looked at is not known to be ill."""
+        loop = asyncio.get_running_loop()
+
+        async def look() -> bool:
+            heard = self._agents.look() if cluster in self._agents.clusters else self._passes.look_at((stack, cluster))
+            try:
+                async with asyncio.timeout(LOOK_AGAIN):
+                    await heard
+            except TimeoutError:
+                return False
+            found = self._illness(current, stack) if current is self.current else None
+            return found is not None and found.cluster == cluster
+
+        return lambda: asyncio.run_coroutine_threadsafe(look(), loop).result()
 
     def _must_be_approved(self, current: Wanted) -> bool:
         return self.manner.require_approved or current.files.repository.settings.approval.required
@@ -494,21 +512,29 @@ class Service:
 
     def _consider(self, current: Wanted, stack: str) -> None:
         """Whether the stack is to be taken back, now that it is seen how it is somewhere."""
-        if self._ill(current, stack) and self._rollbacks.ask(stack, current.revision):
+        if self._illness(current, stack) is not None and self._rollbacks.ask(stack, current.revision):
             self._call.set()
+        wanted = current.stacks.get(stack)
+        if wanted is not None and wanted.rollout.on_failure == "rollback":
+            for cluster, after in self._order.ripens(current, wanted).items():
+                self._passes.ask_later((stack, cluster), after)
 
-    def _ill(self, current: Wanted, name: str) -> str:
-        """How which cluster is, of a stack whose rollout failed and is to be taken back; "" when there is none."""
+    def _illness(self, current: Wanted, name: str) -> Illness | None:
+        """How which cluster is, of a stack whose rollout failed and is to be taken back; None when there is none."""
         stack = current.stacks.get(name)
         if stack is None or stack.rollout.on_failure != "rollback":
-            return ""
+            return None
         found = self._order.fallen(current, stack)
         if found is None:
-            return ""
+            return None
         cluster, words = found
-        reports = {one.cluster: one.message for one in self._reports(current, name)}
-        said = reports.get(cluster, "")
-        return f"{cluster} has {current.revision[:8]} and is {words}" + (f": {said}" if said else "")
+        reports = {one.cluster: one for one in self._reports(current, name)}
+        said = reports[cluster].message if cluster in reports else ""
+        why = f"{cluster} has {current.revision[:8]} and is {words}" + (f": {said}" if said else "")
+        _, seen = self.known.get((name, cluster), ("", None))
+        objects = [one for one in seen.objects if one.state not in WELL] if seen is not None else []
+        worst = [one for one in objects if one.state == "Degraded"]
+        return Illness(cluster, why, tuple(worst or objects))
 
     def _objection(self, current: Wanted, result: Result, begun: Counter[Pair]) -> FleetError | None:
         """What the stack itself, or the order of things, has against carrying out a plan now."""

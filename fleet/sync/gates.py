@@ -162,15 +162,21 @@ def _waves(
 
 
 def fallen(
-    rollout: RolloutData, standings: Mapping[str, Standing], now: float, *, ill: Collection[str] = ILL
+    rollout: RolloutData,
+    standings: Mapping[str, Standing],
+    now: float,
+    *,
+    ill: Collection[str] = ILL,
+    lasting: float = 0.0,
 ) -> dict[str, str]:
-    """The clusters that got this revision and are `ill`, or not well in time, each with how it is.
+    """The clusters that got this revision and are `ill` for `lasting` seconds, or not well in time, with how each is.
 
     What is missing while the rest waits for its turn is only to be made yet.
     """
     found = {}
     for name, one in sorted(standings.items()):
-        at_once = one.health in ill and not (one.partly and one.health == "Missing")
+        lasts = not lasting or (one.since is not None and now - one.since >= lasting)
+        at_once = one.health in ill and lasts and not (one.partly and one.health == "Missing")
         late = one.health not in WELL and one.since is not None and now - one.since > seconds(rollout.timeout)
         if one.has_it and (at_once or late):
             found[name] = one.health + ("" if at_once else f" after {rollout.timeout}")

@@ -3,16 +3,29 @@
 It goes back one step: to the commit that was synced before, with other files of the stack, if it was well there. Not
 further, for what was ill before is no place to go; and not from what is itself a way back, for two revisions that are
 both ill would be exchanged for ever. All of that is in git: nobody has to remember it.
+
+It goes back only for what the change did: an object that is ill and that the change did not touch, not even by way of
+another object, has another cause. And no data goes with it: that is for a person to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
+from typing import Any
 
 from fleet.errors import PolicyError
+from fleet.model.desired import Desired, Key
+from fleet.plan import Plan
+from fleet.plan.effect import effect_of
+from fleet.plan.severity import Severity, severity
+from fleet.sync.outcome import ObjectHealth
 
 TRAILER = "Fleet-Rollback"
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+# Kinds that act on whatever is in their namespace, without being named there.
+_OF_THE_NAMESPACE = frozenset({"LimitRange", "NetworkPolicy", "ResourceQuota", "Role", "RoleBinding"})
 
 
 class NoWayBackError(PolicyError):
@@ -55,3 +68,78 @@ def trailer(stack: str, revision: str) -> str:
 
 def is_rollback(message: str, stack: str) -> bool:
     return any(line.startswith(f"{TRAILER}: {stack} ") for line in message.splitlines())
+
+
+def check_cause(before: Desired | None, after: Desired, ill: Iterable[ObjectHealth]) -> None:
+    """Raise NoWayBackError if the change from `before` to `after` cannot be why these objects of a cluster are ill.
+
+    Without objects it is not known which are ill: then it is enough that the change touched any.
+    """
+    reached = _reached(after, _touched(before, after))
+    names = {(key.kind, key.namespace, key.name) for key in reached}
+    known = {(key.kind, key.namespace, key.name) for one in after.objects for key in (one.key, *one.aliases)}
+    objects = [one for one in ill if (one.kind, one.namespace, one.name) in known]
+    if not reached:
+        raise NoWayBackError(f"the change touched nothing of it in {after.cluster}")
+    if objects and not any((one.kind, one.namespace, one.name) in names for one in objects):
+        raise NoWayBackError(
+            f"the change touched neither {objects[0].title}, which is {objects[0].state}, nor what it depends on"
+        )
+
+
+def check_data(back: Plan) -> None:
+    """Raise NoWayBackError if the way back, as a plan for one cluster, deletes data or is refused by an engine."""
+    for step in back.steps:
+        if step.refused:
+            raise NoWayBackError(f"{back.cluster}: {step.key} {step.reason}")
+        if severity(step) in (Severity.LOSE, Severity.DATA):
+            raise NoWayBackError(
+                f"that would take data away in {back.cluster}: {step.key}: {effect_of(step).words}; if that is meant, "
+                f"say it yourself: fleet rollback {back.stack}, and merge what it makes"
+            )
+
+
+def _touched(before: Desired | None, after: Desired) -> set[Key]:
+    """The objects that the two want different things of, or that only one of them has."""
+    old = {one.key: one.manifest for one in before.objects} if before else {}
+    new = {one.key: one.manifest for one in after.objects}
+    return {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+
+
+def _reached(desired: Desired, touched: Set[Key]) -> set[Key]:
+    """Those, and whatever depends on them: by `depends_on`, by a name in its manifest, or by its namespace."""
+    reached = set(touched)
+    rest = {one.key: (one, _names_in(one.manifest)) for one in desired.objects if one.key not in touched}
+    while True:
+        names = {key.name for key in reached}
+        spaces = {key.name for key in reached if key.kind == "Namespace"}
+        spaces |= {key.namespace for key in reached if key.kind in _OF_THE_NAMESPACE}
+        more = [
+            key
+            for key, (one, mentioned) in rest.items()
+            if key.namespace in spaces or not reached.isdisjoint(one.depends_on) or not names.isdisjoint(mentioned)
+        ]
+        if not more:
+            return reached | {alias for one in desired.objects if one.key in reached for alias in one.aliases}
+        for key in more:
+            del rest[key]
+        reached.update(more)
+
+
+def _names_in(manifest: dict[str, Any]) -> set[str]:
+    """Whatever may be the name of another object: also the first parts of an address."""
+    body = [value for field, value in manifest.items() if field not in ("apiVersion", "kind", "metadata")]
+    words = {word for value in body for text in _texts(value) for word in _NAME.findall(text)}
+    parts = [word.split(".") for word in words]
+    return {".".join(part[:count]) for part in parts for count in range(1, len(part) + 1)}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)

@@ -19,7 +19,7 @@ from fleet.sync.outcome import Result
 from fleet.sync.source import Files
 
 HERE = Source("stacks/orders.py", 1)
-ROLLOUT = RolloutData((("eu",), ("us",)), "5m", "15m", 1, on_failure="rollback")
+ROLLOUT = RolloutData((("eu",), ("us",)), "5m", "15m", 1, on_failure="rollback", rollback_after="0s")
 ORDERS = StackResult("orders", HERE, ("eu", "us"), ROLLOUT, tuple(Desired("orders", one, ()) for one in ("eu", "us")))
 CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
 WANTED = Wanted(Files(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, (ORDERS,)))
@@ -79,6 +79,46 @@ def test_one_that_was_well_for_the_soak_time_everywhere_is_over() -> None:
     found.begins(["orders"])
     found.note(WANTED, seen("us", "Degraded", wrote=True))
     assert found.fallen(WANTED, ORDERS) == ("us", "Degraded"), "a new commit is a new rollout"
+
+
+LASTING = replace(ORDERS, rollout=replace(ROLLOUT, rollback_after="2m"))
+
+
+def test_only_illness_that_lasts_without_a_break_is_a_failure() -> None:
+    found, clock = order()
+    found.note(WANTED, seen("eu", "Progressing", wrote=True))
+    assert found.ripens(WANTED, LASTING) == {}
+    found.note(WANTED, seen("eu", "Degraded"))
+    assert (found.fallen(WANTED, LASTING), found.ripens(WANTED, LASTING)) == (None, {"eu": 120})
+    clock.now += 90
+    found.note(WANTED, seen("eu", "Progressing"))
+    clock.now += 5
+    found.note(WANTED, seen("eu", "Degraded"))
+    clock.now += 90
+    found.note(WANTED, seen("eu", "Degraded"))
+    assert (found.fallen(WANTED, LASTING), found.ripens(WANTED, LASTING)) == (None, {"eu": 30}), "it came and went"
+    clock.now += 30
+    found.note(WANTED, seen("eu", "Degraded"))
+    assert (found.fallen(WANTED, LASTING), found.ripens(WANTED, LASTING)) == (("eu", "Degraded"), {})
+
+
+def test_what_an_agent_tells_has_to_last_as_well_and_is_looked_at_again_then() -> None:
+    found, clock = order()
+    pair, ill = ("orders", "eu"), Standing(seen=True, applied=True, health="Degraded", since=clock.now - 30)
+    lasting = replace(WANTED, evaluation=Evaluation(CLUSTERS, (LASTING,)))
+    found.hear_of("a" * 40, {pair: ill}, {pair: clock.now - 60})
+    assert (found.fallen(lasting, LASTING), found.late(lasting)) == (None, 90)
+    clock.now += 90
+    assert found.fallen(lasting, LASTING) == ("eu", "Degraded")
+
+
+def test_what_was_ill_when_the_change_came_is_not_ill_of_it() -> None:
+    newer = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
+    for before, fails in (("Degraded", False), ("Healthy", True)):
+        found, _ = order()
+        found.note(WANTED, seen("eu", before))
+        found.note(newer, seen("eu", "Degraded", wrote=True))
+        assert (found.fallen(newer, ORDERS) is not None) == fails, before
 
 
 def test_after_a_restart_only_what_changed_a_short_time_ago_counts() -> None:

@@ -30,7 +30,9 @@ from fleet.testing.git import git
 STACK = """
 import fleet
 
-@fleet.stack(clusters=["eu", "us"], rollout=fleet.Rollout(on_failure="rollback", max_unavailable=0))
+BACK = fleet.Rollout(on_failure="rollback", rollback_after="0s", max_unavailable=0)
+
+@fleet.stack(clusters=["eu", "us"], rollout=BACK)
 def orders(cluster: fleet.Cluster) -> None:
     data = {{"a": {value!r}}}
     fleet.Manifest({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "settings"}}, "data": data}})

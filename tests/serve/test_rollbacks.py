@@ -15,8 +15,9 @@ from fleet.git.reporting import report
 from fleet.git.repository import Repository
 from fleet.git.status import Report
 from fleet.serve.origin import Origin
-from fleet.serve.rollbacks import Followed, Made, roll_back
+from fleet.serve.rollbacks import Followed, Illness, Made, Rollbacks, roll_back
 from fleet.serve.wanted import Wanted
+from fleet.sync.outcome import ObjectHealth
 from fleet.testing import GitRemote
 from fleet.testing.git import git
 from tests.serve.pulled import Pulled
@@ -31,6 +32,20 @@ def stack(cluster: fleet.Cluster) -> None:
     data = {{"a": {value}}}
     fleet.Manifest({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "settings"}}, "data": data}})
 """
+
+
+POD = """
+import fleet
+
+ROLLOUT = fleet.Rollout(on_failure="rollback", rollback_after="6s", soak="10m")
+
+@fleet.stack(clusters=[{cluster!r}], name={name!r}, rollout=ROLLOUT)
+def stack(cluster: fleet.Cluster) -> None:
+    container = {{"name": "web", "image": "localhost/web:{version}"}}
+    fleet.Manifest({{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "web"}}, "spec": {{
+        "schedulerName": "nobody", "containers": [container]}}}})
+"""
+ILL = Illness("eu", "eu has it and is Degraded")
 
 
 @dataclass
@@ -77,7 +92,7 @@ class Fleet:
         return followed, followed.at(self.tip)
 
     def rolled_back(self, *, direct: bool = True) -> Made | None:
-        return roll_back(*self.service(), "orders", "eu has it and is Degraded", direct=direct)
+        return roll_back(*self.service(), "orders", ILL, direct=direct)
 
     def why_not(self) -> str:
         made, before = self.rolled_back(), self.tip
@@ -106,7 +121,7 @@ def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet
     fleet.wants("orders", "'2'")
     bad = fleet.synced("Degraded")
     one, other = fleet.service("one"), fleet.service("other")
-    made = roll_back(*one, "orders", "eu has it and is Degraded:\x1b[31m no quorum", direct=True)
+    made = roll_back(*one, "orders", Illness("eu", "eu has it and is Degraded:\x1b[31m no quorum"), direct=True)
     assert made is not None
     before = fleet.remote.git("rev-parse", f"{bad}~1").strip()
     words = f"rolled back: orders goes back to {before[:8]} with {fleet.tip[:8]}"
@@ -119,7 +134,7 @@ def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet
     assert fleet.remote.git("diff", "--name-only", "main", f"{bad}~1") == "", "the neighbour's newer file stays"
     assert fleet.remote.git("diff", "--name-only", "main", good).split() == ["stacks/other.py"]
     tip = fleet.tip
-    assert roll_back(*other, "orders", "eu is Degraded", direct=True) is None, "another replica is too late"
+    assert roll_back(*other, "orders", ILL, direct=True) is None, "another replica is too late"
     assert fleet.tip == tip
     report(Repository.find(fleet.root), [Report("orders", "eu", bad, "Synced", "Healthy")], remote="origin", by="ada")
     assert (fleet.rolled_back(), fleet.tip) == (Made("", ""), tip), "whoever comes after a kill finds it"
@@ -127,6 +142,37 @@ def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet
     git(fleet.root, "commit", "--quiet", "--amend", "--message", "squashed by hand, without the last line")
     git(fleet.root, "push", "--quiet", "--force", "origin", "HEAD:main")
     assert "where it was well" in fleet.why_not(), "also by its files alone"
+
+
+def test_it_is_looked_at_again_right_before_the_push_and_what_is_well_by_then_is_left(fleet: Fleet) -> None:
+    fleet.wants("orders", "'1'")
+    fleet.synced("Healthy")
+    fleet.wants("orders", "'2'")
+    bad = fleet.synced("Degraded")
+    looks: list[str] = []
+
+    def recovered() -> bool:
+        looks.append(fleet.tip)
+        return False
+
+    made = roll_back(*fleet.service(), "orders", ILL, direct=True, lasts=recovered)
+    assert (made, fleet.tip, looks) == (Made("over", ""), bad, [bad])
+    known = Rollbacks()
+    assert known.ask("orders", bad)
+    known.note("orders", bad, Made("over", ""))
+    assert known.ask("orders", bad), "it may fall ill again, and last"
+
+
+def test_a_change_that_touched_something_else_is_not_taken_back_for_what_is_ill(fleet: Fleet) -> None:
+    fleet.wants("orders", "'1'")
+    fleet.synced("Healthy")
+    fleet.wants("orders", "'2'")
+    fleet.synced("Degraded")
+    namespace = Illness("eu", "eu is Degraded", (ObjectHealth("Namespace", "", "orders", "Degraded", "it ends"),))
+    made = roll_back(*fleet.service(), "orders", namespace, direct=True)
+    assert made is not None
+    assert made.outcome == "stopped"
+    assert "touched neither Namespace orders, which is Degraded, nor what it depends on" in made.words
 
 
 def test_it_stops_where_there_is_nothing_to_go_back_to(fleet: Fleet) -> None:
@@ -217,7 +263,7 @@ def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(either: Served)
     eu, us = repository.clusters
 
     def wants(version: str, *, ill: bool = False) -> str:
-        write_rolled_out(repository, version, ill=ill, rollout="on_failure='rollback'")
+        write_rolled_out(repository, version, ill=ill, rollout="on_failure='rollback', rollback_after='1s'")
         return served.push(version)
 
     def commits() -> list[str]:
@@ -258,3 +304,49 @@ def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(either: Served)
     assert deployments == [], "the second wave never had it"
     if not isinstance(served, Pulled):  # the centre sends no event to clusters that it does not reach
         served.until("there is an event", lambda: "RolledBack" in events())
+
+
+def test_health_that_comes_and_goes_is_no_reason_and_health_that_stays_is(served: Served) -> None:
+    """A pod that no scheduler looks at: how it is, is what the test writes into its status."""
+    repository = served.repository
+    eu = repository.clusters[0]
+
+    def wants(version: str) -> str:
+        text = POD.format(cluster=eu.name, name=repository.stack, version=version)
+        repository.write("stacks/stack.py", text)
+        return served.push(version)
+
+    def is_turned(state: str) -> None:
+        waiting = {"name": "web", "image": "i", "imageID": "", "ready": state == "Healthy", "restartCount": 0}
+        waiting["state"] = {"running": {}} if state == "Healthy" else {"waiting": {"reason": "ErrImagePull"}}
+        ready = [{"type": "Ready", "status": str(state == "Healthy")}]
+        status = {"phase": "Running", "conditions": ready, "containerStatuses": [waiting]}
+        merge = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": status}))
+        eu.kubectl("-n", repository.namespace, "patch", "pod", "web", *merge)
+
+    def is_seen(state: str) -> bool:
+        about = f'repository="{Origin(served.url)}",stack="{repository.stack}",cluster="{eu.name}",health="{state}"'
+        return served.metric(f"fleet_stack_health{{{about}}}") == 1
+
+    def turn(state: str) -> None:
+        is_turned(state)
+        served.until(f"it is seen to be {state}", lambda: is_seen(state))
+
+    def commits() -> list[str]:
+        return repository.remote.git("rev-list", "main").split()
+
+    first = wants("1")
+    served.start()
+    served.until("the pod is there", lambda: is_seen("Progressing"))
+    turn("Healthy")
+    served.until("it is told", lambda: served.record(eu.name).get("health") == "Healthy")
+    second = wants("2")
+    served.until("it has it", lambda: served.record(eu.name).get("revision") == second)
+    for _ in range(4):
+        turn("Degraded")
+        turn("Healthy")
+    assert commits() == [second, first]
+    assert "rolled back" not in served.said()
+    turn("Degraded")
+    served.until("it is rolled back", lambda: len(commits()) == 3)
+    assert commits()[1:] == [second, first]

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from fleet.sync.going_back import NoWayBackError, Past, is_rollback, trailer, way_back
+from fleet.errors import Source
+from fleet.model.desired import Desired, Object
+from fleet.model.secrecy import BUILT_IN
+from fleet.preview.between import changed
+from fleet.sync.going_back import (
+    NoWayBackError,
+    Past,
+    check_cause,
+    check_data,
+    is_rollback,
+    trailer,
+    way_back,
+)
+from fleet.sync.outcome import ObjectHealth
 
 NOW = Past("n" * 40, was_well=False, same=True)  # the commit that made a cluster ill
 NEIGHBOUR = Past("m" * 40, was_well=True, same=True)  # before it: another stack's commit, on the same files
@@ -43,3 +58,91 @@ def test_a_rollback_is_never_rolled_back() -> None:
     assert is_rollback(said, "orders")
     assert not is_rollback(said, "order")
     assert not is_rollback("Roll back orders to 12345678\n", "orders")
+
+
+def wants(*manifests: dict[str, Any]) -> Desired:
+    return Desired("orders", "eu", tuple(Object(one, Source("stacks/orders.py", 1), _app(one)) for one in manifests))
+
+
+def _app(manifest: dict[str, Any]) -> str:
+    return "Etcd" if manifest["kind"] == "Etcd" else ""
+
+
+def thing(kind: str, name: str, group: str = "v1", **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": name, "namespace": "shop"}, **fields}
+
+
+def settings(value: str, name: str = "settings") -> dict[str, Any]:
+    return thing("ConfigMap", name, data={"a": value})
+
+
+def web(reads: str, name: str = "web") -> dict[str, Any]:
+    source = {"envFrom": [{"configMapRef": {"name": reads}}]}
+    return thing("Deployment", name, "apps/v1", spec={"template": {"spec": {"containers": [source]}}})
+
+
+def etcd(members: int, **volume: str) -> dict[str, Any]:
+    spec = {"version": "3.5", "members": members, "storage": "1Gi", **({"volume": volume} if volume else {})}
+    return thing("Etcd", "carts", "fleet.dev/v1alpha1", spec=spec)
+
+
+def ill(kind: str, name: str) -> ObjectHealth:
+    return ObjectHealth(kind, "shop", name, "Degraded", "it is not ready")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "objects"),
+    [
+        pytest.param([web("a")], [web("b")], [ill("Deployment", "web")], id="what changed is ill"),
+        pytest.param([], [web("a")], [ill("Deployment", "web")], id="it is new"),
+        pytest.param(
+            [settings("1"), web("settings")], [settings("2"), web("settings")], [ill("Deployment", "web")],
+            id="it reads it",
+        ),
+        pytest.param(
+            [settings("1"), web("settings"), thing("Pod", "probe", spec={"url": "http://web.shop.svc:80"})],
+            [settings("2"), web("settings"), thing("Pod", "probe", spec={"url": "http://web.shop.svc:80"})],
+            [ill("Pod", "probe")],
+            id="it calls what reads it",
+        ),
+        pytest.param(
+            [web("a")], [web("a"), thing("NetworkPolicy", "none", "networking.k8s.io/v1")], [ill("Deployment", "web")],
+            id="what acts on all of the namespace",
+        ),
+        pytest.param([settings("1")], [settings("2")], [], id="nobody knows which are ill"),
+    ],
+)  # fmt: skip
+def test_a_change_can_be_the_cause_of_what_it_touched_and_of_what_depends_on_that(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], objects: list[ObjectHealth]
+) -> None:
+    check_cause(wants(*before), wants(*after), objects)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "objects", "why"),
+    [
+        pytest.param(
+            [settings("1"), web("other")], [settings("2"), web("other")], [ill("Deployment", "web")],
+            "touched neither Deployment shop/web, which is Degraded, nor what it depends on", id="another object",
+        ),
+        pytest.param([web("a")], [web("a")], [ill("Deployment", "web")], "touched nothing of it in eu", id="nothing"),
+        pytest.param([web("a")], [web("a")], [], "touched nothing of it in eu", id="nothing there, and nobody knows"),
+    ],
+)  # fmt: skip
+def test_what_it_did_not_touch_has_another_cause(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], objects: list[ObjectHealth], why: str
+) -> None:
+    with pytest.raises(NoWayBackError, match=why):
+        check_cause(wants(*before), wants(*after), objects)
+
+
+def test_the_way_back_takes_no_data_away_and_says_what_to_do() -> None:
+    with pytest.raises(
+        NoWayBackError, match=r"Etcd.*shop/carts: scale 5 → 3.*the data of 2 members.*fleet rollback orders"
+    ):
+        check_data(changed(wants(etcd(5)), wants(etcd(3)), BUILT_IN))
+    with pytest.raises(NoWayBackError, match=r"data deleted: the app with its volumes.*fleet rollback orders"):
+        check_data(changed(wants(settings("1"), etcd(3, onDelete="delete")), wants(settings("1")), BUILT_IN))
+    check_data(changed(wants(etcd(3)), wants(etcd(5)), BUILT_IN))
+    check_data(changed(wants(etcd(5, onScaleIn="keep")), wants(etcd(3, onScaleIn="keep")), BUILT_IN))
+    check_data(changed(wants(settings("2"), web("a")), wants(settings("1")), BUILT_IN))

@@ -150,8 +150,10 @@ class Reconciler:
 
 
 def as_tried(decision: Decision, attempt: int, problem: FleetError | None = None) -> Decision:
-    """What is reported of a decision that is tried so often, and of which the last try met `problem`. A busy member and a
-    server that does not answer are part of an operation and no illness, until it fails again and again."""
+    """What is reported of a decision that is tried so often, and of which the last try met `problem`.
+
+    A busy member and a server that does not answer are part of an operation, until it fails again and again.
+    """
     is_patient = decision.state is State.PROGRESSING and attempt <= TRIES
     if problem is None and (is_patient or decision.state is not State.PROGRESSING or not decision.steps):
         return decision
