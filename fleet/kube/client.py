@@ -24,6 +24,7 @@ from fleet.kube.credentials import Credentials
 from fleet.kube.declared import refused
 from fleet.kube.failure import BrokenError, Place, may_pass
 from fleet.kube.gate import Gate
+from fleet.kube.kubeconfig import Headers
 from fleet.kube.reader import Reader
 from fleet.version import __version__
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fleet.kube.discovery import Discovery
     from fleet.kube.session import Session
 
+UNAUTHORIZED = 401
 USER_AGENT = f"fleet/{__version__}"
 CONCURRENCY = 32  # of a small API server's 400 or 600 seats; more gains nothing there, measured
 FIRST_CONTACT = Patience(seconds=3.0)  # a cluster never reached: say so soon
@@ -118,7 +120,7 @@ class Client:
         self._session = None
 
     @property
-    def _headers(self) -> dict[str, str]:
+    def _headers(self) -> Headers:
         return {"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
 
     def _aiohttp(self) -> Session:
@@ -164,7 +166,7 @@ class Client:
         What is `urgent` (renewing a Lease) does not wait behind the rest.
         """
         data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
-        headers = acting.headers()
+        headers: Headers = {}
         if data is not None:
             headers["Content-Type"] = content_type
         if accept is not None:
@@ -188,10 +190,13 @@ class Client:
             if status < 300:
                 self._gate.widen()
                 return Answer(status, _decoded(raw), answer_headers, repeated)
-            if status == 401 and not renewed:
+            if status == UNAUTHORIZED and not renewed:
                 renewed = True
-                await self._renew(headers_used=headers.get("Authorization"))
+                await self._renew(headers)
                 continue
+            if 300 <= status < 400:
+                location = answer_headers.get("Location") or ""
+                raise failure.of_redirect(self.place, failure.asked(method, path), status, location)
             if status in expect:
                 return Answer(status, _decoded(raw), answer_headers, repeated)
             if status == backoff.OVERLOADED:
@@ -205,7 +210,7 @@ class Client:
             await asyncio.sleep(wait)
 
     async def _once(
-        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+        self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
         headers = await self._authorized(headers)
         if method == "GET" and self._reader is not None:
@@ -215,13 +220,20 @@ class Client:
     @contextlib.asynccontextmanager
     async def stream(self, path: str, *, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
         """The body of a watch as it comes; a silence of that many seconds ends it. Not counted by the gate."""
-        headers = await self._authorized({})
-        async with self._aiohttp().stream(path, headers, silence) as response:
+        async with contextlib.AsyncExitStack() as stack:
+            headers = await self._authorized({})
+            response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
+            if response.status == UNAUTHORIZED:
+                await self._renew(headers)
+                headers = await self._authorized({})
+                response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
             if response.status >= 300:
-                body = _decoded(await response.read())
-                raise StreamRefusedError(
-                    response.status, failure.of_answer(self.place, failure.asked("GET", path), response.status, body)
-                )
+                what, body = failure.asked("GET", path), _decoded(await response.read())
+                if response.status < 400:
+                    location = response.headers.get("Location") or ""
+                    raise failure.of_redirect(self.place, what, response.status, location)
+                error = failure.of_answer(self.place, what, response.status, body)
+                raise StreamRefusedError(response.status, error)
             yield response.content
 
     @contextlib.asynccontextmanager
@@ -229,32 +241,44 @@ class Client:
         """A connection both ways, for commands in pods. Not counted by the gate."""
         import aiohttp  # noqa: PLC0415 - slow to load, see session
 
-        headers = await self._authorized({"Accept": "*/*"})  # what comes is no JSON, and to ask for it is refused
+        what, renewed = failure.asked("GET", path), False
         async with contextlib.AsyncExitStack() as stack:
-            try:
-                socket = await stack.enter_async_context(self._aiohttp().websocket(path, headers, protocols))
-            except aiohttp.WSServerHandshakeError as refused:
-                # It has no body. Asked again as a plain request, the server says why; it begins nothing for one.
-                answer = await self.request("GET", path, accept="*/*", expect=(refused.status,))
-                what = failure.asked("GET", path)
-                raise failure.of_answer(self.place, what, refused.status, answer.body) from refused
-            except OSError as problem:
-                raise failure.of_connection(self.place, failure.asked("GET", path), problem) from problem
+            while True:
+                headers = await self._authorized({"Accept": "*/*"})  # what comes is no JSON: to ask for it is refused
+                try:
+                    socket = await stack.enter_async_context(self._aiohttp().websocket(path, headers, protocols))
+                    break
+                except aiohttp.WSServerHandshakeError as refused:
+                    if refused.status == UNAUTHORIZED and not renewed:
+                        renewed = True
+                        await self._renew(headers)
+                        continue
+                    # It has no body. Asked again as a plain request, the server says why; it begins nothing for one.
+                    answer = await self.request("GET", path, accept="*/*", expect=(refused.status,))
+                    raise failure.of_answer(self.place, what, refused.status, answer.body) from refused
+                except OSError as problem:
+                    raise failure.of_connection(self.place, what, problem) from problem
             yield socket
 
-    async def _authorized(self, headers: dict[str, str]) -> dict[str, str]:
+    async def _authorized(self, headers: Headers) -> Headers:
+        """With who asks, and in whose name: every request has it, whichever way it is sent."""
         credentials = self._opened
         if credentials.expired:
-            await self._renew(headers_used=credentials.authorization)
-        if token := credentials.authorization:
-            headers["Authorization"] = token
+            await self._renew(self._proof(credentials))
+        headers.update(acting.headers(credentials.impersonation))
+        headers.update(self._proof(credentials))
         return headers
 
-    async def _renew(self, headers_used: str | None) -> None:
+    @staticmethod
+    def _proof(credentials: Credentials) -> Headers:
+        token = credentials.authorization
+        return {"Authorization": token} if token else {}
+
+    async def _renew(self, used: Headers) -> None:
         """New credentials, once for all requests that were refused with the old ones."""
         credentials = self._opened
         async with self._renewal:
-            if credentials.authorization != headers_used and not credentials.expired:
+            if credentials.authorization != used.get("Authorization") and not credentials.expired:
                 return
             if await credentials.renew():
                 self._open()

@@ -1,34 +1,33 @@
-"""What is needed to talk to one cluster: its address, TLS, a header.
+"""What is needed to talk to one cluster: its address, TLS, a proxy, headers.
 
-Most kubeconfigs have a certificate or a token, and pods have their service account: those are read here. Plugins and
-providers (exec, OIDC, clouds) are the `kubernetes` package's to run, which takes half a second to load; see `provided`.
+All senders take it from one `Access`: a certificate, a token or a password as it stands in files, or what a plugin or
+a provider gives in their place (see `provided`).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import ipaddress
 import os
+import re
 import ssl
 import time
 from abc import ABC, abstractmethod
-from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from fleet.errors import ConfigurationError
+from fleet.errors import AccessError, ConfigurationError
 from fleet.kube import kubeconfig
-from fleet.kube.kubeconfig import Access, Section
+from fleet.kube.kubeconfig import Access, Headers, Section
+from fleet.kube.proxy import choose_proxy
 
 if TYPE_CHECKING:
     import aiohttp
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_SECONDS = 60.0  # a token in a file is renewed by somebody else: how long it is taken from memory
-PROVIDERS = frozenset({"exec", "auth-provider"})
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class Credentials(ABC):
@@ -41,11 +40,11 @@ class Credentials(ABC):
     async def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Credentials:
         """By the context of a kubeconfig; None is what kubectl would take."""
         access = kubeconfig.read(path, context)
-        if PROVIDERS.isdisjoint(access.user.values):
+        if not access.plugin and not access.user.values.get("auth-provider"):
             return Plain(access, path)
-        from fleet.kube.provided import Provided  # noqa: PLC0415 - brings the kubernetes package
+        from fleet.kube.provided import Provided  # noqa: PLC0415 - for those who need it
 
-        return await Provided.load(path, context)
+        return await Provided.load(access, path)
 
     @staticmethod
     async def in_cluster() -> Credentials:
@@ -70,7 +69,7 @@ class Credentials(ABC):
 
     @abstractmethod
     async def renew(self) -> bool:
-        """Load them anew. True when connections have to be made anew, because the client certificate changed."""
+        """Load them anew. True when connections have to be made anew, because what they are made with changed."""
 
     @property
     @abstractmethod
@@ -84,12 +83,13 @@ class Credentials(ABC):
 
     @property
     @abstractmethod
-    def own_proxy(self) -> str | None:
-        """The one that the kubeconfig names."""
-
-    @cached_property
     def proxy(self) -> str | None:
-        return self.own_proxy or _environment_proxy(self.server)
+        """The one that the kubeconfig or the environment names."""
+
+    @property
+    @abstractmethod
+    def impersonation(self) -> Headers:
+        """The headers of the identity that the kubeconfig's user takes on."""
 
     @property
     def request_arguments(self) -> dict[str, Any]:
@@ -106,7 +106,10 @@ class Credentials(ABC):
 
 
 class Plain(Credentials):
-    """A certificate, a token, a password or nothing, as they stand in files."""
+    """A certificate, a token, a password or nothing, as they stand in files.
+
+    As with kubectl, nothing that proves who asks is sent without TLS.
+    """
 
     def __init__(self, access: Access, path: Path | None = None) -> None:
         self.context = access.context
@@ -120,44 +123,60 @@ class Plain(Credentials):
         try:
             if not self.server.startswith(("https://", "http://")):
                 raise ValueError(f"{self.server or 'nothing'} is not the address of a server")
+            self._is_private = self.server.startswith("https://")
             self._authority = cluster.content("certificate-authority")
-            self._pair = (user.content("client-certificate"), user.content("client-key"))
+            self._pair = self._certificate(access)
             self._access = access
             self._header = self._of_user(user)
-            self._tls = self._context() if self.server.startswith("https://") else None
+            if (token := user.file("tokenFile")) and self._is_private and not self._header:
+                token.read_text()
+            self._proxy = choose_proxy(self.server, cluster.values.get("proxy-url") or "", os.environ)
+            self._tls = self._context() if self._is_private else None
         except (OSError, ValueError) as problem:  # ssl.SSLError is an OSError, binascii.Error a ValueError
-            where = os.pathsep.join(map(str, kubeconfig.files(self._path)))
-            raise kubeconfig.unusable(where, access.context, problem) from problem
+            raise self._unusable(access, problem) from problem
+
+    def _unusable(self, access: Access, problem: Exception) -> AccessError:
+        where = os.pathsep.join(map(str, kubeconfig.files(self._path)))
+        return kubeconfig.unusable(where, access.context, problem)
+
+    def _certificate(self, access: Access) -> tuple[bytes | None, bytes | None]:
+        return access.user.content("client-certificate"), access.user.content("client-key")
 
     def _of_user(self, user: Section) -> str | None:
         values = user.values
         if values.get("token"):
             return f"Bearer {values['token']}"
-        if values.get("tokenFile"):
-            return None  # read when it is needed, and again later
-        if "username" in values and "password" in values:
-            pair = f"{values['username']}:{values['password']}"
+        if values.get("username"):
+            pair = f"{values['username']}:{values.get('password') or ''}"
             return f"Basic {base64.b64encode(pair.encode()).decode()}"
         return None
 
     @property
     def authorization(self) -> str | None:
+        """As kubectl: a token that can be read from the file has the word before one that stands in the kubeconfig."""
+        if not self._is_private:
+            return None
         path = self._access.user.file("tokenFile")
-        if self._header or path is None:
+        if path is None:
             return self._header
         header, read = self._token
         if not header or time.monotonic() - read > TOKEN_SECONDS:
             with contextlib.suppress(OSError):  # it is being replaced: the one from before may still do
                 header = f"Bearer {path.read_text().strip()}"
             self._token = (header, time.monotonic())
-        return header or None
+        return header or self._header
 
     async def renew(self) -> bool:
-        before = (self._authority, self._pair)
+        before = self._connection
         self._token = ("", 0.0)
         if self.context:
             self._take(kubeconfig.read(self._path, self.context))
-        return (self._authority, self._pair) != before
+        return self._connection != before
+
+    @property
+    def _connection(self) -> tuple[object, ...]:
+        """What a connection is made with: none that was made with something else is used again."""
+        return self.server, self._authority, self._pair, self.server_name, self._proxy
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -168,11 +187,15 @@ class Plain(Credentials):
         return self._access.cluster.values.get("tls-server-name") or None
 
     @property
-    def own_proxy(self) -> str | None:
-        return self._access.cluster.values.get("proxy-url") or None
+    def proxy(self) -> str | None:
+        return self._proxy
+
+    @property
+    def impersonation(self) -> Headers:
+        return self._access.impersonation
 
     def _context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=self._authority.decode("ascii") if self._authority else None)
+        context = ssl.create_default_context(cadata=_certificates(self._authority) if self._authority else None)
         # As kubectl: clusters' own authorities often lack extensions that RFC 5280 asks for.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self._access.cluster.values.get("insecure-skip-tls-verify"):
@@ -183,30 +206,17 @@ class Plain(Credentials):
             with NamedTemporaryFile(prefix="fleet-") as both:  # ssl takes them from files only; this is a private one
                 both.write(certificate + b"\n" + key)
                 both.flush()
-                context.load_cert_chain(both.name)
+                context.load_cert_chain(both.name, password=_no_password)
         return context
 
 
-def _environment_proxy(server: str) -> str | None:
-    """HTTPS_PROXY and NO_PROXY as kubectl reads them, once: aiohttp's `trust_env` would ask again per request."""
-    if not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None  # as almost always, and what reads them is slow to load
-    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415
-
-    parts = urlsplit(server)
-    if not parts.hostname or _is_near(parts.hostname, getproxies().get("no", "")) or proxy_bypass(parts.hostname):
-        return None
-    return getproxies().get(parts.scheme)
+def _no_password() -> str:
+    raise ValueError("the client-key is encrypted, which kubectl does not take either")
 
 
-def _is_near(host: str, exempt: str) -> bool:
-    """This machine, or inside a network that NO_PROXY names: Python's own rules know neither."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost"
-    for entry in exempt.split(","):
-        with contextlib.suppress(ValueError):
-            if "/" in entry and address in ipaddress.ip_network(entry.strip(), strict=False):
-                return True
-    return address.is_loopback
+def _certificates(text: bytes) -> str:
+    """Return the certificates among whatever else the file says: comments, keys, text in any encoding."""
+    found = [each.decode("ascii", "replace") for each in _CERTIFICATE.findall(text)]
+    if not found:
+        raise ValueError("its certificate-authority has no certificate")
+    return "\n".join(found)

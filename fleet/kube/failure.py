@@ -8,6 +8,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from fleet.errors import AccessError, ConflictError, FleetError, NotFoundError, ResourceError
 from fleet.kube.declared import path_of, refused
@@ -126,6 +127,20 @@ def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
     }.get(status)
     kind = UnansweredError if status >= 500 else ResourceError
     return kind(f"{place}: {what} failed: {message}", hint=hint)
+
+
+def of_redirect(place: Place, what: Asked, status: int, location: str) -> FleetError:
+    """The error of an answer that points elsewhere. Nothing is sent there, and nothing was done here."""
+    try:
+        target = urlsplit(location)
+        host = target.hostname or ""
+    except ValueError:
+        target, host = None, ""
+    where = f"{target.scheme or 'https'}://{host}" if target and host else "another path of the same server"
+    return ResourceError(
+        f"{place}: {what} failed: the server sends on to {where} (HTTP {status}), which is not followed",
+        hint=f"is {place.server} the API server itself? A gateway or a page to log in at may answer in its place",
+    )
 
 
 def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetError:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import ssl
 import zlib
-from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
+from fleet.kube import acting
+from fleet.kube.failure import BrokenError
+from fleet.kube.kubeconfig import Headers
 from fleet.printable import count_noun
 
 CONNECT_SECONDS = 10.0
@@ -48,27 +50,27 @@ class _Connection(NamedTuple):
 class Reader:
     """As many connections as there are requests at once; each is kept for the next request. Raises OSError."""
 
-    def __init__(
-        self, server: str, tls: ssl.SSLContext | None, server_name: str | None, headers: Mapping[str, str]
-    ) -> None:
+    def __init__(self, server: str, tls: ssl.SSLContext | None, server_name: str | None, headers: Headers) -> None:
         parts = urlsplit(server)
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._prefix = parts.path
         self._tls = tls
         self._server_name = (server_name or self._host) if tls else None
-        self._headers = {"Host": parts.netloc, **headers}
+        self._headers: Headers = {"Host": parts.netloc, **headers}
         self._idle: list[_Connection] = []
 
-    async def get(self, path: str, headers: Mapping[str, str]) -> Got:
+    async def get(self, path: str, headers: Headers) -> Got:
         target = quote(f"{self._prefix}{path}", safe=_SAFE)  # names come from users: none may end the line
-        lines = (f"{name}: {value}\r\n" for name, value in {**self._headers, **headers}.items())
-        request = f"GET {target} HTTP/1.1\r\n{''.join(lines)}\r\n"
+        try:
+            request = f"GET {target} HTTP/1.1\r\n{acting.lines({**self._headers, **headers})}\r\n".encode()
+        except ValueError as problem:
+            raise BrokenError(problem, sent=False) from problem
         while True:
             kept = self._kept()
             connection = kept or await self._connect()
             try:
-                connection.outgoing.write(request.encode("latin-1"))
+                connection.outgoing.write(request)
                 got, reusable = await _answer(connection.incoming)
             except _StaleError:
                 connection.drop()

@@ -1,28 +1,37 @@
-"""Writes, watches and websockets, by aiohttp. It is slow to load, so this module is imported with the first of them."""
+"""Writes, watches and websockets, by aiohttp. It is slow to load, so this module is imported with the first of them.
+
+Nothing is sent on to where an answer points: a write would become a GET, or its body reach a machine that the
+kubeconfig does not name.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
+from fleet.kube.acting import pairs
 from fleet.kube.credentials import Credentials
 from fleet.kube.failure import BrokenError
+from fleet.kube.kubeconfig import Headers
 from fleet.kube.reader import CONNECT_SECONDS, READ_SECONDS
 
 
 class Session:
     """Of one set of credentials. A request that breaks is a BrokenError or a TimeoutError."""
 
-    def __init__(self, credentials: Credentials, headers: Mapping[str, str]) -> None:
+    def __init__(self, credentials: Credentials, headers: Headers) -> None:
         self._server = credentials.server
         self._arguments = credentials.request_arguments
         self._session = credentials.session(
             trust_env=False,  # three to four times faster than asking the environment with each request
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers=headers,
+            headers=pairs(headers),
+            trace_configs=[_staying()],
             timeout=aiohttp.ClientTimeout(
                 total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
             ),
@@ -35,31 +44,39 @@ class Session:
         await self._session.close()
 
     async def request(
-        self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
+        self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
         with _broken():
             async with self._session.request(
-                method, self._url(path), data=data, headers=headers, **self._arguments
+                method,
+                self._url(path),
+                data=data,
+                headers=pairs(headers),
+                allow_redirects=False,
+                **self._arguments,
             ) as response:
                 return response.status, response.headers, await response.read()
 
     @contextlib.asynccontextmanager
-    async def stream(
-        self, path: str, headers: Mapping[str, str], silence: float
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def stream(self, path: str, headers: Headers, silence: float) -> AsyncIterator[aiohttp.ClientResponse]:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         async with self._session.request(
-            "GET", self._url(path), headers=headers, timeout=timeout, **self._arguments
+            "GET", self._url(path), headers=pairs(headers), allow_redirects=False, timeout=timeout, **self._arguments
         ) as response:
             yield response
 
     @contextlib.asynccontextmanager
     async def websocket(
-        self, path: str, headers: Mapping[str, str], protocols: Sequence[str]
+        self, path: str, headers: Headers, protocols: Sequence[str]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         with _broken():
             socket = await self._session.ws_connect(
-                self._url(path), headers=headers, protocols=protocols, max_msg_size=0, heartbeat=20.0, **self._arguments
+                self._url(path),
+                headers=CIMultiDict(pairs(headers)),
+                protocols=protocols,
+                max_msg_size=0,
+                heartbeat=20.0,
+                **self._arguments,
             )
         try:
             yield socket
@@ -68,6 +85,23 @@ class Session:
 
     def _url(self, path: str) -> URL:
         return URL(self._server + path, encoded=True)
+
+
+def _staying() -> aiohttp.TraceConfig:
+    """A websocket has no option for it: what begins one ends with the answer that points elsewhere."""
+
+    async def stay(
+        session: aiohttp.ClientSession, context: SimpleNamespace, answer: aiohttp.TraceRequestRedirectParams
+    ) -> None:
+        response = answer.response
+        response.close()
+        raise aiohttp.WSServerHandshakeError(
+            response.request_info, response.history, status=response.status, headers=response.headers
+        )
+
+    traces = aiohttp.TraceConfig()
+    traces.on_request_redirect.append(stay)
+    return traces
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import stat
 import sys
@@ -294,10 +295,10 @@ def test_a_kind_that_is_not_served_is_not_found_with_a_hint(cluster: Cluster) ->
 def test_proxies_of_the_environment_are_used_as_kubectl_does(
     monkeypatch: pytest.MonkeyPatch, server: str, expected: str | None
 ) -> None:
-    from fleet.kube.credentials import _environment_proxy
+    from fleet.kube.proxy import choose_proxy
 
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("https_proxy", "http://proxy:3128")
     monkeypatch.setenv("no_proxy", "10.0.0.0/8,.internal")
-    assert _environment_proxy(server) == expected
+    assert choose_proxy(server, "", os.environ) == expected

@@ -17,7 +17,7 @@ from fleet.kube.credentials import Credentials, Plain
 from fleet.testing import Cluster
 
 
-def write(path: Path, *, server: str = "http://127.0.0.1:1", user: Any = None, context: str = "ctx") -> Path:
+def write(path: Path, *, server: str = "https://127.0.0.1:1", user: Any = None, context: str = "ctx") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         yaml.safe_dump(
@@ -69,12 +69,12 @@ def test_of_several_files_the_first_has_the_word_and_each_has_its_own_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = write(tmp_path / "one" / "config", user={"tokenFile": "token"}, context="first")
-    second = write(tmp_path / "two" / "config", server="http://127.0.0.1:2", user={"token": "no"}, context="second")
+    second = write(tmp_path / "two" / "config", server="https://127.0.0.1:2", user={"token": "no"}, context="second")
     (tmp_path / "one" / "token").write_text("yes")
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{first}:{second}")
     for context in (None, "second"):
         credentials = load(None, context)
-        assert (credentials.server, credentials.authorization) == ("http://127.0.0.1:1", "Bearer yes")
+        assert (credentials.server, credentials.authorization) == ("https://127.0.0.1:1", "Bearer yes")
         assert credentials.context == context or context is None
 
 

@@ -25,6 +25,7 @@ import click
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd
 from fleet_operator.run import NAME, operator
 
+from fleet.kube.kubeconfig import Headers
 from fleet.kube.runtime import GuardedClient
 from fleet.testing.proxy import Call
 
@@ -77,7 +78,7 @@ class CountedClient(GuardedClient):
         self._life = life
 
     async def _once(
-        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+        self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
         what = move(method, path)
         answer = await super()._once(method, path, data, headers)

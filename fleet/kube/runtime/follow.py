@@ -30,7 +30,6 @@ from fleet.kube.runtime.cache import Cache
 SILENCE = 100.0
 RECONNECT = Patience(first=0.2, most=30.0)
 GONE = 410
-UNAUTHORIZED = 401
 NOT_UNDERSTOOD = frozenset({400, 422})  # how servers that cannot stream lists answer to the wish
 END_OF_LIST = "k8s.io/initial-events-end"
 LONG_ENOUGH = 5.0  # a watch that ends sooner and brought nothing was not ended in the usual course
@@ -177,12 +176,6 @@ class Follower:
             self._version = ""
         elif refused.status in NOT_UNDERSTOOD and not self._version and self.streams_lists:
             self.streams_lists = False
-        elif refused.status == UNAUTHORIZED:
-            # A stream does not renew credentials, a request does.
-            try:
-                await self.client.request("GET", self._scope.path(limit="1"))
-            except FleetError as error:
-                self._failed(error)
         else:
             self._failed(refused.error)
 

@@ -18,6 +18,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesPayload
 
 from fleet.kube.client import Client
+from fleet.kube.kubeconfig import Headers
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.wire import Sender
 
@@ -84,7 +85,7 @@ class GuardedClient(Client):
         self._sender = None
 
     async def _once(
-        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+        self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
         self.guard.check(method, path)
         try:
@@ -97,7 +98,7 @@ class GuardedClient(Client):
         return answer
 
     async def _write(
-        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+        self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
         data, check = data or b"", partial(self.guard.check, method, path)
         if self._sender is None:  # through a proxy

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
+from fleet.kube import acting
 from fleet.kube.failure import BrokenError
+from fleet.kube.kubeconfig import Headers
 from fleet.kube.runtime.answer import Answer, Parser
 
 CONNECT_SECONDS = 10.0
@@ -26,26 +28,28 @@ Check = Callable[[], None]
 class Sender:
     """As many connections as there are requests at once; each is kept for the next one."""
 
-    def __init__(
-        self, server: str, tls: ssl.SSLContext | None, server_name: str | None, headers: Mapping[str, str]
-    ) -> None:
+    def __init__(self, server: str, tls: ssl.SSLContext | None, server_name: str | None, headers: Headers) -> None:
         parts = urlsplit(server)
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         self._prefix = parts.path
         self._tls = tls
         self._server_name = (server_name or self._host) if tls else None
-        self._headers = _lines({"Host": parts.netloc, **headers})
+        self._headers = acting.lines({"Host": parts.netloc, **headers})
         self._idle: list[_Wire] = []
         self._closed = False
 
-    async def send(self, method: str, path: str, data: bytes, headers: Mapping[str, str], check: Check) -> Answer:
+    async def send(self, method: str, path: str, data: bytes, headers: Headers, check: Check) -> Answer:
         """`check` is asked before each piece goes out. What it raises, this raises; the server has no whole request."""
         target = quote(f"{self._prefix}{path}", safe=_SAFE)
-        head = f"{method} {target} HTTP/1.1\r\n{self._headers}{_lines(headers)}Content-Length: {len(data)}\r\n\r\n"
+        try:
+            lines = acting.lines(headers)
+        except ValueError as problem:
+            raise BrokenError(problem, sent=False) from problem
+        head = f"{method} {target} HTTP/1.1\r\n{self._headers}{lines}Content-Length: {len(data)}\r\n\r\n"
         wire = self._kept() or await self._connect()
         try:
-            answer = await wire.ask(head.encode("latin-1") + data, check)
+            answer = await wire.ask(head.encode() + data, check)
         except ValueError as problem:
             wire.drop()
             raise BrokenError(problem) from problem
@@ -184,10 +188,3 @@ class _Wire(asyncio.Protocol):
             self._watchdog = self._loop.call_at(until, self._watch)
         else:
             self._answer.set_exception(TimeoutError("no answer in time"))
-
-
-def _lines(headers: Mapping[str, str]) -> str:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    if not lines.count("\n") == lines.count("\r") == len(headers):
-        raise BrokenError(ValueError("a header has a line break"), sent=False)
-    return lines
