@@ -129,7 +129,7 @@ def _explained(problem: FleetError, namespace: str) -> FleetError:
 async def _missing(wanted: Wanted) -> FleetError:
     from fleet.errors import NotFoundError
     from fleet.kube.apps import apps
-    from fleet.model.invalid import suggestion
+    from fleet.suggestion import suggestion
 
     async def look(place: Place, client: Client) -> list[str]:
         return [str(one["metadata"]["name"]) async for _, one in apps(client, namespace=wanted.namespace)]

@@ -62,7 +62,7 @@ def _print(kinds: tuple[str, ...], form: str) -> None:
 
 def _chosen(found: list[dict[str, object]], kinds: tuple[str, ...]) -> list[dict[str, object]]:
     from fleet.errors import NotFoundError
-    from fleet.model.invalid import suggestion
+    from fleet.suggestion import suggestion
 
     known: dict[str, dict[str, object]] = {}
     for made in found:

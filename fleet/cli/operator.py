@@ -131,7 +131,7 @@ def install(
 def _engines(pairs: Sequence[str]) -> dict[str, str]:
     from fleet.apps.registry import drivers
     from fleet.errors import ConfigurationError
-    from fleet.model.invalid import suggestion
+    from fleet.suggestion import suggestion
 
     known = {one.meta.name.lower() for one in drivers()}
     found = {}

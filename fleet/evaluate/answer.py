@@ -18,19 +18,21 @@ from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.explain import inside, overtime
 from fleet.evaluate.job import UNCONFINED, Job
-from fleet.evaluate.pool import Outcome
+from fleet.evaluate.pool import IN_ALL, LAST, Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.model.desired import Object
 from fleet.model.form import misshapen
 from fleet.printable import count_noun, printable
 
 DEEPEST = 100  # manifests are a dozen deep; the stages after this one walk them by recursion
-MOST_VALUES = 8 * 1024 * 1024  # in one answer: an empty list is two bytes as text, and dozens of them in memory
+MOST_VALUES = 8 * 1024 * 1024  # in one answer, and in all of an evaluation: an empty list is two bytes as text, and
+# dozens of them in memory
 MOST_NOTES = 100_000  # one per file and stack
 MOST_PROBLEMS = 1_000  # that are shown
+_SPLIT = "make less of it, split the repository, or raise {} under [limits] in fleet.toml"
 _LONGEST = 4_000  # of one text that is shown
 _TRACEBACK = 64 * 1024
-_SHOWN_BYTES, _SHOWN_LINES, _SHOWN_WIDTH = 10_000, 10, 200
+_SHOWN_LINES, _SHOWN_WIDTH = 10, 200
 _FRAME = re.compile(r'^  File "(.+)", line (\d{1,9}) in ', re.MULTILINE)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
 
@@ -99,7 +101,7 @@ def document(text: bytes, option: int = orjson.OPT_APPEND_NEWLINE) -> Any:
 
     `option` is how that is written: by a worker in one line.
     """
-    if len(text) > MOST_VALUES and sum(map(text.count, (b"[", b"{", b","))) > MOST_VALUES:
+    if values_in(text) > MOST_VALUES:
         raise MalformedError(f"data of more than {MOST_VALUES} values")
     data = orjson.loads(text)
     try:
@@ -111,6 +113,11 @@ def document(text: bytes, option: int = orjson.OPT_APPEND_NEWLINE) -> Any:
     if _deeper_than(DEEPEST, data):
         raise MalformedError(f"data nested more than {DEEPEST} deep")
     return data
+
+
+def values_in(text: bytes) -> int:
+    """Return how many values the text of some data has at most."""
+    return sum(map(text.count, (b"[", b"{", b",")))
 
 
 def _deeper_than(most: int, data: Any) -> bool:
@@ -150,6 +157,12 @@ def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> Pr
         reason = last.removeprefix(UNCONFINED).decode(errors="replace").strip()
         hint = "`fleet doctor` says what this machine gives; can its owner read the directory without being root?"
         return ProblemData(f"was not run, for the sandbox could not be made: {reason}", hint, None, *at)
+    if outcome.late:
+        hint = _SPLIT.format("time")
+        return ProblemData("was not evaluated: all files together took longer than they may", hint, None, *at)
+    if outcome.surplus:
+        message = f"all files together answered more than {IN_ALL * limits.result} bytes or {MOST_VALUES} values"
+        return ProblemData(message, _SPLIT.format("result"), None, *at)
     if last.startswith(b"Timeout") or outcome.overtime:
         message, hint = overtime(limits)
         return ProblemData(message, hint, None, *here)
@@ -244,6 +257,6 @@ def _text(text: str) -> str:
 
 def printed(outcome: Outcome) -> str:
     """The last lines that the code printed, as many as help."""
-    text = printable(outcome.output[-_SHOWN_BYTES:].decode(errors="replace")).strip()
+    text = printable(outcome.output[-LAST:].decode(errors="replace")).strip()
     lines = text.splitlines()[-_SHOWN_LINES:]
     return "\n".join(line if len(line) <= _SHOWN_WIDTH else f"…{line[-_SHOWN_WIDTH:]}" for line in lines)

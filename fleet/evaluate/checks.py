@@ -1,12 +1,13 @@
 """What no single file can know, and so no worker can find: names given twice, stacks that do not exist, circles.
 
-Pure: the answers of all workers in, problems out.
+Pure: the answers of all workers in, problems out. The code of others decides how much there is to find, so what is told
+of it is bounded: so many problems, and a suggestion for the first few names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
+from itertools import accumulate, islice
 
 from fleet.errors import Source
 from fleet.evaluate.answer import Declared, Waiting
@@ -14,14 +15,11 @@ from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.model.desired import Key, Object
 from fleet.model.graph import CycleError, ordered
 from fleet.model.secrecy import is_secret
+from fleet.suggestion import listed, suggestion
 
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    close = get_close_matches(word, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"there are: {', '.join(names)}" if names else "there are none"
+MOST_PROBLEMS = 1_000  # that are told of one evaluation
+MOST_SUGGESTIONS = 10  # names are compared for
+MOST_IN_CIRCLE = 20  # stacks of a circle that are named
 
 
 def clusters(declared: Iterable[ClusterData]) -> Iterator[Problem]:
@@ -38,6 +36,12 @@ def clusters(declared: Iterable[ClusterData]) -> Iterator[Problem]:
 
 
 def stacks(
+    places: Mapping[str, Sequence[Declared]], done: Mapping[str, StackResult], waiting: Mapping[str, Waiting]
+) -> Iterator[Problem]:
+    return islice(_stacks(places, done, waiting), MOST_PROBLEMS)
+
+
+def _stacks(
     places: Mapping[str, Sequence[Declared]], done: Mapping[str, StackResult], waiting: Mapping[str, Waiting]
 ) -> Iterator[Problem]:
     yield from _declared_twice(places)
@@ -62,16 +66,22 @@ def _declared_twice(places: Mapping[str, Sequence[Declared]]) -> Iterator[Proble
 def _not_there(
     places: Mapping[str, Sequence[Declared]], done: Mapping[str, StackResult], waiting: Mapping[str, Waiting]
 ) -> Iterator[Problem]:
-    for one in waiting.values():
-        if one.wants not in places:
-            place = Source(one.problem.file, one.problem.line)
-            hint = suggestion(one.wants, set(places) - {one.stack})
-            yield Problem(f"there is no stack {one.wants!r}", hint=hint, source=place, field="output")
-    for stack in done.values():
-        for need in stack.needs:
-            if need not in places:
-                hint = suggestion(need, set(places) - {stack.name})
-                yield Problem(f"there is no stack {need!r}", hint=hint, source=stack.source, field="depends_on")
+    unknown = [
+        (one.wants, one.stack, Source(one.problem.file, one.problem.line), "output")
+        for one in waiting.values()
+        if one.wants not in places
+    ]
+    unknown += [
+        (need, stack.name, stack.source, "depends_on")
+        for stack in done.values()
+        for need in stack.needs
+        if need not in places
+    ]
+    for number, (name, asking, source, field) in enumerate(unknown):
+        hint = None
+        if number < MOST_SUGGESTIONS:
+            hint = suggestion(name, places.keys() - {asking}) or "there are none"
+        yield Problem(f"there is no stack {name!r}", hint=hint, source=source, field=field)
 
 
 def _circle(
@@ -85,7 +95,7 @@ def _circle(
         names = [str(name) for name in cycle.path]
         start = waiting.get(names[0])
         yield Problem(
-            f"stacks need each other in a circle: {' → '.join(names)}",
+            f"stacks need each other in a circle: {listed(names, MOST_IN_CIRCLE, ' → ')}",
             hint="take one dependency out of it (depends_on or fleet.output)",
             source=Source(start.problem.file, start.problem.line) if start else places[names[0]][0].source,
             field="output" if start else "depends_on",
@@ -121,15 +131,20 @@ def _exported_secrets(done: Iterable[StackResult]) -> Iterator[Problem]:
 
         names = {desired.stack, desired.cluster}.union(*(one.key for one in desired.objects))
         hidden = Hidden.of(secrets, public=names)
-        for name, value in desired.exports.items():
-            if any(hidden.clean(text) != text for text in _texts(value)):
-                yield Problem(
-                    "is, or has in it, a value of a Secret",
-                    hint="export where it is, not what it is: a name for fleet.SecretRef",
-                    source=desired.source,
-                    field=f"export({name!r})",
-                )
-                return
+        # All at once: what the search of one text may take is bounded, and there may be any number of them.
+        texts = ["\0".join(_texts(value)) for value in desired.exports.values()]
+        begin = hidden.first("\0".join(texts))
+        if begin < 0:
+            continue
+        ends = accumulate(len(text) + 1 for text in texts)
+        name = next(name for name, end in zip(desired.exports, ends, strict=True) if begin < end)
+        yield Problem(
+            "is, or has in it, a value of a Secret",
+            hint="export where it is, not what it is: a name for fleet.SecretRef",
+            source=desired.source,
+            field=f"export({name!r})",
+        )
+        return
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -1,22 +1,25 @@
 """The stage itself: all files of a repository in, clusters and stacks as data out, or every problem at once.
 
 clusters   one worker reads all files of clusters
-stacks     one worker per file of stacks; a stack that reads an export of another is run again when that is known
+stacks     one worker per file of stacks; a stack that reads an export of another is run again when that is known.
+           What all answers together may have, of time, bytes, values and problems, is bounded as each one's is
 checks     what no single file can know: names given twice, stacks that do not exist, circles of stacks
 twice      where asked, all of it in a second zygote that differs in everything the result must not depend on
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 
 from fleet.errors import NotFoundError, PolicyError
 from fleet.evaluate import answer, checks, compare
 from fleet.evaluate.again import Before
 from fleet.evaluate.answer import Declared, Waiting
-from fleet.evaluate.excerpt import with_excerpt
+from fleet.evaluate.excerpt import Excerpts
 from fleet.evaluate.job import Job, Task
 from fleet.evaluate.packages import prepared
 from fleet.evaluate.pool import Outcome, Pool
@@ -24,6 +27,9 @@ from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, Stack
 from fleet.evaluate.sandbox.level import Given
 from fleet.model.graph import ordered
 from fleet.repository import Code, Limits, Repository
+from fleet.suggestion import suggestion
+
+LONGEST = 60  # times the time that one file may take: for all of them
 
 
 def evaluate(
@@ -87,6 +93,8 @@ class _Evaluator:
         self._before = before
         self._pool = pool
         self._twice = twice
+        self._deadline = time.monotonic() + LONGEST * limits.time
+        self._values = answer.MOST_VALUES
         paths = repository.settings.paths
         lock = repository.lock()
         self._job = Job(
@@ -108,7 +116,8 @@ class _Evaluator:
         if not problems:
             for name in names or ():
                 if name not in found.places:
-                    raise NotFoundError(f"there is no stack {name!r}", hint=checks.suggestion(name, found.places))
+                    hint = suggestion(name, found.places) or "there are none"
+                    raise NotFoundError(f"there is no stack {name!r}", hint=hint)
         chosen = [one for one in found.done.values() if names is None or one.name in names]
         stacks = () if problems else _in_order(chosen)
         reads = tuple(found.reads[file] for file in sorted(found.reads))
@@ -118,8 +127,8 @@ class _Evaluator:
     def _shown(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
         """By place, each once: a mistake in a file that many import is still one."""
         distinct = {(_place(problem), problem.message): problem for problem in problems}
-        ordered_problems = sorted(distinct.values(), key=_place)
-        return tuple(with_excerpt(problem, self._repository.root) for problem in ordered_problems)
+        excerpts = Excerpts(self._repository.root)
+        return tuple(map(excerpts.add, sorted(distinct.values(), key=_place)[: checks.MOST_PROBLEMS]))
 
     def _clusters(self) -> tuple[tuple[ClusterData, ...], list[Problem], tuple[str, ...]]:
         files = self._repository.cluster_files()
@@ -146,8 +155,9 @@ class _Evaluator:
 
     def _note(self, found: _Found, job: Job, outcome: Outcome, second: Outcome | None) -> None:
         (file,) = job.files
-        got, problems = answer.read(job, outcome)
-        found.problems += problems
+        self._values -= answer.values_in(outcome.stream)
+        got, problems = answer.read(job, outcome if self._values >= 0 else replace(outcome, surplus=True))
+        found.problems += problems[: checks.MOST_PROBLEMS - len(found.problems)]
         if file not in found.reads:
             for declared in got.declared:
                 found.places[declared.name].append(declared)
@@ -165,7 +175,8 @@ class _Evaluator:
         files = tuple(sorted({*before.files, *got.files}))
         found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))
         if second is not None and not problems:
-            found.problems += compare.stacks(got.stacks, *answer.read(job, second))
+            differing = compare.stacks(got.stacks, *answer.read(job, second))
+            found.problems += islice(differing, checks.MOST_PROBLEMS - len(found.problems))
 
     def _next_round(self, found: _Found, job: Job) -> list[Job]:
         """Run again what waits for exports that are known now; and first what it waits for, if nobody asked for it."""
@@ -180,9 +191,9 @@ class _Evaluator:
 
     def _run(self, jobs: list[Job]) -> Iterator[tuple[Job, Outcome, Outcome | None]]:
         if not self._twice:
-            return zip(jobs, self._pool.run(jobs), [None] * len(jobs), strict=True)
+            return zip(jobs, self._pool.run(jobs, self._deadline), [None] * len(jobs), strict=True)
         # First and second time of a job beside each other: both zygotes have work from the beginning.
-        outcomes = self._pool.run([one for job in jobs for one in (job, replace(job, disturbed=True))])
+        outcomes = self._pool.run([one for job in jobs for one in (job, replace(job, disturbed=True))], self._deadline)
         return zip(jobs, outcomes[::2], outcomes[1::2], strict=True)
 
 

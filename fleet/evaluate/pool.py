@@ -8,6 +8,7 @@ that the zygotes end and everything under them.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import signal
@@ -31,6 +32,8 @@ from fleet.evaluate.job import KILL, Job
 from fleet.evaluate.sandbox.group import Group
 from fleet.evaluate.sandbox.level import Given, Level, Sandbox, as_bits
 
+IN_ALL = 4  # times the largest result of one job: what all jobs of a run may answer together
+LAST = 10_000  # bytes of what a job printed that are kept: the others wait until the whole run is done
 _STARTING = 30.0  # for a zygote to import the model on a busy machine
 _KEPT = (
     "PYTHONPATH",
@@ -52,6 +55,8 @@ class Outcome:
     overtime: bool = False
     oversized: bool = False
     lost: bool = False  # its zygote died under it
+    surplus: bool = False  # with what the others answered it is more than is taken
+    late: bool = False  # its turn did not come in time, so it was not begun
 
 
 class _Process:
@@ -124,18 +129,29 @@ class _Process:
 
 
 @dataclass(slots=True)
+class _Taken:
+    """What the jobs of one run have answered together."""
+
+    bytes: int = 0
+
+
+@dataclass(slots=True)
 class _Run:
     index: int
     job: Job
+    taken: _Taken
     process: _Process
     pipe: int
     output: IO[bytes]
     deadline: float
     stream: bytearray = field(default_factory=bytearray)
     oversized: bool = False
+    surplus: bool = False
 
     def read(self) -> bool:
         """Take what is there; False at the end."""
+        if self.surplus:
+            return False
         try:
             part = os.read(self.pipe, 1 << 20)
         except BlockingIOError:
@@ -143,16 +159,24 @@ class _Run:
         if len(self.stream) + len(part) > self.job.limits.result + (1 << 20):  # the notes come on top
             self.oversized = True
             return False
+        if self.taken.bytes + len(part) > IN_ALL * self.job.limits.result:
+            self.surplus = True
+            self.taken.bytes -= len(self.stream)
+            self.stream.clear()
+            return False
+        self.taken.bytes += len(part)
         self.stream += part
         return bool(part)
 
     def outcome(self, ended: wire.Ended | None) -> Outcome:
         while self.read():
             pass
-        output = os.pread(self.output.fileno(), self.job.limits.output, 0)
+        printed = min(os.fstat(self.output.fileno()).st_size, self.job.limits.output)
+        output = os.pread(self.output.fileno(), LAST, max(0, printed - LAST))
         if ended is None:
             return Outcome(bytes(self.stream), output, lost=True)
-        return Outcome(bytes(self.stream), output, ended.code, ended.left, ended.overtime, self.oversized)
+        about = (ended.code, ended.left, ended.overtime, self.oversized)
+        return Outcome(bytes(self.stream), output, *about, surplus=self.surplus)
 
     def close(self) -> None:
         os.close(self.pipe)
@@ -196,16 +220,24 @@ class Pool:
             process.close()
         self._processes.clear()
 
-    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """All jobs, as many at a time as there are cores; the outcomes in the order of the jobs."""
+    def run(self, jobs: Sequence[Job], deadline: float = math.inf) -> list[Outcome]:
+        """All jobs, as many at a time as there are cores; the outcomes in the order of the jobs.
+
+        None is begun after the deadline, of `time.monotonic`.
+        """
         waiting = deque(enumerate(jobs))
+        taken = _Taken()
         running: dict[int, _Run] = {}
         outcomes: dict[int, Outcome] = {}
         with selectors.DefaultSelector() as selector:
             try:
                 while waiting or running:
                     while waiting and len(running) < self._width:
-                        number, run = self._start(*waiting.popleft())
+                        if time.monotonic() > deadline:
+                            outcomes |= {index: Outcome(b"", b"", late=True) for index, _ in waiting}
+                            waiting.clear()
+                            break
+                        number, run = self._start(*waiting.popleft(), taken)
                         running[number] = run
                         selector.register(run.pipe, selectors.EVENT_READ, number)
                         if run.process.control not in selector.get_map():
@@ -222,7 +254,7 @@ class Pool:
             self._processes[disturbed] = _Process(self._sandbox, disturbed=disturbed)
         return self._processes[disturbed]
 
-    def _start(self, index: int, job: Job) -> tuple[int, _Run]:
+    def _start(self, index: int, job: Job, taken: _Taken) -> tuple[int, _Run]:
         process = self._process(job.disturbed)
         process.given()  # and so it is warm; what it says from here on is how runs end
         number = next(self._numbers)
@@ -230,7 +262,7 @@ class Pool:
         os.set_blocking(pipe, False)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the run
         seconds = job.limits.time + KILL
-        run = _Run(index, job, process, pipe, output, time.monotonic() + seconds + _STARTING)
+        run = _Run(index, job, taken, process, pipe, output, time.monotonic() + seconds + _STARTING)
         try:
             less = as_bits(job.without)
             about = (seconds, job.limits.memory, less, orjson.dumps(job))
@@ -253,7 +285,7 @@ class Pool:
                 run = running[key.data]
                 if not run.read():
                     selector.unregister(run.pipe)  # closed, or more than we take; the end is heard from the zygote
-                    if run.oversized:
+                    if run.oversized or run.surplus:
                         wire.send_request(run.process.control, wire.Request(wire.KILL, key.data))
         for run in list(running.values()):
             if run.deadline < time.monotonic() and run.process in self._processes.values():

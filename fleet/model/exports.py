@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from pydantic_core import PydanticCustomError
 
 from fleet.errors import ConfigurationError, Source
-from fleet.model.invalid import suggestion
 from fleet.model.plain import check_plain
 from fleet.model.scope import Asked, Scope, current
 from fleet.model.source import locate
 from fleet.model.types.name import check_export_name
+from fleet.suggestion import suggestion
 
 if TYPE_CHECKING:
     from fleet.model.stack import Stack

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
@@ -20,16 +19,28 @@ from fleet.model.secrecy import BUILT_IN, LAST_APPLIED, REDACTED, Secrecy, secre
 from fleet.printable import count_noun
 
 FEWEST = 4  # letters; a shorter value is taken out only where it stands in quotes: it is a part of too many words
+LONG = 8  # letters by which a value of at least so many is looked up; a shorter one is by FEWEST
 LINE = 8  # letters of a line of a longer value that are enough to know it by
 COMMON = frozenset({"true", "false", "null", "none"})
+# Of quotes; Go prints what it did not expect as Value:5432 or (5432).
+OPENING, CLOSING = frozenset("\"'`:("), frozenset("\"'`,})]")
+MOST_TRIES, TRIES = 50_000, 4  # comparisons with a value: for any text, and for each letter of it
+
+
+class _TooLongError(Exception):
+    pass
 
 
 class Hidden:
     """Values that no text may show. Empty, it costs nothing."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        self._values = frozenset(values)
-        self._pattern = _pattern(self._values) if self._values else None
+        self._values = frozenset(filter(None, values))
+        self._quoted = frozenset(one for one in self._values if len(one) < FEWEST or one.lower() in COMMON)
+        self._lengths = sorted({len(one) for one in self._quoted}, reverse=True)
+        self._by_beginning: dict[str, list[str]] = {}  # the longest first
+        for value in sorted(self._values - self._quoted, key=lambda one: (-len(one), one)):
+            self._by_beginning.setdefault(value[: LONG if len(value) >= LONG else FEWEST], []).append(value)
 
     @classmethod
     def of(
@@ -44,7 +55,7 @@ class Hidden:
         return cls(form for value in values.difference(public) for form in _forms(value))
 
     def __bool__(self) -> bool:
-        return self._pattern is not None
+        return bool(self._values)
 
     def __or__(self, other: Hidden) -> Hidden:
         return Hidden(self._values | other._values) if other else self
@@ -53,7 +64,72 @@ class Hidden:
         return f"Hidden({count_noun(len(self._values), 'value')})"
 
     def clean(self, text: str) -> str:
-        return self._pattern.sub(_replaced, text) if self._pattern and text else text
+        """Return the text without the values; of one that takes too long to search, nothing."""
+        if not self or not text:
+            return text
+        parts: list[str] = []
+        kept = 0
+        try:
+            for begin, end in self._spans(text):
+                parts += [text[kept:begin], REDACTED]
+                kept = end
+        except _TooLongError:
+            return REDACTED
+        return "".join([*parts, text[kept:]])
+
+    def first(self, text: str) -> int:
+        """Return where the first value begins in a text, -1 if none does. One that takes too long to search has one."""
+        try:
+            return next((begin for begin, _ in self._spans(text)), -1)
+        except _TooLongError:
+            return 0
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where values begin and end: of those that begin at one place, the longest.
+
+        Others may have written both the values and the text: how many are compared is bounded. Raises _TooLongError.
+        """
+        kept, tries, enough = 0, 0, MOST_TRIES + TRIES * len(text)
+        for place in self._places(text):
+            if place < kept:
+                continue
+            for value in self._beginning_at(text, place):
+                tries += 1 + len(value) // 256
+                if text.startswith(value, place):
+                    kept = place + len(value)
+                    yield place, kept
+                    break
+            else:
+                if end := self._end_of_quoted(text, place):
+                    kept = end
+                    yield place + 1, end - 1
+            if tries > enough:
+                raise _TooLongError
+
+    def _places(self, text: str) -> Iterator[int]:
+        """Yield where a value may begin: of most letters of a text, one look in a table tells that none does."""
+        known, opening = self._by_beginning, OPENING if self._quoted else frozenset[str]()
+        for place in range(len(text)):
+            if (
+                text[place : place + LONG] in known
+                or text[place : place + FEWEST] in known
+                or (opening and text[place] in opening)
+            ):
+                yield place
+
+    def _beginning_at(self, text: str, place: int) -> Iterator[str]:
+        yield from self._by_beginning.get(text[place : place + LONG], ())
+        yield from self._by_beginning.get(text[place : place + FEWEST], ())
+
+    def _end_of_quoted(self, text: str, place: int) -> int:
+        """Return the place after a value that stands in quotes here; 0 if none does."""
+        if text[place] not in OPENING:
+            return 0
+        for length in self._lengths:
+            end = place + 1 + length
+            if text[end : end + 1] in CLOSING and text[place + 1 : end] in self._quoted:
+                return end + 1
+        return 0
 
     def clean_error(self, problem: FleetError) -> None:
         """Every text of an error, where it stands."""
@@ -61,20 +137,6 @@ class Hidden:
         problem.hint = self.clean(problem.hint) if problem.hint else problem.hint
         problem.field = self.clean(problem.field) if problem.field else problem.field
         problem.args = (problem.message,)
-
-
-def _replaced(match: re.Match[str]) -> str:
-    quoted = match["quoted"]
-    return f"{quoted[0]}{REDACTED}{quoted[-1]}" if quoted else REDACTED
-
-
-def _pattern(values: frozenset[str]) -> re.Pattern[str] | None:
-    known = [value for value in sorted(values, key=lambda one: (-len(one), one)) if value]
-    anywhere = [re.escape(value) for value in known if len(value) >= FEWEST and value.lower() not in COMMON]
-    quoted = [re.escape(value) for value in known if len(value) < FEWEST or value.lower() in COMMON]
-    # Go prints what it did not expect as Value:5432 or (5432).
-    short = rf"""(?P<quoted>["'`:(](?:{"|".join(quoted) or "(?!)"})["'`,}})\]])"""
-    return re.compile("|".join([*anywhere, short]))
 
 
 def _of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator[str]:

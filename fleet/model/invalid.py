@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import PydanticCustomError
 
 from fleet.errors import ConfigurationError, Source
+from fleet.suggestion import suggestion
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -51,21 +51,6 @@ def wrong(message: str, hint: str | None = None, field: str = "") -> PydanticCus
     A validator of a whole model names the `field` that is to be changed.
     """
     return PydanticCustomError("fleet", "{message}", {"message": message, "hint": hint, "field": field})
-
-
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
-    found = get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return found[0] if found else None
-
-
-def suggestion(word: str, known: Iterable[str]) -> str | None:
-    """A hint for an unknown word: the one that was probably meant, else all there are."""
-    words = sorted(known)
-    close = closest(word, words)
-    if close:
-        return f"did you mean {close!r}?"
-    return f"there are: {', '.join(words)}" if words else None
 
 
 def configuration_error(

@@ -10,8 +10,9 @@ from pydantic import PlainSerializer, PlainValidator
 
 from fleet.errors import ConfigurationError
 from fleet.model.frozen import FrozenMap
-from fleet.model.invalid import suggestion, wrong
+from fleet.model.invalid import wrong
 from fleet.model.source import locate
+from fleet.suggestion import suggestion
 
 _PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")

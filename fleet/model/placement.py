@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from fleet.errors import ConfigurationError, Source
 from fleet.model.cluster import Cluster
-from fleet.model.invalid import closest, suggestion
 from fleet.model.source import NOWHERE, locate
+from fleet.suggestion import closest, suggestion
 
 
 class Where(ABC):

@@ -16,7 +16,6 @@ from fleet.model.app import App
 from fleet.model.cluster import Cluster
 from fleet.model.discovery import discovered
 from fleet.model.group import PROGRAMS
-from fleet.model.invalid import suggestion
 from fleet.model.manifest import Manifest
 from fleet.model.placement import Placement, Selector, place, selectors
 from fleet.model.plain import copied
@@ -25,6 +24,7 @@ from fleet.model.rollout import AT_ONCE, Rollout
 from fleet.model.scope import Asked, Scope, current, opened
 from fleet.model.source import NOWHERE, locate, shown
 from fleet.model.types.name import check_name
+from fleet.suggestion import suggestion
 
 A = TypeVar("A", bound=App)
 Drift = Literal["repair", "report"]

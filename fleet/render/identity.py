@@ -9,8 +9,8 @@ from pydantic.alias_generators import to_camel
 from fleet.errors import ConfigurationError
 from fleet.model.app import IDENTITY, App
 from fleet.model.desired import Key
-from fleet.model.invalid import suggestion
 from fleet.model.manifest import Manifest
+from fleet.suggestion import suggestion
 
 
 def aliases(resource: App | Manifest) -> tuple[Key, ...]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from fleet.errors import ConfigurationError
 from fleet.model.app import App
 from fleet.model.desired import Key, Object
-from fleet.model.invalid import suggestion
 from fleet.model.manifest import Manifest
 from fleet.model.resource import Resource
 from fleet.model.stack import Collected
 from fleet.render.relation import ancestors, objects_of
 from fleet.render.rights import binding_key
+from fleet.suggestion import suggestion
 
 
 class Needs:

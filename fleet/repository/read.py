@@ -15,7 +15,8 @@ from fleet.repository.settings import Approval, Budget, Code, Fleet, Forge, Git,
 from fleet.span import precise
 
 FILE = "fleet.toml"
-LARGEST = 1024 * 1024
+LARGEST = 64 * 1024
+DEEPEST = 32  # dots in a line: tomllib's time, and its memory, grow with the square of a key's parts
 _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")
 _ACCOUNT = re.compile(r"(?:[a-z0-9-]|\{stack\})+/(?:[a-z0-9.-]|\{stack\})+")
 _SIZE = re.compile(r"(\d{1,15})(Ki|Mi|Gi)?")
@@ -147,7 +148,12 @@ def read_settings(text: str) -> Settings:
 
     try:
         if len(text) > LARGEST:
-            raise ConfigurationError("is larger than 1 MiB", hint="it has no reason to be", source=Source(FILE))
+            raise ConfigurationError("is larger than 64 KiB", hint="it has no reason to be", source=Source(FILE))
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.count(".") > DEEPEST and not line.lstrip().startswith("#"):
+                raise ConfigurationError(
+                    f"has more than {DEEPEST} dots in a line", hint="no key is that deep", source=Source(FILE, number)
+                )
         return _read(text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
         raise _not_toml(error) from None
@@ -230,9 +236,9 @@ def line_of(text: str, path: tuple[str, ...]) -> int:
     section, *rest = path
     here = ""
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
+        header = re.match(r"\s*\[\s*([^\]\s][^\]]*)\]", line)
         if header:
-            here = header[1]
+            here = header[1].strip()
             if not rest and here.split(".")[0] == section:
                 return number
             continue

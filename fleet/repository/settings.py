@@ -83,11 +83,11 @@ class Approval:
 class Limits:
     """What evaluating one stack for all its clusters may use: spans of time such as "30s", sizes such as "1Gi"."""
 
-    time: float = 30.0  # by the clock on the wall
+    time: float = 30.0  # by the clock on the wall; all files together may take 60 times as long
     cpu: float = 30.0  # time that it computes
     memory: int = 1024 * MIB  # of address space
     output: int = MIB  # that the code prints; also the largest file it can write
-    result: int = 64 * MIB  # the rendered objects, as JSON
+    result: int = 64 * MIB  # the rendered objects, as JSON; of all files together four times as much
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def _text_of(path: Path, file: str = FILE) -> str:
     try:
         data = path.read_bytes()
         if len(data) > LARGEST:
-            raise ConfigurationError("is larger than 1 MiB", hint="it has no reason to be", source=Source(file))
+            raise ConfigurationError("is larger than 64 KiB", hint="it has no reason to be", source=Source(file))
         return data.decode()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise ConfigurationError(

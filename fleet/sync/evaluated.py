@@ -39,9 +39,9 @@ def narrowed(evaluation: Evaluation, names: Sequence[str]) -> Evaluation:
     known = {one.name for one in evaluation.stacks}
     for name in names:
         if name not in known:
-            from fleet.evaluate.checks import suggestion  # noqa: PLC0415 - only on the way to an error
+            from fleet.suggestion import suggestion  # noqa: PLC0415 - only on the way to an error
 
-            raise NotFoundError(f"there is no stack {name!r}", hint=suggestion(name, known))
+            raise NotFoundError(f"there is no stack {name!r}", hint=suggestion(name, known) or "there are none")
     if not names:
         return evaluation
     return replace(evaluation, stacks=tuple(one for one in evaluation.stacks if one.name in names))

@@ -13,7 +13,7 @@ import pytest
 from fleet.errors import Source
 from fleet.evaluate.answer import MOST_NOTES, MOST_PROBLEMS, Answer, document, read
 from fleet.evaluate.decode import MalformedError, decode
-from fleet.evaluate.excerpt import with_excerpt
+from fleet.evaluate.excerpt import Excerpts
 from fleet.evaluate.job import Job, Task
 from fleet.evaluate.pool import Outcome
 from fleet.evaluate.result import Problem
@@ -190,7 +190,7 @@ def test_a_problem_cannot_show_a_line_of_a_file_outside(tmp_path: Path) -> None:
     (tmp_path / "root/own.py").write_text("x = 1\n")
 
     def shown(file: str) -> str:
-        return with_excerpt(Problem("", source=Source(file, 1)), tmp_path / "root").excerpt
+        return Excerpts(tmp_path / "root").add(Problem("", source=Source(file, 1))).excerpt
 
     assert shown("own.py") == "x = 1"
     for outside in ("../secret.py", "link.py", str(tmp_path / "secret.py")):
@@ -202,7 +202,7 @@ def test_a_problem_cannot_show_a_line_of_a_file_outside(tmp_path: Path) -> None:
 def test_a_name_that_no_file_has_shows_nothing(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop.py").symlink_to("loop.py")
     (tmp_path / "directory.py").mkdir()
-    assert with_excerpt(Problem("", source=Source(name, 1)), tmp_path).excerpt == ""
+    assert Excerpts(tmp_path).add(Problem("", source=Source(name, 1))).excerpt == ""
 
 
 @pytest.mark.parametrize("line", ["9" * 5000, "\u0669" * 5000, "99999999999"])

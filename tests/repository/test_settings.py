@@ -112,13 +112,23 @@ def test_a_mistake_is_told_with_its_line_and_field(text: str, line: int, field: 
         "[limits]\nmemory = '" + "9" * 5000 + "'",
         "[limits]\ntime = '" + "9" * 5000 + "s'",
         "[budget]\nshare = '" + "9" * 5000 + "%'",
-        "# " + "x" * (1024 * 1024),
+        "# " + "x" * (64 * 1024),
+        "x = 1\n" + "# a comment\n" * 6_000,
     ],
     ids=lambda text: text[:24],
 )
 def test_what_no_person_would_write_is_told_too(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"fleet\.toml"):
         read_settings(text)
+
+
+@pytest.mark.parametrize("key", ["a" + ".a" * 33, "[" + ".".join("a" * 40) + "]", '"\u2028#".' + ".".join("a" * 40)])
+def test_a_key_of_very_many_parts_is_refused_before_it_is_read(key: str) -> None:
+    """tomllib takes a minute and some gigabytes for one that a file of 256 KiB has room for."""
+    text = f"[fleet]\n{key} = 1\n"
+    with pytest.raises(ConfigurationError, match="more than 32 dots in a line"):
+        read_settings(text)
+    assert read_settings(f"# {key}\n") == Settings()
 
 
 @pytest.mark.parametrize("what", ["no file", "a directory", "below a file"])

@@ -1,0 +1,124 @@
+"""What the parent does with what others wrote is bounded: values, suggestions, excerpts, bytes and time in sum."""
+
+from __future__ import annotations
+
+import random
+import string
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import Source
+from fleet.evaluate import Limits, answer, checks, evaluate, evaluation
+from fleet.evaluate.answer import Declared, ProblemData, Waiting
+from fleet.evaluate.excerpt import Excerpts
+from fleet.evaluate.result import Problem
+from fleet.model.hidden import Hidden
+from fleet.model.secrecy import REDACTED
+from fleet.suggestion import LONGEST_COMPARED, MOST_NAMED, closest, listed, suggestion
+from tests.evaluate.test_evaluation import repository, stack
+
+LETTERS = string.ascii_lowercase
+
+
+def words(count: int, length: int, seed: str) -> list[str]:
+    chance = random.Random(seed)
+    return ["".join(chance.choices(LETTERS, k=length)) for _ in range(count)]
+
+
+def computed(run: Callable[[], object]) -> float:
+    """Return the least CPU time of three runs."""
+    took = []
+    for _ in range(3):
+        begun = time.process_time()
+        run()
+        took.append(time.process_time() - begun)
+    return min(took)
+
+
+def test_searching_takes_as_much_longer_as_there_is_more_and_not_the_square_of_it() -> None:
+    """With one pattern of all values it is 64 times as long; of 20,000 values in 2 MB, minutes."""
+
+    def search(times: int) -> float:
+        hidden = Hidden(words(500 * times, 12, "values"))
+        text = " ".join(words(2_000 * times, 11, "text"))
+        return computed(lambda: hidden.clean(text))
+
+    search(1)
+    assert search(8) < 24 * search(1)
+
+
+def test_values_that_all_begin_alike_let_a_text_be_left_out_and_not_be_searched_for_ever() -> None:
+    alike = ["password-" + word for word in words(60_000, 8, "alike")]
+    hidden = Hidden([*alike, "short-one"])
+    text = "password-".join(["no secret "] * 50)
+    assert hidden.clean(text) == REDACTED
+    assert hidden.first(text) == 0
+    assert hidden.clean(f"here: {alike[0]}.") == f"here: {REDACTED}."
+    assert hidden.clean("nothing of it") == "nothing of it"
+
+
+def test_of_values_at_one_place_the_longest_is_taken_out_and_quotes_stay() -> None:
+    hidden = Hidden(["secret", "secretive", "secretive-word", "ab", "true", "xsecretive"])
+    assert hidden.clean("a secretive-words, secretive! secret") == f"a {REDACTED}s, {REDACTED}! {REDACTED}"
+    assert hidden.clean('ab "ab" (true) `true` true, "abc"') == f'ab "{REDACTED}" ({REDACTED}) `{REDACTED}` true, "abc"'
+    assert hidden.clean("xsecretive xsecret") == f"{REDACTED} x{REDACTED}"
+    assert hidden.first("see: 'ab'") == 6
+    assert hidden.first("see: ab") == -1
+
+
+def test_a_suggestion_compares_few_and_short_words_and_names_few() -> None:
+    many = words(5_000, 10, "known")
+    assert suggestion(many[-1][:-1], []) is None
+    assert closest("x" * (LONGEST_COMPARED + 1), ["x" * (LONGEST_COMPARED + 1)]) is None
+    assert (suggestion("?", many) or "").endswith(f"… and {5_000 - MOST_NAMED} more")
+    assert suggestion("ordrs", ["billing", "orders"]) == "did you mean 'orders'?"
+    assert listed(["a", "b", "c"], 2, " → ") == "a → b → … and 1 more"
+
+
+def test_thousands_of_unknown_names_are_few_problems_with_fewer_suggestions() -> None:
+    names = words(3_000, 30, "stacks")
+    places = {name: [Declared(name, Source("stacks/a.py", 1))] for name in names}
+    waiting = {name: Waiting(name, f"{name}x", ProblemData("", None, None, "stacks/a.py", 1)) for name in names}
+    found = list(checks.stacks(places, {}, waiting))
+    assert len(found) == checks.MOST_PROBLEMS
+    assert sum(one.hint is not None for one in found) == checks.MOST_SUGGESTIONS
+
+
+def test_a_file_is_read_once_for_all_problems_in_it_and_not_more_than_so_much_of_all(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("one\ntwo\n")
+    excerpts = Excerpts(tmp_path)
+    assert excerpts.add(Problem("", source=Source("a.py", 1))).excerpt == "one"
+    (tmp_path / "a.py").write_text("other\nother\n")
+    assert excerpts.add(Problem("", source=Source("a.py", 2))).excerpt == "two"
+    for number in range(6):
+        (tmp_path / f"large-{number}.py").write_text("x\n" * (2 << 20))
+    shown = [excerpts.add(Problem("", source=Source(f"large-{number}.py", 1))).excerpt for number in range(6)]
+    assert shown == ["x"] * 4 + [""] * 2, "16 MiB and no more"
+
+
+def test_what_all_files_answer_together_is_bounded_as_what_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is within its limits. The parent holds what all of them said at once."""
+    exporting = 'fleet.export("x", [[]] * 3000)', 'fleet.export("y", "y" * 30_000)'
+    files = {f"stacks/s{number}.py": stack(f"s{number}", *exporting) for number in range(6)}
+    place = repository(tmp_path, files)
+    assert evaluate(place).check()
+    said = "all files together answered more than"
+    assert said in evaluate(place, limits=Limits(result=80_000)).problems[0].message
+    monkeypatch.setattr(answer, "MOST_VALUES", 10_000)
+    found = evaluate(place)
+    assert said in found.problems[0].message
+    assert not found.stacks
+
+
+def test_what_is_not_begun_in_the_time_of_all_files_is_not_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = repository(tmp_path, {"stacks/a.py": stack("a")})
+    assert evaluate(place).check()
+    monkeypatch.setattr(evaluation, "LONGEST", 0)
+    assert "all files together took longer" in evaluate(place).problems[0].message
