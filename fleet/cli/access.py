@@ -103,6 +103,8 @@ def needed(wanted: Iterable[Desired], discovery: Discovery) -> list[Right]:
             if resource is None:  # the sync defines it first; before that nobody can be asked about its objects
                 rights |= {Right(verb, "apiextensions.k8s.io", "customresourcedefinitions") for verb in _VERBS[:4]}
                 continue
+            if (each.key.group, each.key.kind) == ("", "PersistentVolumeClaim"):  # is it well while no pod uses it?
+                rights.add(Right("get", "storage.k8s.io", "storageclasses"))
             stays = each.retain_on_delete or is_retained(each.key, each.manifest)
             verbs = _VERBS[:4] if stays else _VERBS
             rights |= {Right(verb, resource.group, resource.plural, each.key.namespace) for verb in verbs}

@@ -14,6 +14,7 @@ from typing import Any
 from fleet.errors import AccessError, ResourceError
 from fleet.kube.client import Client
 from fleet.kube.discovery import Discovery, Resource
+from fleet.kube.health import needed_around
 from fleet.kube.objects import (
     ListExpiredError,
     Scope,
@@ -72,6 +73,14 @@ async def read_whole(client: Client, keys: Iterable[Key]) -> Live:
     named = [(resource, key) for resource, its in groups.items() for members in its.values() for key in members]
     read = await together(_get_whole(client, resource, key) for resource, key in named)
     return {key: found for part in read for key, found in part.items()}
+
+
+async def read_around(client: Client, live: Mapping[Key, dict[str, Any] | None]) -> Live:
+    """Read what these objects are judged by besides themselves; nothing, for nearly all. What may not be seen is left
+    out.
+    """
+    keys = {key for found in live.values() if (key := needed_around(found)) is not None}
+    return await read_whole(client, keys) if keys else {}
 
 
 async def _get_whole(client: Client, resource: Resource, key: Key) -> Live:

@@ -16,7 +16,7 @@ from typing import Any
 from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
-from fleet.kube.live import read_live
+from fleet.kube.live import Live, read_around, read_live
 from fleet.kube.objects import Scope
 from fleet.kube.together import together
 from fleet.kube.watch import Listed, changes
@@ -35,9 +35,16 @@ class Waiting:
         self.health: dict[Key, Health] = {key: Health(State.UNKNOWN) for key in keys}
         self._on_change = on_change
         self._patient_until = time.monotonic() + unknown_seconds
+        self._around: Live = {}
 
-    def see(self, key: Key, found: dict[str, Any] | None) -> None:
-        health = judge(found)
+    async def look(self, client: Client, live: Live) -> None:
+        """See objects, with what they are judged by."""
+        self._around.update(await read_around(client, live))
+        for key, found in live.items():
+            self._see(key, found)
+
+    def _see(self, key: Key, found: dict[str, Any] | None) -> None:
+        health = judge(found, self._around)
         if health != self.health[key]:
             self.health[key] = health
             if self._on_change:
@@ -69,8 +76,7 @@ async def wait_for_health(
     waiting = Waiting(dict.fromkeys(keys), on_change, unknown_seconds)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            for key, found in (await read_live(client, waiting.health, versions)).items():
-                waiting.see(key, found)
+            await waiting.look(client, await read_live(client, waiting.health, versions))
             await _follow(client, waiting, versions or {})
     return waiting.health
 
@@ -100,8 +106,7 @@ async def _follow(client: Client, waiting: Waiting, versions: Mapping[Key, str])
 async def _poll(client: Client, waiting: Waiting, keys: list[Key], versions: Mapping[Key, str]) -> None:
     while keys := waiting.open(keys):
         await asyncio.sleep(EVERY)
-        for key, found in (await read_live(client, keys, versions)).items():
-            waiting.see(key, found)
+        await waiting.look(client, await read_live(client, keys, versions))
 
 
 async def _watch_group(client: Client, waiting: Waiting, resource: Resource, namespace: str, keys: list[Key]) -> None:
@@ -124,9 +129,8 @@ async def _see_changes(client: Client, waiting: Waiting, scope: Scope, keys: lis
     async for event in changes(client, scope):
         if isinstance(event, Listed):
             there = {found["metadata"]["name"]: found for found in event.objects}
-            for name, key in by_name.items():
-                waiting.see(key, there.get(name))
+            await waiting.look(client, {key: there.get(name) for name, key in by_name.items()})
         elif (name := event.object["metadata"]["name"]) in by_name:
-            waiting.see(by_name[name], None if event.deleted else event.object)
+            await waiting.look(client, {by_name[name]: None if event.deleted else event.object})
         if not waiting.open(keys):
             return

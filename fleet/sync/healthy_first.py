@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from fleet.kube.client import Client
 from fleet.kube.health import Health, State, judge
-from fleet.kube.live import read_live
+from fleet.kube.live import read_around, read_live
 from fleet.model.desired import Key
 from fleet.plan.step import Step, Verb
 from fleet.sync.waiting import OPERATOR_SECONDS
@@ -62,8 +62,9 @@ class HealthyFirst:
         async with self._looking[key]:
             health, seen = self._found.get(key, (_UNSEEN, 0.0))
             if not health.is_settled and time.monotonic() - seen >= PAUSE:
-                found = (await read_live(self._client, (key,)))[key]
-                health = judge(found) if found is not None else _ELSEWHERE
+                live = await read_live(self._client, (key,))
+                around = await read_around(self._client, live)
+                health = judge(live[key], around) if live[key] is not None else _ELSEWHERE
                 self._found[key] = health, time.monotonic()
             return health
 

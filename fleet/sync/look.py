@@ -9,7 +9,7 @@ from fleet.errors import FleetError
 from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
 from fleet.kube.inventory import Stored, load, load_all
-from fleet.kube.live import Live, read_each, read_live, read_whole
+from fleet.kube.live import Live, read_around, read_each, read_live, read_whole
 from fleet.kube.secrecy import secrecy_of
 from fleet.kube.together import together
 from fleet.model.desired import Desired, Key
@@ -121,7 +121,8 @@ async def _live(client: Client, stacks: Sequence[Desired], stored: Mapping[str, 
     versions = _versions(stacks, known)
     live = await _certain(client, await read_live(client, keys, versions), known, versions)
     beside = {key for one in stacks for key in keys_beside(one, live)}
-    return {**live, **await read_whole(client, beside)} if beside else live
+    whole = await read_whole(client, beside) if beside else {}
+    return {**live, **whole, **await read_around(client, live)}
 
 
 def _narrowed(seen: Seen, narrowing: Narrowing, inventories: Iterable[Inventory]) -> Seen:

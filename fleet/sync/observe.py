@@ -12,7 +12,7 @@ from fleet.errors import FleetError
 from fleet.evaluate import ClusterData
 from fleet.kube.client import Client
 from fleet.kube.inventory import load_all
-from fleet.kube.live import read_live
+from fleet.kube.live import read_around, read_live
 from fleet.model.app import GROUP
 from fleet.model.desired import Key
 from fleet.plan import Claim, Inventory
@@ -75,11 +75,12 @@ async def observed(client: Client, stacks: Sequence[str], claim: Claim) -> tuple
 async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Observed]:
     versions = {entry.key: entry.version for inventory in inventories for entry in inventory.entries}
     live = await read_live(client, versions, versions)
+    live.update(await read_around(client, live))
     hidden = hidden_in((), [live])
     observed = []
     for inventory in inventories:
         keys = [entry.key for entry in inventory.entries]
-        objects = quiet(tuple(judged(key, live[key], is_app=_is_app(key)) for key in keys), hidden)
+        objects = quiet(tuple(judged(key, live[key], live, is_app=_is_app(key)) for key in keys), hidden)
         word = str(inventory.suspension or "")
         observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects, word))
     return observed

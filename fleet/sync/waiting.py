@@ -10,7 +10,8 @@ from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.client import Client
 from fleet.kube.health import Health, State, judge
 from fleet.kube.health.state import condition, status_of
-from fleet.kube.live import Live, read_live
+from fleet.kube.health.storage import NOTHING, Around
+from fleet.kube.live import Live, read_around, read_live
 from fleet.model.desired import Desired, Key, Object
 from fleet.sync.outcome import ObjectHealth
 
@@ -30,7 +31,7 @@ def health_now(desired: Desired | None, live: Live | None) -> tuple[str, tuple[O
 
 
 def _health(keys: Mapping[Key, bool], live: Live) -> tuple[str, tuple[ObjectHealth, ...]]:
-    objects = tuple(judged(key, live.get(key), is_app=is_app) for key, is_app in keys.items())
+    objects = tuple(judged(key, live.get(key), live, is_app=is_app) for key, is_app in keys.items())
     return worst(objects), objects
 
 
@@ -42,14 +43,20 @@ async def until_healthy(
     `live` is what is there when nothing was changed, None after a change: then an operator is given time to speak up.
     """
     versions = _versions(desired) if live is None or seconds else {}
-    known = live if live is not None else await read_live(client, versions, versions)
+    known = live if live is not None else await _read(client, versions, versions)
     keys = _in_cluster(desired, known)
-    open_ones = [key for key in keys if not _is_over(judge(known.get(key)), changed=live is None)] if seconds else []
+    changed = live is None
+    open_ones = [key for key in keys if not _is_over(judge(known.get(key), known), changed=changed)] if seconds else []
     if open_ones:
         await _wait(client, open_ones, versions, seconds, tell)
-        known = {**known, **await read_live(client, open_ones, versions)}
+        known = {**known, **await _read(client, open_ones, versions)}
     health, objects = _health(keys, known)
     return health, objects, _error(client.cluster, desired.stack, objects, seconds) if seconds else None
+
+
+async def _read(client: Client, keys: Iterable[Key], versions: Mapping[Key, str]) -> Live:
+    live = await read_live(client, keys, versions)
+    return {**live, **await read_around(client, live)}
 
 
 async def _wait(client: Client, keys: list[Key], versions: Mapping[Key, str], seconds: float, tell: Tell) -> None:
@@ -88,8 +95,8 @@ def _key_there(one: Object, live: Mapping[Key, Any]) -> Key:
     return next((key for key in (one.key, *one.aliases) if live.get(key)), one.key)
 
 
-def judged(key: Key, live: dict[str, Any] | None, *, is_app: bool) -> ObjectHealth:
-    health = judge(live)
+def judged(key: Key, live: dict[str, Any] | None, around: Around = NOTHING, *, is_app: bool) -> ObjectHealth:
+    health = judge(live, around)
     version = str(status_of(live).get("version") or "") if live and is_app else ""
     members, available = _engine(live) if is_app and live else ("", "")
     found = (key.kind, key.namespace, key.name, health.state.value, health.message, version, is_app)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.health import State, judge
+from fleet.kube.health import State, judge, needed_around
 from fleet.model.desired import Key
 from fleet.sync.waiting import judged
 
@@ -206,6 +206,38 @@ def test_an_object_is_judged(found: dict[str, Any], state: State) -> None:
     health = judge(found)
     assert health.state is state, str(health)
     assert health.message or health.state is H
+
+
+FAST = Key("storage.k8s.io", "StorageClass", "", "fast")
+FIRST, AT_ONCE = {"volumeBindingMode": "WaitForFirstConsumer"}, {"volumeBindingMode": "Immediate"}
+NODE = "volume.kubernetes.io/selected-node"
+PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotation", "around", "state", "words"),
+    [
+        ({"storageClassName": "fast"}, "", {FAST: FIRST}, H, "waits for its first consumer"),
+        ({"storageClassName": "fast"}, "", {FAST: AT_ONCE}, P, "not bound to a volume yet"),
+        ({"storageClassName": "fast"}, "", {FAST: {}}, P, "not bound to a volume yet"),
+        ({"storageClassName": "fast"}, "", {FAST: None}, D, "StorageClass fast does not exist"),
+        ({"storageClassName": "fast"}, "", {}, P, "not bound to a volume yet; StorageClass fast was not seen"),
+        ({"storageClassName": "fast"}, NODE, {FAST: FIRST}, P, "not bound to a volume yet"),
+        ({"storageClassName": "fast"}, PROVISIONER, {FAST: FIRST}, P, "not bound to a volume yet"),
+        ({"storageClassName": "fast", "volumeName": "pv-1"}, "", {FAST: FIRST}, P, "not bound to a volume yet"),
+        ({"storageClassName": ""}, "", {FAST: FIRST}, P, "not bound to a volume yet"),
+        ({}, "", {FAST: FIRST}, P, "not bound to a volume yet, and it has no StorageClass"),
+    ],
+)
+def test_a_claim_is_well_that_waits_for_its_first_consumer_and_for_nothing_else(
+    spec: dict[str, str], annotation: str, around: dict[Key, Any], state: State, words: str
+) -> None:
+    found = thing("v1", "PersistentVolumeClaim", spec, phase="Pending")
+    found["metadata"]["annotations"] = {annotation: "x"} if annotation else {}
+    health = judge(found, around)
+    assert (health.state, health.message) == (state, words)
+    needed = FAST if not annotation and spec.get("storageClassName") and "volumeName" not in spec else None
+    assert needed_around(found) == needed
 
 
 def test_what_is_not_there_is_missing() -> None:

@@ -165,3 +165,19 @@ def test_an_object_longer_than_any_buffer_is_told_too(cluster: Cluster) -> None:
         raise AssertionError("unreachable")
 
     assert connected(cluster, lambda client: asyncio.wait_for(run(client), 30)) == 900_000
+
+
+def test_a_claim_is_not_waited_for_until_a_pod_uses_it_and_one_of_no_class_is(cluster: Cluster) -> None:
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    specs = {"unused": {}, "of-no-class": {"storageClassName": "no-such-class"}}
+    keys = [Key("", "PersistentVolumeClaim", cluster.namespace, name) for name in specs]
+    for name, spec in specs.items():
+        claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}}
+        cluster.apply({**claim, "spec": {**asked, **spec}})
+
+    begun = time.monotonic()
+    health = connected(cluster, lambda client: wait_for_health(client, keys[:1], seconds=60))
+    assert health == {keys[0]: Health(State.HEALTHY, "waits for its first consumer")}
+    assert time.monotonic() - begun < 30
+    health = connected(cluster, lambda client: wait_for_health(client, keys, seconds=2))
+    assert health[keys[1]] == Health(State.DEGRADED, "StorageClass no-such-class does not exist")

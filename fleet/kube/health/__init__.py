@@ -11,13 +11,14 @@ from typing import Any
 
 from fleet.kube.health import batch, cluster, custom, networking, pods, storage, workloads
 from fleet.kube.health.state import Health, State, strange
+from fleet.kube.health.storage import NOTHING, Around
+from fleet.model.desired import Key
 
-__all__ = ["Health", "State", "judge"]
+__all__ = ["Health", "State", "judge", "needed_around"]
 
 _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
     ("", "Namespace"): cluster.namespace,
     ("", "PersistentVolume"): storage.volume,
-    ("", "PersistentVolumeClaim"): storage.claim,
     ("", "Pod"): pods.pod,
     ("", "ReplicationController"): workloads.replica_set,
     ("", "Service"): networking.service,
@@ -35,8 +36,14 @@ _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
 }
 
 
-def judge(found: dict[str, Any] | None) -> Health:
-    """The health of one object; None is an object that is certainly not there."""
+def needed_around(found: dict[str, Any] | None) -> Key | None:
+    """Return what else has to be looked at to judge an object; None for nearly all."""
+    is_claim = found is not None and (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
+    return storage.class_of(found) if found is not None and is_claim else None
+
+
+def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
+    """The health of one object; None is an object that is certainly not there. `around` has what it is judged by."""
     if found is None:
         return Health(State.MISSING, "it does not exist")
     if found["metadata"].get("deletionTimestamp"):
@@ -45,5 +52,7 @@ def judge(found: dict[str, Any] | None) -> Health:
     if unclear := strange(found):
         return unclear
     group = found["apiVersion"].rpartition("/")[0]
+    if (group, found["kind"]) == ("", "PersistentVolumeClaim"):
+        return storage.claim(found, around)
     judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource)
     return judge_of_kind(found)
