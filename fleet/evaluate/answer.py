@@ -15,13 +15,12 @@ from typing import Any
 import orjson
 
 from fleet.errors import Source
+from fleet.evaluate import schema
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.explain import inside, overtime
 from fleet.evaluate.job import UNCONFINED, Job
 from fleet.evaluate.pool import IN_ALL, LAST, Outcome
 from fleet.evaluate.result import ClusterData, Problem, StackResult
-from fleet.model.desired import Object
-from fleet.model.form import misshapen
 from fleet.printable import count_noun, printable
 
 DEEPEST = 100  # manifests are a dozen deep; the stages after this one walk them by recursion
@@ -34,7 +33,6 @@ _LONGEST = 4_000  # of one text that is shown
 _TRACEBACK = 64 * 1024
 _SHOWN_LINES, _SHOWN_WIDTH = 10, 200
 _FRAME = re.compile(r'^  File "(.+)", line (\d{1,9}) in ', re.MULTILINE)
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,251}[a-z0-9])?")  # they become names of files, objects and branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,48 +195,24 @@ def _traced(job: Job, last: bytes) -> tuple[str, int] | None:
 
 def _check(job: Job, answer: Answer) -> None:
     """That a worker speaks only of what it was asked, and in the form that the stages after it rely on."""
-    known = {cluster["name"] for cluster in job.clusters}
-    named: list[ClusterData | Declared | StackResult] = [*answer.clusters, *answer.declared, *answer.stacks]
-    for name in [one.name for one in named]:
-        check_name(name)
-    asked = {one.name for one in answer.declared if job.only is None or one.name in job.only}
+    schema.check_parts(job, {name: getattr(answer, name) for name in ("clusters", "declared", "stacks", "waiting")})
+    schema.check_clusters(answer.clusters, job.files)
     for declared in answer.declared:
+        schema.check_name(declared.name)
+        schema.check_source(f"stack {declared.name}", declared.source)
         if declared.source.file not in job.files:
-            raise MalformedError(f"stack {declared.name} is of {declared.source.file}")
+            raise MalformedError(f"stack {declared.name} is of {declared.source.file[:80]!r}")
+    asked = {one.name for one in answer.declared if job.only is None or one.name in job.only}
     for waiting in answer.waiting:
+        schema.check_name(waiting.wants)
+        schema.check_source(f"stack {waiting.stack[:80]}", Source(waiting.problem.file, waiting.problem.line))
         if waiting.stack not in asked or waiting.wants in job.exports:
-            raise MalformedError(f"stack {waiting.stack} waits for nothing")
-    for stack in answer.stacks:
-        if stack.name not in asked or stack.source.file not in job.files:
-            raise MalformedError(f"stack {stack.name} was not asked for")
-        if not known.issuperset(stack.clusters) or tuple(one.cluster for one in stack.desired) != stack.clusters:
-            raise MalformedError(f"stack {stack.name} is for clusters it is not placed on")
-        for desired in stack.desired:
-            if desired.stack != stack.name:
-                raise MalformedError(f"stack {stack.name} answers for {desired.stack}")
-            for one in desired.objects:
-                check_object(one)
-
-
-def check_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise MalformedError(f"{name[:80]!r} as a name")
-    return name
-
-
-def check_object(one: Object) -> None:
-    """That an object has what the stages after this one look at without asking."""
-    if one.hash:
-        raise MalformedError("a hash, which is not the stack's to say")
-    manifest = one.manifest
-    metadata = manifest.get("metadata")
-    if not isinstance(metadata, dict):
-        raise MalformedError("an object without metadata")
-    named = (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), metadata.get("namespace", ""))
-    if not all(isinstance(part, str) for part in named) or not all(named[:3]):
-        raise MalformedError("an object without apiVersion, kind or name")
-    if found := misshapen(manifest):
-        raise MalformedError(f"{one.key}: {found.field} {found.message}")
+            raise MalformedError(f"stack {waiting.stack[:80]} waits for nothing")
+    schema.check_stacks(answer.stacks, job, asked)
+    schema.check_paths((*answer.files, *answer.directories), "files")
+    for problem in answer.problems:
+        if not 0 <= problem.line <= schema.LAST_LINE:
+            raise MalformedError("problems.line: not as it should be")
 
 
 def _shown(data: ProblemData, outcome: Outcome) -> Problem:

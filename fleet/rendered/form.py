@@ -16,8 +16,9 @@ from zoneinfo import ZoneInfo
 import orjson
 
 from fleet.errors import ConfigurationError, Source
-from fleet.evaluate.answer import check_name, check_object, document
+from fleet.evaluate.answer import document
 from fleet.evaluate.decode import MalformedError, decode
+from fleet.evaluate.schema import check_name, check_object
 from fleet.model.week import span
 from fleet.rendered.model import SCHEMA, Index, RenderedSet, StackFile, content_of, with_hashes
 from fleet.repository.read import InvalidError, account, name, ref
@@ -147,7 +148,6 @@ def _check_stack(file: StackFile, stack: str) -> None:
     _check("drift", file.drift in ("repair", "report"))
     for one in file.objects:
         check_object(one)
-        _check("objects.source.line", one.source.line >= 0)
     keys = [one.key for one in file.objects]
     _check("objects (one twice)", len(set(keys)) == len(keys))
     for window in file.windows:

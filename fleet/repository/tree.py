@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleet.errors import ConfigurationError, Source
+from fleet.printable import printable
 from fleet.repository.read import FILE, LARGEST, read_settings
 from fleet.repository.settings import Settings
 
@@ -71,6 +72,11 @@ class Repository:
             if any("\ud800" <= letter <= "\udfff" for letter in name):  # so Python has bytes that are none
                 raise ConfigurationError(
                     "the name of the file is not UTF-8 text", hint="rename it", source=Source(name)
+                )
+            if printable(name) != name or "\n" in name or "\t" in name:
+                shown = " ".join(printable(name).split())
+                raise ConfigurationError(
+                    "the name of the file has characters that no line can show", hint="rename it", source=Source(shown)
                 )
         return names
 

@@ -113,13 +113,10 @@ def test_a_revision_is_rendered_and_not_the_working_tree(root: Path) -> None:
     assert "Etcd.fleet.dev orders/db" in committed.stdout
 
 
-def test_what_kubectl_would_read_otherwise_is_in_quotes_and_a_name_of_a_file_adds_no_document(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_what_kubectl_would_read_otherwise_is_in_quotes(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     judge = build(tmp_path_factory.mktemp("judge"))
     words = {"a": "1e3", "y": "08", "no": "12:30", "1e3": "y", "08": "~", "0x1": "2001-01-01", "b": "a\n---\nb: 0o17\n"}
-    forged = "x\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: forged}\n#.py"
-    (root / "stacks" / forged).write_text(
+    (root / "stacks/words.py").write_text(
         "import fleet\n@fleet.stack(clusters='us-1')\ndef words(cluster: fleet.Cluster) -> None:\n"
         "    named = {'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': 'w'}}\n"
         f"    fleet.Manifest({{**named, 'data': {words!r}}})\n"
@@ -132,3 +129,14 @@ def test_what_kubectl_would_read_otherwise_is_in_quotes_and_a_name_of_a_file_add
     assert documents["error"] == ""
     namespace, one = documents["documents"]
     assert (namespace["kind"], one["kind"], one["data"]) == ("Namespace", "ConfigMap", words)
+
+
+def test_the_name_of_a_file_adds_no_document(root: Path) -> None:
+    forged = "x\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: forged}\n#.py"
+    (root / "stacks" / forged).write_text((root / "stacks/orders.py").read_text().replace("def ", "def more_"))
+
+    result = render(root)
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "characters that no line can show" in result.stderr

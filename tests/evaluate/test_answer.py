@@ -45,6 +45,100 @@ def answered(data: Any) -> tuple[Answer, tuple[Problem, ...]]:
     return read(JOB, Outcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))
 
 
+def rolled(**changes: Any) -> dict[str, Any]:
+    return result(rollout={"waves": [["eu-1"]], "soak": "0s", "timeout": "15m"} | changes)
+
+
+def declaring(**changes: Any) -> dict[str, Any]:
+    """An answer with something else in its one object; of the manifest's metadata with `metadata`."""
+    made = result()
+    (one,) = made["stacks"][0]["desired"][0]["objects"]
+    one["manifest"]["metadata"] |= changes.pop("metadata", {})
+    one["manifest"] |= changes.pop("manifest", {})
+    one |= changes
+    return made
+
+
+def desiring(**changes: Any) -> dict[str, Any]:
+    made = result()
+    made["stacks"][0]["desired"][0] |= changes
+    return made
+
+
+def cluster(**changes: Any) -> dict[str, Any]:
+    place = {"file": "stacks/a.py", "line": 1}
+    return {"clusters": [CLUSTER | {"source": place} | changes]}
+
+
+FORGED = {
+    "a file's name with more lines": declaring(source={"file": "a.py\n---\nkind: Secret", "line": 1}),
+    "a file's name with a line separator": declaring(source={"file": "a\u2028b.py", "line": 1}),
+    "a line before the first": declaring(source={"file": "stacks/a.py", "line": -1}),
+    "no file": declaring(source={"file": "", "line": 1}),
+    "a place of the stack in another file": desiring(source={"file": "stacks/b.py", "line": 1}),
+    "a soak that is no time": rolled(soak="soon"),
+    "a soak without end": rolled(soak=f"{'9' * 400}w"),
+    "a soak of other digits": rolled(soak="\u0661m"),
+    "no timeout": rolled(timeout=""),
+    "waves of other clusters": rolled(waves=[["eu-1", "us-1"]]),
+    "waves without its cluster": rolled(waves=[]),
+    "a cluster in two waves": rolled(waves=[["eu-1"], ["eu-1"]]),
+    "fewer than none": rolled(max_unavailable=-1),
+    "a wave before the first": rolled(approve=[0]),
+    "a window that is none": rolled(windows=["always"]),
+    "a time zone that is none": rolled(timezone="Mars/Base"),
+    "a time zone elsewhere": rolled(timezone="../../etc/passwd"),
+    "another word on failure": rolled(on_failure="ignore"),
+    "another word on drift": result(drift="maybe"),
+    "a need that is no name": result(needs=["../x"]),
+    "a name with a tab": declaring(metadata={"name": "a\tb"}),
+    "a name with a slash": declaring(metadata={"name": "../../x"}),
+    "an object that is no app": declaring(app="Etcd"),
+    "an app that says it is none": declaring(manifest={"apiVersion": "fleet.dev/v1alpha1", "kind": "Etcd"}),
+    "a dependency on itself": declaring(depends_on=[["", "ConfigMap", "a", "c"]]),
+    "a dependency on no kind": declaring(depends_on=[["", "", "a", "c"]]),
+    "a former name with lines": declaring(aliases=[["", "ConfigMap", "a", "c\nd"]]),
+    "a manager with lines": declaring(take_from=["helm\nx"]),
+    "an export with another name": desiring(exports={"a b": 1}),
+    "a file outside": result() | {"files": ["../x"]},
+    "another file outside": result() | {"files": ["/etc/passwd"]},
+    "a directory outside": result() | {"directories": ["a/../../x"]},
+    "what the other task is asked": result() | {"clusters": cluster()["clusters"]},
+    "a problem before the first line": {"problems": [TROUBLE | {"line": -3}]},
+}
+
+
+@pytest.mark.parametrize("data", FORGED.values(), ids=FORGED)
+def test_every_field_of_a_stacks_answer_is_checked(data: Any) -> None:
+    answer, (problem,) = answered(data)
+
+    assert answer == Answer()
+    assert "is no result" in problem.message
+    assert "\n" not in problem.message
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        ({}, True),
+        ({"context": "arn:aws:eks:eu-1:1:cluster/a", "labels": {"example.com/env": "prod", "tier": ""}}, True),
+        ({"secret": "fleet-system/eu-1"}, True),
+        ({"secret": "eu-1"}, False),
+        ({"secret": "../../x/y"}, False),
+        ({"secret": "a/b", "context": "c"}, False),
+        ({"context": "a\nb"}, False),
+        ({"labels": {"a b": "c"}}, False),
+        ({"labels": {"a": "b c"}}, False),
+        ({"source": {"file": "elsewhere.py", "line": 1}}, False),
+    ],
+)
+def test_every_field_of_the_clusters_answer_is_checked(changes: dict[str, Any], fits: bool) -> None:
+    job = replace(JOB, task=Task.CLUSTERS)
+    answer, problems = read(job, Outcome(orjson.dumps(cluster(**changes)) + b"\n", b""))
+
+    assert (len(answer.clusters), len(problems)) == ((1, 0) if fits else (0, 1))
+
+
 def test_an_answer_is_read_into_the_same_data() -> None:
     answer, problems = answered(result())
 

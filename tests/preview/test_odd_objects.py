@@ -12,9 +12,9 @@ import orjson
 from fleet.approve.change import merged, pairs
 from fleet.approve.state import states
 from fleet.errors import Source
-from fleet.evaluate.answer import check_object
 from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.evaluate.schema import check_object
 from fleet.model.desired import Desired, Key, Object
 from fleet.model.hidden import Hidden
 from fleet.model.secrecy import declared_secrecy, masked_manifest

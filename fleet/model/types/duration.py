@@ -8,13 +8,13 @@ from typing import Annotated
 from pydantic import AfterValidator, WithJsonSchema
 
 from fleet.model.invalid import wrong
-from fleet.span import GRAMMAR
+from fleet.span import GRAMMAR, LONGEST
 
 _LOOSE = re.compile(r"(\d+)\s*(w|d|h|m|s)[a-z]*", re.IGNORECASE)
 
 
 def check_duration(text: str) -> str:
-    if text and GRAMMAR.fullmatch(text):
+    if 0 < len(text) <= LONGEST and GRAMMAR.fullmatch(text):
         return text
     loose = _LOOSE.fullmatch(text.strip())
     near = f"{loose[1]}{loose[2].lower()}" if loose else ""
@@ -30,7 +30,7 @@ Duration = Annotated[
             "type": "string",
             "pattern": r"^([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$",
             "minLength": 2,
-            "maxLength": 32,
+            "maxLength": LONGEST,
         }
     ),
 ]
