@@ -147,8 +147,7 @@ _Start = tuple[str, list[str], dict[str, str]]  # the program's word, its argume
 def _started(words: list[str], environment: Mapping[str, str], program: str) -> Iterator[_Start]:
     commands, own = [words], dict[str, str]()
     if _position(words, program) is None and any(_base(word) in _SHELLS for word in words):
-        given = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), len(words))
-        commands, own = _commands("".join(words[given + 1 : given + 2]), environment)
+        commands, own = _commands(_script(words), environment)
     for command in commands:
         if (at := _position(command, program)) is None:
             continue
@@ -156,6 +155,20 @@ def _started(words: list[str], environment: Mapping[str, str], program: str) -> 
         arguments = command[at + 1 :]
         end = next((at for at, word in enumerate(arguments) if re.match(r"\d*[<>]", word)), len(arguments))
         yield command[at], arguments[:end], own | before
+
+
+def _script(words: list[str]) -> str:
+    """Return the script that a shell among the words is given, wherever its `c` stands; "" if it is given none."""
+    at = next(at for at, word in enumerate(words) if _base(word) in _SHELLS) + 1
+    given = False
+    while at < len(words) and re.fullmatch(r"[-+][-\w]+", words[at]):
+        word, at = words[at], at + 1
+        if word == "--":
+            break
+        if not word.startswith("--"):  # long ones, as bash has them, say nothing of a script
+            given = given or (word[0] == "-" and "c" in word)
+            at += len(re.findall("[oO]", word))  # each has a name behind it: -eco pipefail
+    return words[at] if given and at < len(words) else ""
 
 
 def _position(command: list[str], program: str) -> int | None:

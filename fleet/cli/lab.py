@@ -256,7 +256,7 @@ def _follow(path: Path) -> None:
             time.sleep(0.2)
 
 
-@lab.command(context_settings={"ignore_unknown_options": True})
+@lab.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @name_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def shell(name: str, command: tuple[str, ...]) -> None:
@@ -265,6 +265,7 @@ def shell(name: str, command: tuple[str, ...]) -> None:
     \b
     fleet lab shell
     fleet lab shell kubectl get nodes
+    fleet lab shell kubectl exec web-0 -- hostname
     """
     import os
     import shutil

@@ -85,7 +85,10 @@ def _evaluated(both: Sides, base: str, pool: Pool | None) -> tuple[Evaluation, E
     if pool is None:
         with Pool() as own:
             return _evaluated(both, base, own)
-    before = both.base.remembered or evaluate(both.base.repository, pool=pool)
+    # A base that has no directory for stacks yet has none of them: a first stack can be previewed, too.
+    directory = both.base.repository.root / both.base.repository.settings.paths.stacks
+    named = None if directory.exists() else ()
+    before = both.base.remembered or evaluate(both.base.repository, stacks=named, pool=pool)
     if before.problems:
         raise ConfigurationError(
             f"the base itself cannot be evaluated: {before.problems[0].message}",

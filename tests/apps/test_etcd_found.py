@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -127,6 +128,36 @@ def test_etcd_is_found_in_a_script_wherever_it_is_started_and_not_where_it_is_na
     assert made.config["data-dir"] == "/var/lib/etcd"
     assert made.config["listen-client-urls"] == "http://0.0.0.0:2379"
     assert made.program == "etcd"
+
+
+GIVEN = (
+    ("-c",),
+    ("-ec",),
+    ("-ecx",),
+    ("-cx",),
+    ("-e", "-c"),
+    ("-xe", "-uc"),
+    ("-c", "-e"),
+    ("-ec", "+x"),
+    ("-c", "--"),
+)
+NAMED = (("-eo", "pipefail", "-c"), ("-eco", "pipefail"), ("-o", "errexit", "-uc"), ("--norc", "-ec"))
+
+
+@pytest.mark.parametrize(
+    ("shell", "flags"),
+    [
+        *(("/bin/sh", given) for given in GIVEN),
+        *(("bash", given) for given in (*GIVEN, *NAMED)),
+        ("sh", ()),
+        ("sh", ("-e",)),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, tuple) else one,
+)
+def test_a_script_is_found_behind_whatever_flags_a_shell_finds_it_behind(shell: str, flags: tuple[str, ...]) -> None:
+    said = subprocess.run([shell, *flags, "echo a script"], capture_output=True, text=True, check=False).stdout
+    made = _started(shell, *flags, f"exec etcd {NEEDED}")
+    assert isinstance(made, Layout) is (said == "a script\n"), made
 
 
 @pytest.mark.parametrize(

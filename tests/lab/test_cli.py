@@ -75,6 +75,12 @@ def test_shell_runs_a_command_with_the_labs_kubectl(cluster: Cluster) -> None:
     assert done.stdout == f"namespace/{cluster.namespace}\n"
 
 
+def test_shell_hands_on_every_word_of_a_command(cluster: Cluster) -> None:
+    words = ["exec", "web-0", "--", "ls", "--name", "-l", "--"]
+    done = fleet("shell", "--name", cluster.lab.spec.name, "printf", r"%s\n", *words)
+    assert done.stdout.splitlines() == words
+
+
 def test_anonymous_requests_are_refused_and_plain_http_too(cluster: Cluster) -> None:
     server = cluster.lab.spec.clusters[0].server
     url = f"{server}/api/v1/secrets"

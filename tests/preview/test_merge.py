@@ -255,6 +255,18 @@ def test_no_change_is_no_change(plain: PlainRepository) -> None:
     assert plain.preview("--expect-no-changes").code == 7
 
 
+def test_a_first_stack_is_previewed_where_the_base_has_no_directory_for_stacks_yet(plain: PlainRepository) -> None:
+    plain.wants(A)
+    shutil.rmtree(plain.root / "stacks")
+    plain.commit("only clusters")
+    plain.change()
+    plain.wants(A)
+    plain.commit("A first stack")
+    shown = plain.preview("-o", "json")
+    assert shown.code == 0, shown.err
+    assert steps(shown.json()) >= {("shop", "eu-1", "create", "a"), ("shop", "us-1", "create", "a")}
+
+
 def test_a_broken_head_is_its_authors_error_and_a_broken_base_is_named(plain: PlainRepository) -> None:
     plain.wants(A)
     good = plain.commit()
