@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 
 from fleet.errors import AccessError, ConfigurationError
@@ -19,6 +20,7 @@ from fleet.forge.gitlab import read as gitlab
 from fleet.forge.model import Event, Kind
 
 MOST_BYTES = 25 * 1024 * 1024  # GitHub sends no more
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _EVENT = {Kind.GITHUB: "x-github-event", Kind.GITLAB: "x-gitlab-event", Kind.GITEA: "x-gitea-event"}
 _SIGNING = "whsec_"  # begins GitLab's signing tokens; what follows is the key in base64
 
@@ -33,10 +35,7 @@ def read(kind: Kind, headers: Mapping[str, str], body: bytes, secret: str) -> Ev
         raise ConfigurationError(f"a webhook of {len(body)} bytes: no forge sends more than {MOST_BYTES}")
     given = {name.lower(): value for name, value in headers.items()}
     if not _is_signed(kind, given, body, secret):
-        raise AccessError(
-            "the webhook's signature is missing or wrong",
-            hint="the secret at the forge and the one here must be the same; GitHub and Gitea need content type JSON",
-        )
+        raise _unsigned()
     name = given.get(_EVENT[kind], "")
     if not name:
         raise ConfigurationError(f"the webhook does not say which event it is: there is no header {_EVENT[kind]}")
@@ -45,6 +44,28 @@ def read(kind: Kind, headers: Mapping[str, str], body: bytes, secret: str) -> Ev
         return gitlab.event(name, said) if kind is Kind.GITLAB else github.event(kind, name, said)
     except UnreadableError as error:
         raise ConfigurationError(f"the webhook's {name!r} cannot be read: {error.message}") from None
+
+
+def check_headers(kind: Kind, headers: Mapping[str, str], secret: str) -> None:
+    """Raise AccessError for what no body can make right: there is no signature, or a token that is a wrong one."""
+    given = {name.lower(): value for name, value in headers.items()}
+    if kind is Kind.GITLAB:
+        fits = any(one.startswith("v1,") for one in given.get("webhook-signature", "").split())
+        fits = fits or (not secret.startswith(_SIGNING) and _same(secret, given.get("x-gitlab-token", "")))
+    elif kind is Kind.GITHUB:
+        signature = given.get("x-hub-signature-256", "")
+        fits = signature.startswith("sha256=") and bool(_DIGEST.fullmatch(signature.removeprefix("sha256=")))
+    else:
+        fits = bool(_DIGEST.fullmatch(given.get("x-gitea-signature", "")))
+    if not fits:
+        raise _unsigned()
+
+
+def _unsigned() -> AccessError:
+    return AccessError(
+        "the webhook's signature is missing or wrong",
+        hint="the secret at the forge and the one here must be the same; GitHub and Gitea need content type JSON",
+    )
 
 
 def _is_signed(kind: Kind, headers: Mapping[str, str], body: bytes, secret: str) -> bool:

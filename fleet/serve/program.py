@@ -23,7 +23,7 @@ from fleet.kube.runtime.leader import Election, Lease
 from fleet.kube.runtime.metrics import Gauge, Labels, exposition
 from fleet.kube.runtime.serving import serving
 from fleet.serve.happenings import Metrics
-from fleet.serve.hooks import Hooks, meant
+from fleet.serve.hooks import Bodies, Hooks, meant
 from fleet.serve.manner import Manner
 from fleet.serve.origin import Origin
 from fleet.serve.pages import PREFIX, answered
@@ -52,6 +52,7 @@ class Program:
     address: tuple[str, int] | None = None  # where it listens, once it does
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _leads: bool = False
+    _bodies: Bodies = field(default_factory=Bodies)
 
     def stop(self) -> None:
         self._stop.set()
@@ -102,7 +103,7 @@ class Program:
         if request.path.startswith(PREFIX):
             found = (one.page(request.path) for one in self.services)
             return answered(next((text for text in found if text), None), leads=self._leads)
-        return await Hooks(self.webhook_secret, self._heard, self.metrics.hooks).answer(request)
+        return await Hooks(self.webhook_secret, self._heard, self.metrics.hooks, self._bodies).answer(request)
 
     def _heard(self, event: Event) -> None:
         """What a forge says is a reason to look; a process that stands by leaves that to the leader's next poll."""

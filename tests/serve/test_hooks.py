@@ -1,0 +1,185 @@
+"""Strangers at the address of webhooks: nobody who is not the forge fills the memory or keeps others from an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from fleet.forge.model import Event, Kind, Pushed
+from fleet.forge.webhook import MOST_BYTES
+from fleet.kube.runtime import serving as server
+from fleet.kube.runtime.metrics import Counter
+from fleet.kube.runtime.serving import serving
+from fleet.serve.hooks import Bodies, Hooks
+
+SECRET = "s3cret"
+SIGNED = {
+    Kind.GITHUB: f"X-Hub-Signature-256: sha256={'0' * 64}",
+    Kind.GITEA: f"X-Gitea-Signature: {'0' * 64}",
+    Kind.GITLAB: "Webhook-Signature: v1,AAAA",
+}
+PUSH = json.dumps(
+    {
+        "ref": "refs/heads/main",
+        "before": "1" * 40,
+        "after": "2" * 40,
+        "repository": {"full_name": "team/fleet", "html_url": "https://git.example.com/team/fleet"},
+    }
+).encode()
+
+
+@dataclass
+class Stranger:
+    """A connection, on which what is sent is written down to the byte."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def send(self, *lines: str, body: bytes = b"") -> None:
+        self.writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+        await self.writer.drain()
+
+    async def status(self) -> int:
+        """Return the status of the next answer; 0 once the connection is closed."""
+        async with asyncio.timeout(10):
+            try:
+                line = await self.reader.readline()
+            except ConnectionError:
+                return 0
+        return int(line.split()[1]) if line else 0
+
+
+@dataclass
+class Listening:
+    address: tuple[str, int]
+    hooks: Hooks
+    heard: list[Event]
+    strangers: list[Stranger] = field(default_factory=list)
+
+    async def stranger(self) -> Stranger:
+        self.strangers.append(made := Stranger(*await asyncio.open_connection(*self.address)))
+        return made
+
+    async def forge(self) -> int:
+        """Send a webhook as Gitea does, and return the status of the answer."""
+        signature = hmac.new(SECRET.encode(), PUSH, hashlib.sha256).hexdigest()
+        about = (f"Content-Length: {len(PUSH)}", "X-Gitea-Event: push", f"X-Gitea-Signature: {signature}")
+        asking = await self.stranger()
+        await asking.send("POST /hooks/gitea HTTP/1.1", "Host: fleet", *about, body=PUSH)
+        return await asking.status()
+
+
+@asynccontextmanager
+async def listening(most: int = 4 << 20, seconds: float = 15.0) -> AsyncIterator[Listening]:
+    heard: list[Event] = []
+    hooks = Hooks(SECRET, heard.append, Counter("hooks", "", ("result",)), Bodies(most), seconds)
+    async with serving(("127.0.0.1", 0), hooks.answer) as address:
+        yield (place := Listening(address, hooks, heard))
+        for stranger in place.strangers:
+            stranger.writer.close()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_who_shows_no_signature_is_refused_before_a_body_is_read(kind: Kind) -> None:
+    async def refused(*headers: str) -> int:
+        async with listening() as place:
+            stranger = await place.stranger()
+            about = ("Host: fleet", f"Content-Length: {MOST_BYTES}", *headers)
+            await stranger.send(f"POST /hooks/{kind} HTTP/1.1", *about)
+            return await stranger.status()
+
+    assert asyncio.run(refused()) == 403
+    assert asyncio.run(refused(SIGNED[kind].partition(":")[0] + ": x")) == 403
+    assert asyncio.run(refused("X-Gitlab-Token: wrong")) == 403
+
+
+def test_a_body_that_is_longer_than_any_forge_s_is_refused_before_it_is_read() -> None:
+    async def refused() -> int:
+        async with listening() as place:
+            stranger = await place.stranger()
+            about = ("Host: fleet", f"Content-Length: {MOST_BYTES + 1}", SIGNED[Kind.GITEA])
+            await stranger.send("POST /hooks/gitea HTTP/1.1", *about)
+            return await stranger.status()
+
+    assert asyncio.run(refused()) == 413
+
+
+def test_bodies_of_all_connections_together_are_bounded_and_the_forge_is_heard_meanwhile() -> None:
+    """Without a bound, these are 40 times 2 MiB."""
+
+    async def attacked() -> None:
+        async with listening(most=4 << 20) as place:
+            bodies, largest = place.hooks.bodies, 0
+            strangers = [await place.stranger() for _ in range(40)]
+            for stranger in strangers:
+                about = ("Host: fleet", f"Content-Length: {MOST_BYTES}", SIGNED[Kind.GITEA])
+                await stranger.send("POST /hooks/gitea HTTP/1.1", *about, body=b"x" * (1 << 16))
+            for _ in range(31):
+                for stranger in strangers:
+                    stranger.writer.write(b"x" * (1 << 16))
+                await asyncio.sleep(0.01)
+                largest = max(largest, bodies.size)
+            assert await place.forge() == 202
+            assert largest > 1 << 20, "they are being read"
+            assert largest <= 4 << 20
+            for stranger in strangers:
+                stranger.writer.close()
+            assert [type(one) for one in place.heard] == [Pushed]
+            async with asyncio.timeout(10):
+                while bodies.size:  # noqa: ASYNC110 - of connections that are being closed
+                    await asyncio.sleep(0.01)
+
+    asyncio.run(attacked())
+
+
+def test_the_largest_body_is_given_up_and_the_others_go_on() -> None:
+    from fleet.serve.hooks import Body
+
+    bodies, small, large, larger = Bodies(100), Body(), Body(), Body()
+    bodies.add(small, b"x" * 10)
+    bodies.add(large, b"x" * 40)
+    bodies.add(larger, b"x" * 45)
+    assert bodies.size == 95
+    bodies.add(small, b"x" * 10)
+    assert (small.given_up, large.given_up, larger.given_up) == (False, False, True)
+    assert (bodies.size, larger.parts) == (60, [])
+    bodies.add(larger, b"x")
+    bodies.drop(larger)
+    bodies.drop(large)
+    bodies.drop(small)
+    assert bodies.size == 0
+
+
+def test_who_does_not_go_on_with_a_body_or_a_header_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "IDLE", 0.3)
+
+    async def slow() -> list[int]:
+        async with listening(seconds=0.3) as place:
+            strangers = [await place.stranger() for _ in range(3)]
+            about = ("Host: fleet", f"Content-Length: {MOST_BYTES}", SIGNED[Kind.GITHUB])
+            await strangers[0].send("POST /hooks/github HTTP/1.1", *about, body=b"{")
+            strangers[1].writer.write(b"POST /hooks/github HTTP/1.1\r\nHost: fl")
+            return [await one.status() for one in strangers]
+
+    assert asyncio.run(slow()) == [408, 0, 0], "a body, a header, nothing at all"
+
+
+def test_of_very_many_connections_the_newest_are_kept_so_a_probe_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 8)
+
+    async def crowded() -> tuple[int, list[int]]:
+        async with listening() as place:
+            strangers = [await place.stranger() for _ in range(12)]
+            await asyncio.sleep(0.1)
+            answer = await place.forge()
+            return answer, [await one.status() for one in strangers[:4]]
+
+    assert asyncio.run(crowded()) == (202, [0] * 4)
