@@ -37,6 +37,11 @@ class Resource:
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def title(self) -> str:
+        """As kubectl has it: `deployments.apps`, `pods`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
     def collection(self, namespace: str = "") -> str:
         """The path of all objects, in one namespace or (with "") in all."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"

@@ -19,9 +19,11 @@ from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
+from fleet.kube.runtime.follow import Follower
 from fleet.kube.runtime.following import Following
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.instruments import Instruments
+from fleet.kube.runtime.limits import REST_SECONDS, HeldError, in_pass
 from fleet.kube.runtime.mapping import itself, owner
 from fleet.kube.runtime.outcome import Result, TerminalError, Then, judge
 from fleet.kube.runtime.predicate import Predicate, generation_changed
@@ -134,6 +136,7 @@ class Controller:
         self._resync = resync
         self._instruments: Instruments | None = None
         self._takes = False
+        self._resting: dict[Name, float] = {}  # until when, of those whose pass held the process
         self._meanwhile: dict[Name, set[int]] = {}  # versions that came while a key was with a worker
         self._idle = asyncio.Event()
 
@@ -157,6 +160,18 @@ class Controller:
         self._views.close()
         if self.at_end is not None:
             await self.at_end()
+
+    @property
+    def unwatched(self) -> list[Follower]:
+        """What is to be watched everywhere and is not."""
+        return [follower for follower in self._views.wide.values() if not follower.is_watching]
+
+    def may_begin(self, *, late: bool) -> bool:
+        """Whether all that is watched everywhere is known: a child that was not seen yet would be made again.
+
+        Of other kinds than its own not if it is `late`: passes are told then that they are blocked.
+        """
+        return self.cache.synced and (late or all(one.cache.synced for one in self._views.wide.values()))
 
     def _attach(self, watch: Watch, cache: Cache) -> Callable[[], None]:
         """Listen to a cache; what it returns ends that."""
@@ -234,7 +249,7 @@ class Controller:
             item = await self.queue.get()
             try:
                 with self._views.use(item.key.namespace) as view:
-                    if wait := view.ready_in():
+                    if wait := max(view.ready_in(), self._rests_for(item.key)):
                         self.queue.add_after(item.key, wait, item.priority)  # sooner if it is ready sooner
                     else:
                         await self._pass(item, view)
@@ -243,12 +258,20 @@ class Controller:
                 if not self.queue.running():
                     self._idle.set()
 
+    def _rests_for(self, key: Name) -> float:
+        """Seconds until the next pass may begin: what holds the process once would hold it with each change."""
+        rest = self._resting.get(key, 0.0) - time.monotonic()
+        if rest <= 0:
+            self._resting.pop(key, None)
+        return max(rest, 0.0)
+
     async def _pass(self, item: Item[Name], view: View) -> None:
         began = time.monotonic()
         ended: Result | BaseException | None
         request = Request(self, item.key, self.queue.failures(item.key) + 1, view)
         view.told = str(request.blocked or "")
         seen = self._meanwhile[item.key] = set()
+        token = in_pass.set(True)
         try:
             async with asyncio.timeout(self.seconds):
                 ended = await self.reconcile(request)
@@ -259,7 +282,10 @@ class Controller:
         except Exception as problem:  # judged below, as every end of a pass is
             ended = problem
         finally:
+            in_pass.reset(token)
             del self._meanwhile[item.key]
+        if isinstance(ended, HeldError):
+            self._resting[item.key] = time.monotonic() + REST_SECONDS
         if seen - request.write.written:  # a pass knows what it wrote itself; all else is a reason to look again
             self.queue.add(item.key, NORMAL)
         verdict = judge(ended, self.seconds)

@@ -32,6 +32,7 @@ RECONNECT = Patience(first=0.2, most=30.0)
 GONE = 410
 NOT_UNDERSTOOD = frozenset({400, 422})  # how servers that cannot stream lists answer to the wish
 END_OF_LIST = "k8s.io/initial-events-end"
+LATE = 30.0  # seconds after which a watch that does not go on counts as none
 LONG_ENOUGH = 5.0  # a watch that ends sooner and brought nothing was not ended in the usual course
 WATCH_SECONDS = (240, 300)  # a server ends a watch after a while; not all of ours at the same moment
 
@@ -93,6 +94,11 @@ class Follower:
     def denied_for(self, now: float) -> float:
         """For how many seconds the server has refused to tell."""
         return now - self.since if isinstance(self.problem, AccessError) else 0.0
+
+    @property
+    def is_watching(self) -> bool:
+        """What the cache has is all that there is, as far as anybody can tell. A watch that broke comes back soon."""
+        return self.cache.synced and (self.problem is None or time.monotonic() - self.since < LATE)
 
     @property
     def said(self) -> str:

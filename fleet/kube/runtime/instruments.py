@@ -16,7 +16,13 @@ QUEUE: Labels = ("controller", "name")
 class Instruments:
     """All of an operator's metrics; `queues` maps controllers to their queues."""
 
-    def __init__(self, queues: Mapping[str, Queue[Any]], workers: Mapping[str, int], leads: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        queues: Mapping[str, Queue[Any]],
+        workers: Mapping[str, int],
+        leads: Callable[[], bool],
+        watched: Callable[[], Mapping[str, bool]] = dict,
+    ) -> None:
         self.passes = Counter(
             "controller_runtime_reconcile_total", "Passes by controller and result.", ("controller", "result")
         )
@@ -28,7 +34,15 @@ class Instruments:
         self.seconds = Histogram("controller_runtime_reconcile_time_seconds", "Time of a pass.", ONE)
         self.waited = Histogram("workqueue_queue_duration_seconds", "Time in the queue.", QUEUE, WAITS)
         self.worked = Histogram("workqueue_work_duration_seconds", "Time with a worker.", QUEUE, WAITS)
-        self._gauges = list(_gauges(queues, workers, leads))
+        self._gauges = [
+            *_gauges(queues, workers, leads),
+            Gauge(
+                "fleet_operator_kind_watched",
+                "1 while all objects of a kind are seen; 0: nothing is done about them.",
+                ("kind",),
+                lambda: [((kind,), float(seen)) for kind, seen in watched().items()],
+            ),
+        ]
 
     def saw(self, controller: str, item: Item[Any], ended: Any, verdict: Verdict, seconds: float) -> None:
         """One pass."""

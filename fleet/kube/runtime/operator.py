@@ -8,12 +8,12 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from aiohttp import web
 
-from fleet.errors import ResourceError
 from fleet.kube.runtime.controller import Controller
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
@@ -23,8 +23,10 @@ from fleet.kube.runtime.frugal import keep_buffers_small
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.instruments import Instruments
 from fleet.kube.runtime.leader import Election, Lease
+from fleet.kube.runtime.limits import interrupting, limit_memory
 from fleet.kube.runtime.metrics import exposition
 from fleet.kube.runtime.serving import serving
+from fleet.kube.system import LEASES
 from fleet.kube.together import together
 
 log = logging.getLogger(__name__)
@@ -58,8 +60,12 @@ class Operator:
         self._sync_seconds = sync_seconds
         self._election: Election | None = None
         self._stop = asyncio.Event()
+        self._began = 0.0
         self._instruments = Instruments(
-            {one.name: one.queue for one in controllers}, {one.name: one.workers for one in controllers}, self._leads
+            {one.name: one.queue for one in controllers},
+            {one.name: one.workers for one in controllers},
+            self._leads,
+            self._watched,
         )
 
     def stop(self) -> None:
@@ -96,42 +102,65 @@ class Operator:
                 loop.add_signal_handler(number, self.stop)
             in_cluster = kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ
             options = {"kubeconfig": kubeconfig, "context": context, "in_cluster": in_cluster, "agent": self.name}
-            async with GuardedClient(**options) as client:
-                await self.run(client)
+            with interrupting(loop):
+                async with GuardedClient(**options) as client:
+                    await self.run(client)
 
         keep_buffers_small()
+        limit_memory()
         asyncio.run(program())
 
     async def _work(self, client: GuardedClient, recorder: Recorder) -> None:
         async with self._serving(client):
-            await self._synced()
-            if self._stop.is_set():
+            self._began = time.monotonic()
+            if not await self._can_begin(self.controllers, recorder):
                 return
 
             async def lead() -> None:
-                await together(controller.run(self._stop) for controller in self.controllers)
+                await together(self._control(controller, recorder) for controller in self.controllers)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(FLUSH_SECONDS):
                         await recorder.flush()
 
             await (self._election.run(lead, self._stop) if self._election else lead())
 
+    def _watched(self) -> dict[str, bool]:
+        """What is watched in all namespaces, by name as kubectl has it."""
+        return {one.cache.resource.title: one.is_watching for one in self.followers}
+
     def _leads(self) -> bool:
         return self._election.leads if self._election else self._lease is None
 
-    async def _synced(self) -> None:
-        """Nothing starts before everything is known: a child that was not seen yet would be made again."""
-        deadline = asyncio.get_running_loop().time() + self._sync_seconds
+    async def _control(self, controller: Controller, recorder: Recorder) -> None:
+        """Run a controller as soon as it sees its world. One that does not see it holds up no other, and says so."""
+        if await self._can_begin([controller], recorder):
+            self._tell(controller, recorder)  # begun without a part of what it watches, perhaps
+            await controller.run(self._stop)
+
+    async def _can_begin(self, controllers: Sequence[Controller], recorder: Recorder) -> bool:
+        """Wait until one of them sees its world; False when the process was told to stop before."""
+        told = self._began
         while not self._stop.is_set():
-            missing = [follower for follower in self.followers if not follower.cache.synced]
-            if not missing:
-                return
-            if asyncio.get_running_loop().time() > deadline:
-                reasons = "; ".join(
-                    f"{one}: {one.problem.message if one.problem else 'the list is not complete'}" for one in missing
-                )
-                raise ResourceError(f"the caches were not filled within {self._sync_seconds:g} s: {reasons}")
-            await asyncio.sleep(0.02)
+            now = time.monotonic()
+            late = now > self._began + self._sync_seconds
+            if any(one.may_begin(late=late) for one in controllers):
+                return True
+            if now > told + self._sync_seconds:
+                told = now
+                for one in controllers:
+                    self._tell(one, recorder)
+            await asyncio.sleep(0.5 if late else 0.02)
+        return False
+
+    def _tell(self, controller: Controller, recorder: Recorder) -> None:
+        for one in controller.unwatched:
+            why = one.problem.message if one.problem else "the list is not complete"
+            note = f"{one} cannot be watched: {why}; what {controller.name} does waits for that, all else goes on"
+            log.warning("%s", note)
+            if self._lease is not None:
+                metadata = {"name": self._lease.name, "namespace": self._lease.namespace}
+                lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata}
+                recorder.record(lease, "NotWatched", note, action="Watch", warning=True)
 
     @contextlib.asynccontextmanager
     async def _serving(self, client: GuardedClient) -> AsyncIterator[None]:
@@ -144,7 +173,7 @@ class Operator:
             if request.path == "/metrics":
                 return web.Response(text=exposition([*self._instruments.all(), client.sent]))
             if request.path == "/readyz":
-                waiting = [one.cache.resource.plural for one in self.followers if not one.cache.synced]
+                waiting = [str(one) for one in self.followers if not one.is_watching]
                 return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")
             return web.Response(status=200 if request.path == "/healthz" else 404, text="ok")
 

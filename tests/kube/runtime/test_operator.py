@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import secrets
 import textwrap
 import time
 from typing import Any
@@ -251,16 +252,64 @@ def test_children_without_owner_are_found_by_label_in_a_cache_of_that_label_only
     asyncio.run(run())
 
 
-def test_a_kind_that_is_not_there_is_an_error_that_says_so_in_time(cluster: Cluster) -> None:
-    nothing = kube.Resource("none.fleet.dev", "v1", "Nothing", "nothings", True)
+async def answer(operator: kube.Operator, path: str) -> tuple[int, str]:
+    assert operator.address is not None
+    async with aiohttp.ClientSession() as session, session.get("http://{}:{}{}".format(*operator.address, path)) as got:
+        return got.status, await got.text()
+
+
+def test_a_kind_that_is_not_served_degrades_its_controller_and_no_other(greetings: Cluster) -> None:
+    """It is said where people look: in the log, as an event, in a metric, and in what the process calls itself."""
+    group = f"g{secrets.token_hex(3)}.fleet.dev"
+    late = kube.Resource(group, "v1", "Greeting", "greetings", True)
+    definition: dict[str, Any] = {**DEFINITION, "metadata": {"name": f"greetings.{group}"}}
+    definition["spec"] = {**DEFINITION["spec"], "group": group}
+    greetings.apply(greeting("early", greetings.namespace))
+    looked: list[str] = []
+
+    async def look(request: kube.Request) -> None:
+        looked.append(request.name.name)
+
+    async def metric(operator: kube.Operator, kind: str) -> str:
+        _, text = await answer(operator, "/metrics")
+        return next(
+            line[-1] for line in text.splitlines() if line.startswith(f'fleet_operator_kind_watched{{kind="{kind}"')
+        )
 
     async def run() -> None:
-        operator = kube.Operator("x", [kube.Controller("x", nothing, greet)], sync_seconds=5)
-        async with kube.GuardedClient(kubeconfig=cluster.kubeconfig, context=cluster.context) as client:
-            await asyncio.wait_for(operator.run(client), 60)
+        others = controller(greetings.namespace)
+        missing = kube.Controller("missing", late, look, namespace=greetings.namespace)
+        lease = kube.Lease(greetings.namespace, "greeter", seconds=5)
+        operator = kube.Operator("g", [missing, others], lease=lease, metrics=("127.0.0.1", 0), sync_seconds=2)
+        async with running(greetings, operator) as client:
+            await eventually(
+                "the other kind", lambda: is_greeted(client, greetings.namespace, "early", "Hello, world!")
+            )
+            status, text = await answer(operator, "/readyz")
+            assert status == 503 and "greetings" in text
+            assert await metric(operator, f"greetings.{group}") == "0"
+            assert await metric(operator, "greetings.runtime.fleet.dev") == "1"
 
-    with pytest.raises(ResourceError, match=r"not filled within 5 s: nothings: .*list nothings.none.fleet.dev"):
+            def told() -> bool:
+                events = greetings.get("events.events.k8s.io")["items"]
+                notes = [one["note"] for one in events if one["reason"] == "NotWatched"]
+                return any("cannot be watched" in note and group in note for note in notes)
+
+            await eventually("an event", lambda: asyncio.to_thread(told))
+            await asyncio.to_thread(greetings.apply, greeting("later", greetings.namespace))
+            await eventually("another", lambda: is_greeted(client, greetings.namespace, "later", "Hello, world!"))
+            await asyncio.to_thread(greetings.apply, definition)
+            await asyncio.to_thread(wait_served, greetings, f"greetings.{group}")
+            own = {**greeting("own", greetings.namespace), "apiVersion": f"{group}/v1"}
+            await asyncio.to_thread(greetings.apply, own)
+            await eventually("the kind that came late", lambda: looked == ["own"], 60)
+            assert (await answer(operator, "/readyz"))[0] == 200
+            assert await metric(operator, f"greetings.{group}") == "1"
+
+    try:
         asyncio.run(run())
+    finally:
+        greetings.kubectl("delete", "crd", f"greetings.{group}", "--ignore-not-found", "--wait=false")
 
 
 def test_a_delete_takes_exactly_what_was_seen(greetings: Cluster) -> None:
