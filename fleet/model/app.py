@@ -14,7 +14,7 @@ from fleet.model.form import mapping
 from fleet.model.group import API_VERSION, GROUP
 from fleet.model.options import Options
 from fleet.model.resource import Resource
-from fleet.model.rule import Rule
+from fleet.model.rule import STORED, Rule
 from fleet.model.scope import current, declare
 from fleet.model.source import NOWHERE, locate
 from fleet.model.types import AppName, Name
@@ -133,7 +133,8 @@ class App(Resource, frozen=True):
         if (taken := spec.pop(ADOPTION, None)) is not None:
             identity["opts"] = {"adopt": taken}
         try:
-            read = cls.model_validate({**spec, **identity}, by_alias=True, by_name=False)
+            found = {**spec, **identity}
+            read = cls.model_validate(found, by_alias=True, by_name=False, context={STORED: True})
         except ValidationError as error:
             refused = cls._refused(error, by_alias=True)
             raise ConfigurationError(

@@ -17,6 +17,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from fleet.model.invalid import wrong
 
+STORED = "stored"  # in a validation's context: the spec is a cluster's, and may be older than a rule of ours
 VALIDATIONS = "x-kubernetes-validations"
 
 

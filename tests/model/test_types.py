@@ -110,7 +110,7 @@ def test_a_wrong_version_says_how_to_write_it(text: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0 3 * * *", "*/15 0-6,22 1 jan-mar mon", "5/10 * ? * 7", "@daily", "0 0 29 2 *", "0 0 31 2 fri"]
+    "text", ["0 3 * * *", "*/15 0-6,22 1 jan-mar mon", "5/10 * ? * 6", "@daily", "0 0 29 2 *", "0 0 31 2 fri"]
 )
 def test_schedules_are_cron_lines(text: str) -> None:
     assert taken(Cron, text) == text
@@ -123,6 +123,12 @@ def test_schedules_are_cron_lines(text: str) -> None:
         ("0 24 * * *", "'24' is no hour"),
         ("0 3 0 * *", "'0' is no day of the month"),
         ("0 3 * 13 *", "'13' is no month"),
+        ("0 3 * * 7", "'7' is no day of the week"),  # as CronJobs have it
+        ("0 3 * * 5-7", "'7' is no day of the week"),
+        ("*/99999999999999999999 * * * *", "is no minute"),
+        ("*/٣ * * * *", "is no minute"),
+        ("0 3\x1c* * *", "has 4 fields"),
+        ("0 3 * * " + ",".join(["0"] * 100), "is longer than 128 characters"),
         ("0 3 * * fry", "'fry' is no day of the week"),
         ("30-10 * * * *", "'30-10' is no minute"),
         ("*/0 * * * *", "'*/0' is no minute"),

@@ -1,20 +1,27 @@
-"""Times of day and week in cron's notation, as CronJobs take them: "0 3 * * *", "@daily"."""
+"""Times of day and week in cron's notation: "0 3 * * *", "@daily". What is taken here, CronJobs take too.
+
+Kubernetes reads schedules with robfig/cron, which differs from other crons (Sunday is 0 and never 7); a test compares
+with an API server. Some of what it takes is refused: what never comes, and what it reads otherwise than it looks.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, ValidationInfo, WithJsonSchema
 
 from fleet.model.invalid import wrong
+from fleet.model.rule import STORED
 from fleet.printable import count_noun
 
 _MACROS = ("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _LONGEST_MONTH = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
-_ITEM = re.compile(r"(\*|\?|[a-z0-9]+(?:-[a-z0-9]+)?)(?:/(\d+))?")
+_ITEM = re.compile(r"(\*|\?|[a-z0-9]+(?:-[a-z0-9]+)?)(?:/([0-9]{1,4}))?")
+_SPACE = re.compile(r"[ \t]+")
+_LONGEST = 128
 
 
 class _Field(NamedTuple):
@@ -29,16 +36,23 @@ _FIELDS = (
     _Field("hour", 0, 23),
     _Field("day of the month", 1, 31),
     _Field("month", 1, 12, _MONTHS),
-    _Field("day of the week", 0, 7, _DAYS),
+    _Field("day of the week", 0, 6, _DAYS),
 )
 
 
-def check_cron(text: str) -> str:
+def check_cron(text: str, info: ValidationInfo) -> str:
+    """Return the schedule. One that a cluster has already is left to the cluster, which says what it does not take."""
+    return text if (info.context or {}).get(STORED) else _checked(text)
+
+
+def _checked(text: str) -> str:
+    if len(text) > _LONGEST:
+        raise wrong(f"{text[:40]!r}… is longer than {_LONGEST} characters")
     if text.startswith("@"):
         if text in _MACROS:
             return text
         raise wrong(f"{text!r} is not a schedule", f"there are: {', '.join(_MACROS)}")
-    parts = text.split()
+    parts = _SPACE.split(text.strip(" \t"))
     if len(parts) != len(_FIELDS):
         raise wrong(
             f"{text!r} has {count_noun(len(parts), 'field')}, a schedule has 5",
@@ -58,7 +72,7 @@ def _values(part: str, field: _Field, line: str) -> set[int]:
         if not match:
             raise _misfit(line, field, item)
         if match[1] in ("*", "?"):
-            first, last = field.low, min(field.high, 6) if field.words == _DAYS else field.high
+            first, last = field.low, field.high
         else:
             low, _, high = match[1].partition("-")
             first = _number(low, field, line)
@@ -73,15 +87,18 @@ def _values(part: str, field: _Field, line: str) -> set[int]:
 def _number(word: str, field: _Field, line: str) -> int:
     if word in field.words:
         return field.words.index(word) + field.low
-    if not word.isdigit() or not field.low <= int(word) <= field.high:
+    if not (word.isascii() and word.isdigit() and len(word) <= 4) or not field.low <= int(word) <= field.high:
         raise _misfit(line, field, word)
     return int(word)
 
 
 def _misfit(line: str, field: _Field, item: str) -> Exception:
-    return wrong(
-        f"{line!r}: {item!r} is no {field.title}", f"for the {field.title}: {field.low} to {field.high}, or '*'"
-    )
+    allowed = f"for the {field.title}: {field.low} to {field.high}, or '*'"
+    if field.words:
+        allowed = f"{allowed}, or {field.words[0]} to {field.words[-1]}"
+    return wrong(f"{line!r}: {item!r} is no {field.title}", allowed)
 
 
-Cron = Annotated[str, AfterValidator(check_cron), WithJsonSchema({"type": "string", "minLength": 6, "maxLength": 128})]
+Cron = Annotated[
+    str, AfterValidator(check_cron), WithJsonSchema({"type": "string", "minLength": 6, "maxLength": _LONGEST})
+]
