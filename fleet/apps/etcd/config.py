@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
+from fleet.apps.settings_text import SettingsError, read_value
 from fleet.model.base import Model
 from fleet.model.frozen import FrozenMap
 from fleet.model.invalid import wrong
@@ -28,6 +29,11 @@ _OURS = re.compile(
     r"(name|data-dir|wal-dir|config-file|force-new-cluster|discovery.*|proxy.*|"
     r"(listen|advertise|initial)-.*|.*(cert|key|trusted-ca)-file|(peer-)?(auto-tls|client-cert-auth))"
 )
+# Whom members let in. Matched without dashes: a file also knows the names of fields in etcd's own source.
+_TRUST = re.compile(
+    r".*(transportsecurity|tlsinfo|autotls|certauth|skipclientsan|allowedcn|allowedhostname|certfile|keyfile|cafile|"
+    r"crlfile|insecure).*"
+)
 
 
 def _options(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -39,8 +45,14 @@ def _options(options: Mapping[str, str]) -> Mapping[str, str]:
             raise wrong(f"{flag!r} has a field of its own", f"set {_TYPED[flag]} instead")
         if _OURS.fullmatch(flag):
             raise wrong(f"{flag!r} is set by the operator: members would not find each other", "leave it out")
+        if _TRUST.fullmatch(flag.replace("-", "")):
+            raise wrong(f"{flag!r} says whom members let in, which is for the app's tls to say", "leave it out")
         if not re.fullmatch(r"[a-z0-9][-a-z0-9]*", flag):
             raise wrong(f"{flag!r} is not a flag of etcd", "flags are lower-case words with dashes")
+        try:
+            read_value(options[flag])
+        except SettingsError as problem:
+            raise wrong(f"the value of {flag!r} {problem}", 'such as "5000", "true" or "[a, b]"') from None
     return FrozenMap(options)
 
 
@@ -68,7 +80,7 @@ class EtcdConfig(Model, frozen=True):
         AfterValidator(_options),
         PlainSerializer(dict, return_type=dict[str, str]),
     ] = FrozenMap()
-    """Any other flag of etcd, by its name without dashes."""
+    """Any other flag of etcd, by its name without dashes: a word, a number, true or false, or a list in brackets."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         Rule(

@@ -18,6 +18,7 @@ from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
+from fleet.apps.settings_text import read_settings, read_value
 from fleet.model.types.quantity import amount
 from fleet.span import seconds
 
@@ -57,7 +58,7 @@ def as_said(app: Etcd) -> dict[str, Any]:
     if app.tls.enabled:
         found["client-transport-security"] = _tls("server")
         found["peer-transport-security"] = _tls("peer")
-    found.update({flag: yaml.safe_load(value) for flag, value in config.options.items()})
+    found.update({flag: read_value(value) for flag, value in config.options.items()})
     return found
 
 
@@ -139,9 +140,9 @@ def files(app: Etcd, ledger: Ledger, present: Mapping[str, str], used: Iterable[
     wanted = revision(app)
     shared: dict[str, Mapping[str, Any]] = {wanted: common(app)}
     for name, text in sorted(present.items()):
-        older = name.split(".")[-2]
+        older = name.rpartition(".")[0].rpartition(".")[2]
         if older in used and older not in shared:
-            shared[older] = yaml.safe_load(text)
+            shared[older] = read_settings(text)
     return {
         file_name(pod, one): file_of(app, pod, place, content)
         for one, content in shared.items()

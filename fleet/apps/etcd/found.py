@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
-
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.flags import FILE
 from fleet.apps.etcd.layout import Layout
+from fleet.apps.settings_text import SettingsError, read_settings
 from fleet.apps.workload import File, Find, Process, file_of, flags, processes
 
 Object = dict[str, Any]
@@ -51,10 +50,9 @@ def settings(process: Process, find: Find, found: Object) -> dict[str, Any] | Pr
         if text is None:
             return Problem("config-file", f"{path} is in no ConfigMap or Secret that can be read")
         try:
-            read = yaml.safe_load(text.replace(first, "{pod}") if "{pod}" in given["config-file"] else text)
-        except yaml.YAMLError:
-            read = None
-        return read if isinstance(read, dict) else Problem("config-file", f"{path} is not a file of etcd's")
+            return read_settings(text.replace(first, "{pod}") if "{pod}" in given["config-file"] else text)
+        except SettingsError as problem:
+            return Problem("config-file", f"{path} is not a file of etcd's: it {problem}")
     made: dict[str, Any] = {}
     for name, value in given.items():
         if _OWN.fullmatch(name):

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 LEDGER = "fleet.dev/members"  # the annotation of the members' ConfigMap
+MOST_PLACES = 64
 Phase = Literal["founding", "joining", "settled", "forced"]
 
 
@@ -57,7 +58,10 @@ def founders(pods: tuple[str, ...]) -> Ledger:
 
 
 def read(text: str) -> Ledger:
+    """Raises ValueError for what is none, or more than any etcd has: it lies where people of the namespace write."""
     found: dict[str, Any] = json.loads(text)
+    if len(found["places"]) > MOST_PLACES:
+        raise ValueError(f"a ledger of {len(found['places'])} members: {MOST_PLACES} is the most")
     lists = ("cluster", "known_as")
     places = {
         pod: Place(**{**place, **{name: tuple(place.get(name, ())) for name in lists}})

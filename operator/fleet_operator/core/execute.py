@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from fleet.errors import ConflictError, ResourceError
+from fleet.errors import ConflictError, FleetError, ResourceError
 from fleet.kube import objects
+from fleet.kube.failure import UnansweredError
 from fleet.kube.objects import NEVER
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
@@ -35,6 +38,33 @@ async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: 
 
 
 WARNINGS = frozenset({"RollFailed", "RollingBack", "NoSpace", "MemberReplaced", "ForcingQuorum"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unapplied:
+    """An object beside the members that the API server did not take, or that is not the app's."""
+
+    object: str  # its kind and name
+    problem: FleetError
+
+    def __str__(self) -> str:
+        return f"{self.object} is refused: {self.problem.message}"
+
+
+async def attach(request: Request, manifests: Iterable[Object]) -> list[Unapplied]:
+    """Apply what stands beside the members, and return what was refused: members are looked after all the same.
+
+    Raises what is no refusal: a server that does not answer takes nothing else either.
+    """
+    refused = []
+    for manifest in manifests:
+        try:
+            await apply(request, manifest)
+        except UnansweredError:
+            raise
+        except FleetError as problem:
+            refused.append(Unapplied(f"{manifest['kind']} {manifest['metadata']['name']}", problem))
+    return refused
 
 
 async def apply(request: Request, manifest: Object) -> None:

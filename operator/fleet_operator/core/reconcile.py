@@ -12,14 +12,14 @@ from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.kube.runtime import NoRightsError, NotLeadingError, Request, Result, TerminalError
 from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine, Report
-from fleet_operator.core.execute import apply, execute
+from fleet_operator.core.execute import Unapplied, attach, execute
 from fleet_operator.core.foreign import foreign
 from fleet_operator.core.keys import unseen
 from fleet_operator.core.order import decide
 from fleet_operator.core.outlive import outlived
 from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_abandoned, is_asked, released, taken_back
-from fleet_operator.core.report import known_backup, status
+from fleet_operator.core.report import LONGEST, known_backup, status
 from fleet_operator.core.step import Decision, NotYetError, Object, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
 from fleet_operator.core.volumes import known_hosts, waited_for
@@ -41,6 +41,19 @@ class Reconciler:
         if manifest is None:
             await self.engine.forget(request.name)
             return None
+        try:
+            return await self._look(request, manifest)
+        except (FleetError, TerminalError, NotLeadingError, TimeoutError):
+            raise
+        except Exception as problem:  # what is odd about one app is that app's trouble; the controller logs it
+            words = f"the operator failed on what it found: {type(problem).__name__}: {str(problem)[:300]}"
+            log.info("%s: %s", request.name, words)
+            decision = Decision(State.UNCERTAIN, "OperatorFailed", words)
+            await self._report(request, manifest, decision, Report(), "")
+            request.event(decision.reason, decision.message, warning=True)
+            raise
+
+    async def _look(self, request: Request, manifest: dict[str, Any]) -> Result | None:
         try:
             app = self.engine.app.from_manifest(manifest)
         except ConfigurationError as problem:
@@ -67,30 +80,30 @@ class Reconciler:
             world = self._world(request, others)
             others += await unseen(request, engine.keys(app, world), world.all("Secret"))
             others += await waited_for(request.client, world)
-        except AccessError as refused:
-            await self._report(request, manifest, blocked("NoRights", str(refused)), Report(), app.endpoint)
+        except AccessError as denied:
+            await self._report(request, manifest, blocked("NoRights", str(denied)), Report(), app.endpoint)
             return Result(15.0)
-        try:
-            if not paused:
-                for wanted in engine.surroundings(app, self._world(request, others), _now()):
-                    await apply(request, wanted)
-        except NotOursError as refused:
-            decision = blocked("NotOurs", str(refused))
+        world = self._world(request, others)
+        refused = [] if paused else await attach(request, engine.surroundings(app, world, _now()))
+        taken = next((one.problem for one in refused if isinstance(one.problem, NotOursError)), None)
+        if taken is not None and not world.all("StatefulSet"):  # nothing is begun among what is somebody else's
+            decision = blocked("NotOurs", str(taken))
             await self._report(request, manifest, decision, Report(), app.endpoint)
             request.event(decision.reason, decision.message, warning=True)
             return Result(decision.after)
         seen = await engine.observe(app, self._world(request, others))
-        decision = decide(engine.concerns(seen), engine.at_rest(seen))
-        report = engine.report(seen, known_backup(manifest))
+        refused += [] if paused else await attach(request, engine.attachments(seen))
+        for one in refused:
+            request.event("Refused", str(one), warning=True)
+        decision = as_attached(decide(engine.concerns(seen), engine.at_rest(seen)), refused)
+        report = as_refused(engine.report(seen, known_backup(manifest)), refused)
         await self._report(request, manifest, as_tried(decision, request.attempt), report, app.endpoint)
         if paused:
             return Result(10.0)
         try:
-            for wanted in engine.attachments(seen):
-                await apply(request, wanted)
             await execute(request, engine, seen, decision.steps)
-        except NotOursError as refused:
-            decision = blocked("NotOurs", str(refused))
+        except NotOursError as theirs:
+            decision = blocked("NotOurs", str(theirs))
             request.event(decision.reason, decision.message, warning=True)
             await self._report(request, manifest, decision, report, app.endpoint)
             return Result(decision.after)
@@ -100,10 +113,10 @@ class Reconciler:
             return Result(1.0)
         except NotLeadingError:
             raise
-        except FleetError as refused:
-            log.info("%s: %s: %s", request.name, decision.reason, refused)
-            problem = refused
-            decision = as_tried(decision, request.attempt + 1, refused)
+        except FleetError as failed:
+            log.info("%s: %s: %s", request.name, decision.reason, failed)
+            problem = failed
+            decision = as_tried(decision, request.attempt + 1, failed)
         if problem is not None:
             request.event(f"{decision.reason}Failed", str(problem), warning=True)
             await self._report(request, manifest, decision, report, app.endpoint)
@@ -147,6 +160,21 @@ class Reconciler:
         found = request.object or manifest
         said = status(as_decided(found, manifest), decision, report, endpoint, _now())
         await request.write.status(self.engine.resource, found, said)
+
+
+def as_attached(decision: Decision, refused: Sequence[Unapplied]) -> Decision:
+    """An app that has all its members and not all that belongs to them is degraded; what is under way goes on."""
+    if not refused or decision.state is not State.OK:
+        return decision
+    return replace(decision, state=State.DEGRADED, reason="Refused", message="; ".join(map(str, refused)))
+
+
+def as_refused(report: Report, refused: Sequence[Unapplied]) -> Report:
+    """With what the API server did not take, as a condition."""
+    if not refused:
+        return report
+    condition = ("Attached", "False", "Refused", "; ".join(map(str, refused))[:LONGEST])
+    return replace(report, conditions=(*report.conditions, condition))
 
 
 def as_tried(decision: Decision, attempt: int, problem: FleetError | None = None) -> Decision:

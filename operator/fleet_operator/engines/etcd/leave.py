@@ -14,7 +14,7 @@ from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
 def removed(seen: Seen) -> Decision | None:
     """Fewer members are wanted: the highest leaves etcd first, then its pod goes, then its volume."""
     app, ledger = seen.app, ledger_of(seen)
-    numbers = {*map(names.ordinal, seen.by_pod), *range(seen.replicas), *map(names.ordinal, ledger.places)}
+    numbers = {*map(names.ordinal, seen.by_pod), *map(names.ordinal, seen.pods), *map(names.ordinal, ledger.places)}
     leaving = max((number for number in numbers if number >= app.members), default=None)
     return _leaves(seen, names.pod(app, leaving)) if leaving is not None else None
 

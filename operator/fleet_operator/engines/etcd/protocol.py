@@ -13,12 +13,13 @@ Numbers are strings in the gateway's JSON (ids have 64 bits), and fields that ar
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import errno
 import re
 import ssl
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -30,10 +31,14 @@ from yarl import URL
 from fleet.errors import ResourceError
 from fleet.kube.runtime.guard import GuardedBody
 
-MOST_BYTES = 16 << 20  # of an answer; a list of members has a few hundred
+# What is taken of an answer. A member runs an image of its tenant's choice: it may say anything, and for ever.
+MOST_BYTES = 256 << 10  # a list of members has a few hundred
+MOST_MEMBERS = 64
+MOST_WORDS = 1024  # characters of a text in it
 IDLE_SECONDS = 60.0  # for which a connection is kept for the next probe
 DEFRAGMENT_SECONDS = 120.0  # some seconds per GiB, during which a member answers nothing else
 _CANCELLED, _DEADLINE_EXCEEDED, _UNIMPLEMENTED, _UNAVAILABLE = 1, 4, 12, 14  # of gRPC's codes
+_RELEASE = re.compile(r"\d{1,4}\.\d{1,4}(\.\d{1,6})?")
 AlarmKind = Literal["NOSPACE", "CORRUPT"]
 DowngradeAction = Literal["validate", "enable", "cancel"]
 
@@ -214,7 +219,11 @@ class Etcd:
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(ssl=self._tls or False, limit=0, keepalive_timeout=IDLE_SECONDS)
-        self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,  # etcd compresses nothing, and what is compressed has no size
+        )
         return self
 
     async def __aexit__(
@@ -230,25 +239,8 @@ class Etcd:
     async def status(self, endpoint: Endpoint) -> MemberStatus:
         """What the member knows by itself; it answers without a quorum."""
         body = await self._read(endpoint, "maintenance/status", {})
-        header = body.get("header", {})
-        downgrade = body.get("downgradeInfo", {})
-        return MemberStatus(
-            cluster_id=_number(header, "cluster_id"),
-            member_id=_number(header, "member_id"),
-            leader=_number(body, "leader"),
-            version=str(body.get("version", "")),
-            raft_index=_number(body, "raftIndex"),
-            raft_applied_index=_number(body, "raftAppliedIndex"),
-            raft_term=_number(body, "raftTerm"),
-            db_size=_number(body, "dbSize"),
-            db_size_in_use=_number(body, "dbSizeInUse"),
-            is_learner=bool(body.get("isLearner", False)),
-            errors=tuple(str(error) for error in body.get("errors", ())),
-            revision=_number(header, "revision"),
-            db_size_quota=_number(body, "dbSizeQuota"),
-            storage_version=str(body.get("storageVersion", "")),
-            downgrading_to=str(downgrade.get("targetVersion", "")) if downgrade.get("enabled") else "",
-        )
+        with _understood(endpoint):
+            return _status(body)
 
     async def members(self, endpoint: Endpoint, linearizable: bool = True) -> tuple[Member, ...]:
         """The cluster's list of members.
@@ -260,12 +252,14 @@ class Etcd:
         if linearizable:
             await self.revision(endpoint)
         body = await self._read(endpoint, "cluster/member/list", {})
-        return tuple(_member(member) for member in body.get("members", ()))
+        with _understood(endpoint):
+            return tuple(_member(member) for member in _few(body, "members"))
 
     async def alarms(self, endpoint: Endpoint) -> tuple[Alarm, ...]:
         """All alarms. The question goes through the log of all members; `MemberStatus.alarms` costs nothing."""
         body = await self._read(endpoint, "maintenance/alarm", {"action": "GET"})
-        return _alarms(body)
+        with _understood(endpoint):
+            return _alarms(body)
 
     async def disarm(self, endpoint: Endpoint, alarm: Alarm) -> None:
         await self._call(
@@ -276,7 +270,8 @@ class Etcd:
 
     async def add_learner(self, endpoint: Endpoint, *peer_urls: str) -> Member:
         body = await self._call(endpoint, "cluster/member/add", {"peerURLs": list(peer_urls), "isLearner": True})
-        return _member(body.get("member", {}))
+        with _understood(endpoint):
+            return _member(body.get("member", {}))
 
     async def promote(self, endpoint: Endpoint, member_id: int) -> None:
         """Give a learner its vote; refused with `learner_not_ready` until it has caught up."""
@@ -306,7 +301,8 @@ class Etcd:
     async def revision(self, endpoint: Endpoint) -> int:
         """The revision of the store, confirmed by a majority."""
         body = await self._read(endpoint, "kv/range", {"key": _encoded(b"\0"), "keys_only": True, "limit": "1"})
-        return _number(body.get("header", {}), "revision")
+        with _understood(endpoint):
+            return _number(body.get("header", {}), "revision")
 
     async def downgrade(self, endpoint: Endpoint, action: DowngradeAction, version: str) -> None:
         """Ask whether a downgrade is possible, allow it, or take it back; 3.5 and later, else `unsupported`."""
@@ -318,8 +314,9 @@ class Etcd:
 
     async def get(self, endpoint: Endpoint, key: str) -> bytes | None:
         body = await self._read(endpoint, "kv/range", {"key": _encoded(key.encode())})
-        found = body.get("kvs", ())
-        return b64decode(found[0].get("value", "")) if found else None
+        with _understood(endpoint):
+            found = body.get("kvs", ())
+            return b64decode(found[0].get("value", "")) if found else None
 
     async def count(self, endpoint: Endpoint, prefix: str) -> int:
         """How many keys begin with `prefix`, which is not empty."""
@@ -328,7 +325,8 @@ class Etcd:
         body = await self._read(
             endpoint, "kv/range", {"key": _encoded(begin), "range_end": _encoded(end), "count_only": True}
         )
-        return _number(body, "count")
+        with _understood(endpoint):
+            return _number(body, "count")
 
     async def _read(self, endpoint: Endpoint, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Ask, and once more on a new connection if the one that was kept turned out to be closed. Only for
@@ -382,7 +380,7 @@ async def _limited(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_chunked(1 << 16):
         content += chunk
         if len(content) > MOST_BYTES:
-            raise ValueError(f"its answer is longer than {MOST_BYTES >> 20} MiB")
+            raise ValueError(f"its answer is longer than {MOST_BYTES >> 10} KiB")
     return bytes(content)
 
 
@@ -398,7 +396,7 @@ def _answer(endpoint: Endpoint, status: int, content: bytes) -> dict[str, Any]:
         raise Unreachable(endpoint, "an answer that is not etcd's")
     if status == 200:
         return body
-    message = str(body.get("message") or body.get("error") or f"HTTP {status}")
+    message = str(body.get("message") or body.get("error") or f"HTTP {status}")[:MOST_WORDS]
     code = body.get("code", 0)
     if code == _UNAVAILABLE and not message.startswith(("etcdserver:", "auth:")):
         # The gateway is a client of the member's own port; it is up before the rest of the member is.
@@ -406,18 +404,49 @@ def _answer(endpoint: Endpoint, status: int, content: bytes) -> dict[str, Any]:
     raise Refused(endpoint, code if isinstance(code, int) else 0, message)
 
 
+@contextlib.contextmanager
+def _understood(endpoint: Endpoint) -> Iterator[None]:
+    """What is in an answer is not of the kind that etcd says: nothing is known, as if there had been none."""
+    try:
+        yield
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise Unreachable(endpoint, f"an answer that is not etcd's: {str(error)[:200]}") from error
+
+
+def _status(body: Mapping[str, Any]) -> MemberStatus:
+    header = body.get("header", {})
+    downgrade = body.get("downgradeInfo", {})
+    return MemberStatus(
+        cluster_id=_number(header, "cluster_id"),
+        member_id=_number(header, "member_id"),
+        leader=_number(body, "leader"),
+        version=_version(body, "version"),
+        raft_index=_number(body, "raftIndex"),
+        raft_applied_index=_number(body, "raftAppliedIndex"),
+        raft_term=_number(body, "raftTerm"),
+        db_size=_number(body, "dbSize"),
+        db_size_in_use=_number(body, "dbSizeInUse"),
+        is_learner=bool(body.get("isLearner", False)),
+        errors=tuple(str(error)[:MOST_WORDS] for error in _few(body, "errors")),
+        revision=_number(header, "revision"),
+        db_size_quota=_number(body, "dbSizeQuota"),
+        storage_version=_version(body, "storageVersion") if body.get("storageVersion") else "",
+        downgrading_to=_version(downgrade, "targetVersion") if downgrade.get("enabled") else "",
+    )
+
+
 def _member(data: Mapping[str, Any]) -> Member:
     return Member(
         id=_number(data, "ID"),
-        name=str(data.get("name", "")),
-        peer_urls=tuple(map(str, data.get("peerURLs", ()))),
-        client_urls=tuple(map(str, data.get("clientURLs", ()))),
+        name=_text(data, "name"),
+        peer_urls=tuple(str(url)[:MOST_WORDS] for url in _few(data, "peerURLs")),
+        client_urls=tuple(str(url)[:MOST_WORDS] for url in _few(data, "clientURLs")),
         is_learner=bool(data.get("isLearner", False)),
     )
 
 
 def _alarms(body: Mapping[str, Any]) -> tuple[Alarm, ...]:
-    found = (alarm for alarm in body.get("alarms", ()) if alarm.get("alarm") in ("NOSPACE", "CORRUPT"))
+    found = (alarm for alarm in _few(body, "alarms") if alarm.get("alarm") in ("NOSPACE", "CORRUPT"))
     return tuple(Alarm(_number(alarm, "memberID"), _kind(alarm["alarm"])) for alarm in found)
 
 
@@ -425,8 +454,30 @@ def _kind(text: str) -> AlarmKind:
     return "CORRUPT" if text == "CORRUPT" else "NOSPACE"
 
 
+def _few(data: Mapping[str, Any], field: str) -> list[Any]:
+    found = data.get(field) or []
+    if not isinstance(found, list) or len(found) > MOST_MEMBERS:
+        raise ValueError(f"{field} is no list of {MOST_MEMBERS} at most")
+    return found
+
+
+def _text(data: Mapping[str, Any], field: str) -> str:
+    return str(data.get(field, ""))[:MOST_WORDS]
+
+
+def _version(data: Mapping[str, Any], field: str) -> str:
+    """Of a release: what is compared with others must be one."""
+    found = _text(data, field)
+    if not _RELEASE.fullmatch(found):
+        raise ValueError(f"{field} {found[:40]!r} is no release")
+    return found
+
+
 def _number(data: Mapping[str, Any], field: str) -> int:
-    return int(data.get(field, 0))
+    found = int(data.get(field, 0))
+    if not 0 <= found < 1 << 64:
+        raise ValueError(f"{field} is no number of 64 bits")
+    return found
 
 
 def _encoded(content: bytes) -> str:

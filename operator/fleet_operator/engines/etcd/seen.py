@@ -19,6 +19,7 @@ from fleet_operator.core.world import Object, World, is_leaving, is_ready
 from fleet_operator.engines.etcd.protocol import Alarm, Member, MemberStatus
 
 BEHIND = 5_000  # entries of the log; a member that is further behind is not in step
+MOST_PODS = 64  # that are looked at: anybody who may write a StatefulSet can ask for two thousand million
 FULL = 0.9  # of the quota in use: above it, a smaller file would be full again at once
 
 
@@ -49,7 +50,7 @@ class Seen:
         """The pods that the StatefulSet has or makes."""
         found = self.stateful_set
         start = int(found["spec"].get("ordinals", {}).get("start", 0)) if found else 0
-        return [names.pod(self.app, number) for number in range(start, start + self.replicas)]
+        return [names.pod(self.app, number) for number in range(start, start + min(self.replicas, MOST_PODS))]
 
     @property
     def places(self) -> list[str]:
