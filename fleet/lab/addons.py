@@ -15,7 +15,11 @@ def addons(cluster: ClusterSpec) -> list[dict[str, Any]]:
     objects = [_storage_class(), *_provisioner_rights()]
     if cluster.network:
         return [*objects, *_names(cluster), *_proxy_rights()]
-    return [*objects, *_kwok_rights(), *(simulated_node(cluster.node_name(i + 1)) for i in range(cluster.workers))]
+    return [
+        *objects,
+        *_simulation_rights(),
+        *(simulated_node(cluster.node_name(i + 1)) for i in range(cluster.workers)),
+    ]
 
 
 def _storage_class() -> dict[str, Any]:
@@ -35,16 +39,16 @@ def _rule(group: str, resources: list[str], verbs: list[str]) -> dict[str, Any]:
     return {"apiGroups": [group], "resources": resources, "verbs": verbs}
 
 
-def _rights(user: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"system:{user}"}
+def _rights(name: str, rules: list[dict[str, Any]], user: str = "") -> list[dict[str, Any]]:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"system:{user or name}"}
     api = "rbac.authorization.k8s.io/v1"
     return [
-        {"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules},
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
         {
             "apiVersion": api,
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": user},
+            "metadata": {"name": name},
             "roleRef": role,
             "subjects": [subject],
         },
@@ -100,26 +104,27 @@ def _names(cluster: ClusterSpec) -> list[dict[str, Any]]:
     ]
 
 
-def _kwok_rights() -> list[dict[str, Any]]:
+def _simulation_rights() -> list[dict[str, Any]]:
+    """Of the provisioner, which plays the kubelets of simulated nodes too."""
     everything = [*WATCH, "create", "update", "patch", "delete"]
     return _rights(
-        "fleet-lab-kwok",
+        "fleet-lab-simulation",
         [
             _rule("", ["nodes", "pods"], everything),
             _rule("", ["nodes/status", "pods/status"], ["update", "patch"]),
-            _rule("", ["events"], ["create", "patch", "update"]),
             _rule("coordination.k8s.io", ["leases"], everything),
         ],
+        user="fleet-lab-provisioner",
     )
 
 
 def simulated_node(name: str) -> dict[str, Any]:
-    """A node that kwok keeps alive: as large as scheduling needs, with nothing behind it."""
+    """A node that the provisioner keeps alive: as large as scheduling needs, with nothing behind it."""
     resources = {"cpu": "64", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"}
-    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "kwok"}
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "simulated"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "metadata": {"name": name, "labels": labels, "annotations": {"lab.fleet.dev/simulated": "true"}},
         "status": {"allocatable": resources, "capacity": resources},
     }

@@ -14,7 +14,6 @@ from fleet.lab.files import write
 from fleet.lab.kubeconfig import Access
 from fleet.lab.pki import Authority
 from fleet.lab.spec import ClusterSpec
-from fleet.lab.stages import stages
 
 PROGRAMS = ("etcd", "etcd-peer", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns")
 AUDIT_POLICY = {
@@ -34,6 +33,7 @@ AUDIT_POLICY = {
         {"level": "Metadata"},
     ],
 }
+ENDPOINT_CONTROLLERS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 ADMIN = "admin"
 # Go keeps twice the live heap by default; several control planes share one machine here.
 FRUGAL = {"GOGC": "50"}
@@ -42,7 +42,7 @@ FRUGAL = {"GOGC": "50"}
 def program_names(cluster: ClusterSpec) -> tuple[str, ...]:
     """The programs beside a cluster's nodes."""
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "provisioner")
-    return (*names, "coredns" if cluster.network else "kwok")
+    return (*names, "coredns") if cluster.network else names
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class ControlPlane:
 
     def companions(self) -> list[Program]:
         """Those of the lab; their rights are among the lab's objects."""
-        return [self._provisioner(), self._coredns() if self.spec.network else self._kwok()]
+        return [self._provisioner(), *([self._coredns()] if self.spec.network else [])]
 
     def _program(
         self, name: str, flags: dict[str, object], health: str = "", address: str = "127.0.0.1", **environment: str
@@ -207,6 +207,8 @@ class ControlPlane:
             "kube-api-qps": 500,
             "kube-api-burst": 1000,
         }
+        if not self.spec.network:  # of loopback, where simulated pods have theirs, no address may be an endpoint's
+            flags["controllers"] = ",".join(("*", *(f"-{name}" for name in ENDPOINT_CONTROLLERS)))
         if self.spec.network:  # a lost node is noticed in a quarter of a minute, so that tests of it are short
             flags |= {"node-monitor-grace-period": "16s", "node-monitor-period": "2s"}
         return self._program("kube-controller-manager", flags, "/healthz", **FRUGAL)
@@ -259,15 +261,3 @@ class ControlPlane:
         write(corefile, "\n".join(lines) + "\n")
         role, command = f"{self.spec.name}/coredns", (self.binaries["coredns"], "-conf", corefile)
         return Program(role, command, self.log("coredns"), f"http://{health}/ready", environment=FRUGAL)
-
-    def _kwok(self) -> Program:
-        rules = self.directory / "kwok.yaml"
-        write(rules, yaml.safe_dump_all(stages()))
-        flags: dict[str, object] = {
-            "config": rules,
-            "kubeconfig": self.kubeconfig("fleet-lab-kwok"),
-            "manage-nodes-with-annotation-selector": "kwok.x-k8s.io/node=fake",
-            "node-lease-duration-seconds": 40,
-            "server-address": "",
-        }
-        return self._program("kwok", flags, **FRUGAL)

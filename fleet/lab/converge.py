@@ -112,7 +112,7 @@ class Convergence:
     def _why_missing(self) -> str:
         missing = self._missing()
         logs = [self.plane.log(f"{name}-{program}") for name in missing for program in ("kubelet", "containerd")]
-        logs = [log for log in (*logs, self.plane.log("kwok")) if log.exists()]
+        logs = [log for log in (*logs, self.plane.log("provisioner")) if log.exists()]
         tails = "\n".join(f"{log}:\n{process.tail(log)}" for log in logs)
         return f"nodes are not ready after {PATIENCE} s: {', '.join(missing)}\n{tails}"
 

@@ -185,7 +185,7 @@ def prepare(nodes: Nodes, binaries: Binaries | None = None) -> None:
     if nodes == "real":
         packages.require(packages.NODES, "real nodes")
         inotify.allow_enough()
-    for program in ("kube-apiserver", "provisioner", "coredns" if nodes == "real" else "kwok"):
+    for program in ("kube-apiserver", "provisioner", *(("coredns",) if nodes == "real" else ())):
         binaries[program]
     if nodes == "real":
         bake.pause(PAUSE)

@@ -50,7 +50,9 @@ class ClusterSpec:
 
     @property
     def services(self) -> IPv4Network:
-        network = IPv4Network(self.network or "10.96.0.0/16")
+        network = IPv4Network(
+            self.network or "127.96.0.0/16"
+        )  # loopback: nothing that is asked for there leaves the machine
         return list(network.subnets(new_prefix=20))[-1]
 
     @property

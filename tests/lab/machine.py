@@ -22,7 +22,7 @@ from fleet.lab.spec import identity_of
 
 PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/tmp")
 NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
-NAMES |= {"provisioner", "coredns", "kwok", "containerd", "containerd-shim-runc-v2", "pause", "unshare", "runc"}
+NAMES |= {"provisioner", "coredns", "containerd", "containerd-shim-runc-v2", "pause", "unshare", "runc"}
 NAMES |= {"gitea", "versitygw"}
 KERNEL = {"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"}
 KERNEL |= {"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}

@@ -89,7 +89,7 @@ def test_nothing_is_left_after_a_process_of_the_lab_was_killed(victim: str) -> N
 def test_nothing_is_left_of_simulated_nodes_after_what_simulates_them_was_killed() -> None:
     before = snapshot()
     lab = Lab.up("killed", ["x"], nodes="simulated", workers=1)
-    kill(lab, "kwok")
+    kill(lab, "provisioner")
     down("killed")
     assert left_behind(before, lab.directory) == {}
 

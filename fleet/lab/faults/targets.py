@@ -14,7 +14,7 @@ from typing import Literal
 from fleet.errors import ConfigurationError
 
 Thing = Literal["pod", "volume", "node", "program"]
-PROGRAMS = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "coredns", "kwok", "provisioner")
+PROGRAMS = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "coredns", "provisioner")
 HINT = f"write pod/NAME, pod/NAMESPACE/NAME, volume/CLAIM, node/NAME, or one of {', '.join(PROGRAMS)}"
 
 

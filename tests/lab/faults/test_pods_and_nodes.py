@@ -112,8 +112,6 @@ def test_what_is_not_there_is_said_with_what_is(town: Town, breaking: Faults) ->
     with pytest.raises(NotFoundError, match="runs no container 'sidecar'") as caught:
         breaking.freeze("pod/here", container="sidecar")
     assert "main" in str(caught.value)
-    with pytest.raises(ConfigurationError, match="kwok does not run"):
-        breaking.kill("kwok")
     with pytest.raises(ConfigurationError, match="happens once"):
         breaking.kill("pod/here", seconds=5)
     assert breaking.active() == []

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	workers = 4
+	workers = 8
 	// Keys of the queue: what is to be looked at, and its name.
 	claimKey, volumeKey, foldersKey = "claim:", "volume:", "folders:"
+	nodeKey, podKey                 = "node:", "pod:"
 )
 
 type provisioner struct {
@@ -26,7 +27,12 @@ type provisioner struct {
 	root      string
 	simulated bool
 
-	claims, volumes, classes cache.Store
+	queue                                 workqueue.TypedRateLimitingInterface[string]
+	claims, volumes, classes, nodes, pods cache.Store
+
+	// Of simulated nodes.
+	addresses addresses
+	renewed   sync.Map // by the UID of a node: when its lease was
 }
 
 // run serves the cluster until the context ends: whatever changes is looked at, and what fails is tried again.
@@ -39,6 +45,7 @@ func (p *provisioner) run(ctx context.Context) error {
 
 	limits := workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 5*time.Second)
 	queue := workqueue.NewTypedRateLimitingQueue(limits)
+	p.queue = queue
 	look := func(kind string) cache.ResourceEventHandlerFuncs {
 		add := func(obj any) {
 			if key, err := cache.MetaNamespaceKeyFunc(obj); err == nil {
@@ -53,6 +60,25 @@ func (p *provisioner) run(ctx context.Context) error {
 	}
 	if _, err := volumes.AddEventHandler(look(volumeKey)); err != nil {
 		return err
+	}
+	if p.simulated {
+		nodes, pods := factory.Core().V1().Nodes().Informer(), factory.Core().V1().Pods().Informer()
+		p.nodes, p.pods = nodes.GetStore(), pods.GetStore()
+		if _, err := nodes.AddEventHandler(look(nodeKey)); err != nil {
+			return err
+		}
+		looks := look(podKey)
+		looks.DeleteFunc = func(obj any) {
+			if last, unseen := obj.(cache.DeletedFinalStateUnknown); unseen {
+				obj = last.Obj
+			}
+			if pod, known := obj.(*corev1.Pod); known {
+				p.addresses.release(string(pod.UID))
+			}
+		}
+		if _, err := pods.AddEventHandler(looks); err != nil {
+			return err
+		}
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
@@ -97,6 +123,20 @@ func (p *provisioner) reconcile(ctx context.Context, key string) error {
 			return err
 		}
 		return p.reconcileVolume(ctx, obj.(*corev1.PersistentVolume))
+	}
+	if name, found := strings.CutPrefix(key, nodeKey); found {
+		obj, exists, err := p.nodes.GetByKey(name)
+		if err != nil || !exists {
+			return err
+		}
+		return p.playNode(ctx, obj.(*corev1.Node))
+	}
+	if name, found := strings.CutPrefix(key, podKey); found {
+		obj, exists, err := p.pods.GetByKey(name)
+		if err != nil || !exists {
+			return err
+		}
+		return p.playPod(ctx, obj.(*corev1.Pod))
 	}
 	return p.removeForgotten(ctx)
 }
