@@ -70,7 +70,7 @@ def _of_pair(
 def _names(desired: Desired | None) -> dict[Key, Object]:
     """Every object under each name that it may have in the cluster."""
     objects = desired.objects if desired else ()
-    return {**{alias: one for one in objects for alias in one.aliases}, **{one.key: one for one in objects}}
+    return {**{alias: one for one in objects for alias in one.other_keys}, **{one.key: one for one in objects}}
 
 
 def _state(objects: Mapping[Key, Object], key: Key) -> str:
@@ -87,6 +87,6 @@ def _most(plan: Plan | None, wanted: Mapping[Key, Object]) -> dict[Key, Severity
         level = severity(step)
         if one and one.adopt and step.verb is Verb.CREATE:
             level = max(level, Severity.UPDATE)  # it was said to be taken over where it is there already
-        for key in (step.key, *((one.key, *one.aliases) if one else ())):
+        for key in (step.key, *((one.key, *one.other_keys) if one else ())):
             found[key] = max(level, found.get(key, Severity.NOTHING))
     return found

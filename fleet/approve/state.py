@@ -24,7 +24,7 @@ SHORT = len(manifest_hash({}))  # letters of the hash in an inventory
 def states(desired: Desired | None) -> dict[Key, str]:
     """Of everything that a stack wants in one cluster."""
     objects = desired.objects if desired else ()
-    former = {alias: state(one, alias) for one in objects for alias in one.aliases}
+    former = {alias: state(one, alias) for one in objects for alias in one.other_keys}
     return {**former, **{one.key: state(one, one.key) for one in objects}}
 
 

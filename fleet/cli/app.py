@@ -36,7 +36,14 @@ class Found:
 
     @property
     def name(self) -> str:
+        """As it is called in the cluster."""
         return str(self.manifest["metadata"]["name"])
+
+    @property
+    def name_in_git(self) -> str:
+        from fleet.model.group import name_in_git
+
+        return name_in_git(self.manifest)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -56,7 +63,8 @@ class Found:
         return made
 
     def __str__(self) -> str:
-        return f"{self.resource.kind} {self.namespace}/{self.name} on {self.place.name}"
+        renamed = f" ({self.name} in the cluster)" if self.name_in_git != self.name else ""
+        return f"{self.resource.kind} {self.namespace}/{self.name_in_git}{renamed} on {self.place.name}"
 
 
 def app_options(command: F) -> F:
@@ -96,11 +104,16 @@ async def find(wanted: Wanted) -> Found:
     """The only one that fits; NotFoundError when there is none, ConfigurationError when there are several."""
     from fleet.errors import ConfigurationError
     from fleet.kube.apps import apps
+    from fleet.model.group import NAME
 
     async def look(place: Place, client: Client) -> list[Found]:
         labels = f"fleet.dev/stack={wanted.stack}" if wanted.stack else ""
         fitting = apps(client, namespace=wanted.namespace, labels=labels, name=wanted.name)
-        return [Found(place, *one) async for one in fitting]
+        there = [Found(place, *one) async for one in fitting]
+        renamed = ",".join([*([labels] if labels else []), f"{NAME}={wanted.name}"])
+        fitting = apps(client, namespace=wanted.namespace, labels=renamed)
+        there += [found for found in [Found(place, *one) async for one in fitting] if found.name != wanted.name]
+        return [found for found in there if found.name_in_git == wanted.name] or there
 
     results, problems = await at_each(wanted.places, look)
     found = [one for there in results.values() for one in there]
@@ -129,10 +142,11 @@ def _explained(problem: FleetError, namespace: str) -> FleetError:
 async def _missing(wanted: Wanted) -> FleetError:
     from fleet.errors import NotFoundError
     from fleet.kube.apps import apps
+    from fleet.model.group import name_in_git
     from fleet.suggestion import suggestion
 
     async def look(place: Place, client: Client) -> list[str]:
-        return [str(one["metadata"]["name"]) async for _, one in apps(client, namespace=wanted.namespace)]
+        return [name_in_git(one) async for _, one in apps(client, namespace=wanted.namespace)]
 
     results, _ = await at_each(wanted.places, look)
     known = {one for there in results.values() for one in there}

@@ -117,7 +117,8 @@ def _data(seen: Observation) -> dict[str, Any]:
                     {
                         "kind": each.kind,
                         "namespace": each.namespace,
-                        "name": each.name,
+                        "name": each.called or each.name,
+                        "name_in_cluster": each.name,
                         "health": each.state,
                         "version": each.version,
                         "members": each.members,

@@ -105,10 +105,23 @@ def _circle(
 def _claimed_twice(done: Iterable[StackResult]) -> Iterator[Problem]:
     """An object has one owner: two stacks that both want it would take it from each other for ever."""
     owners: dict[tuple[str, Key], tuple[str, Object]] = {}
+    apps: dict[tuple[str, str, str], tuple[str, Object]] = {}  # by cluster, namespace and name: of whatever kind
     told: set[tuple[str, str, Key]] = set()
     for stack in sorted(done, key=lambda one: one.name):
         for desired in stack.desired:
             for one in desired.objects:
+                if one.app:
+                    named = (desired.cluster, one.key.namespace, one.key.name)
+                    owner, first = apps.setdefault(named, (stack.name, one))
+                    if first.key != one.key and (owner, stack.name, one.key) not in told:
+                        told.add((owner, stack.name, one.key))
+                        yield Problem(
+                            f"{one.key} has the name of {first.key} in cluster {desired.cluster}, which is of stack "
+                            f"{owner!r}, and so would their Services and Secrets",
+                            hint=f"the other is at {first.source}; give one of them another name or namespace",
+                            source=one.source,
+                            field="name",
+                        )
                 owner, first = owners.setdefault((desired.cluster, one.key), (stack.name, one))
                 if owner != stack.name and (owner, stack.name, one.key) not in told:
                     told.add((owner, stack.name, one.key))

@@ -60,7 +60,7 @@ class App(Resource, frozen=True):
     """A stateful app. Constructing one inside a stack's function declares it."""
 
     name: AppName = Field(kw_only=False)
-    """Its name, and the beginning of the name of everything that is made for it."""
+    """Its name, and the beginning of the name of everything that is made for it, unless `aliases` say a former one."""
     namespace: Name = "default"
     """Where it lives: the stack's own namespace unless said otherwise."""
     opts: Options = Options()
@@ -91,6 +91,16 @@ class App(Resource, frozen=True):
 
     @property
     def key(self) -> Key:
+        """Its identity in the cluster: that of the first alias, if it has one, for Kubernetes cannot rename."""
+        now = self.key_in_git
+        if not self.opts.aliases:
+            return now
+        former = (key for key in self.opts.former_keys(now) if (key.group, key.kind) == (now.group, now.kind))
+        return next(former, now)
+
+    @property
+    def key_in_git(self) -> Key:
+        """Its identity by the name that it has in the stack."""
         return Key(GROUP, self.kind(), self.namespace, self.name)
 
     @property
@@ -101,13 +111,13 @@ class App(Resource, frozen=True):
     @property
     def connection(self) -> Connection:
         """Everything that a client needs: host, port, URL, and the Secret with credentials and CA."""
-        taken = self.adoption
+        taken, key = self.adoption, self.key
         return Connection(
             scheme=self._scheme(),
-            host=f"{(taken and taken.service) or self.name}.{self.namespace}.svc",
+            host=f"{(taken and taken.service) or key.name}.{key.namespace}.svc",
             port=(taken and taken.port) or self.port,
-            secret=f"{self.name}-connection",
-            namespace=self.namespace,
+            secret=f"{key.name}-connection",
+            namespace=key.namespace,
         )
 
     @property

@@ -48,7 +48,7 @@ class Object:
     adopt: bool = False
     take_from: tuple[str, ...] = ()  # field managers that give up their fields when it is adopted
     ignore_changes: tuple[str, ...] = ()  # field paths such as "spec.replicas"
-    aliases: tuple[Key, ...] = ()  # former identities: found there, the object is renamed and not made anew
+    aliases: tuple[Key, ...] = ()  # other identities that are looked for: found there, it is not made anew
     hash: str = field(default="", compare=False)  # of the manifest as it is applied, where it is known already
     # Found out once, and never taken along to a copy with another manifest.
     _key: Key | None = field(default=None, init=False, repr=False, compare=False)
@@ -69,6 +69,11 @@ class Object:
             key = Key.of(self.manifest)
             object.__setattr__(self, "_key", key)
         return key
+
+    @property
+    def other_keys(self) -> tuple[Key, ...]:
+        """Keys under which it may be in a cluster and stay there; an app is called by its key, or refused."""
+        return () if self.app else self.aliases
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 GROUP = "fleet.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 ON_DELETE = f"{GROUP}/on-delete"  # annotation of an object that holds data: "delete" lets it go when it leaves git
 OPERATOR = "fleet-operator"  # its Deployment, ServiceAccount and Lease, and what its bindings are called
 PROGRAMS = frozenset({OPERATOR, "fleet-serve", "fleet-agent"})  # each has a Lease of its name
+NAME = f"{GROUP}/name"  # the label of a custom resource with the name in git of an app that was renamed there
+
+
+def name_in_git(manifest: Mapping[str, Any]) -> str:
+    """Return what an app is called in git; a renamed one keeps its former name in the cluster."""
+    metadata = manifest["metadata"]
+    return str((metadata.get("labels") or {}).get(NAME) or metadata["name"])

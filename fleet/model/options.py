@@ -9,6 +9,7 @@ from pydantic import AfterValidator
 
 from fleet.model.adopt import Adopt
 from fleet.model.base import Model
+from fleet.model.desired import Key
 from fleet.model.invalid import wrong
 from fleet.model.resource import Resource
 from fleet.model.types import Many, Name
@@ -49,7 +50,21 @@ class Options(Model, frozen=True):
     ignore_changes: Many[Annotated[str, AfterValidator(_path)]] = ()
     """Fields that are set when it is created and left alone afterwards."""
     aliases: Many[Alias | str] = ()
-    """Former names; found under one of them, it is the same resource and not a new one."""
+    """Former names; found under one of them, it is the same resource and not a new one. Kubernetes cannot rename: an
+    app is called by the first of them in every cluster, addresses and Secrets included, for as long as it is here."""
     adopt: bool | Adopt = False
     """Take it over where it exists already. Without this an object of somebody else is a conflict. `Adopt(…)` says
     more: the running members that become an app, and whose fields are taken away."""
+
+    def former_keys(self, now: Key) -> tuple[Key, ...]:
+        """Return what the aliases of a resource stand for, in their order, without what it is called now."""
+        keys: list[Key] = []
+        for alias in self.aliases:
+            if isinstance(alias, str):
+                namespace, slash, name = alias.rpartition("/")
+                keys.append(Key(now.group, now.kind, namespace if slash else now.namespace, name))
+            else:
+                group = now.group if alias.group is None else alias.group
+                namespace, name = alias.namespace or now.namespace, alias.name or now.name
+                keys.append(Key(group, alias.kind or now.kind, namespace, name))
+        return tuple(key for key in dict.fromkeys(keys) if key != now)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.model.desired import Desired, Key, Object
+from fleet.model.group import name_in_git
 from fleet.model.taken_over import taken_over
 from fleet.plan import untouched
 from fleet.plan.claim import Claim
@@ -58,6 +59,9 @@ def plan(
     steps = []
     for name, one in objects.items():
         key = former.get(name, name)
+        if key != name and one.app:
+            steps.append(_called_otherwise(one, key, live[key]))
+            continue
         moved = _moved(one, key, former) if former else one
         known, there = entries.get(key), live[key]
         step = untouched.step_for(moved, key, known, there)
@@ -67,8 +71,9 @@ def plan(
             step = wanted.step_for(
                 desired.stack, moved, key, known, there, terms=terms, around={} if terms.exact else live
             )
-        if key != name and not step.reason:
-            step = step._replace(reason=f"is {name.name} in the stack and keeps its name in the cluster")
+        called = name_in_git(one.manifest) if one.app else name.name
+        if called != key.name and not step.reason and (key != name or step.verb is not Verb.UNCHANGED):
+            step = step._replace(reason=f"is {called} in the stack and keeps its name in the cluster")
         steps.append(step)
     rest = entries.keys() - {step.key for step in steps}
     if rest:
@@ -107,6 +112,21 @@ def _former_keys(objects: Mapping[Key, Object], entries: Mapping[Key, Entry], li
                 found[name] = alias
                 break
     return found
+
+
+def _called_otherwise(one: Object, key: Key, live: dict[str, Any] | None) -> Step:
+    """What an app is called in a cluster is what the stack says, or its addresses would be of nothing."""
+    metadata = live["metadata"] if live else {}
+    return Step(
+        Verb.CONFLICT,
+        key,
+        uid=metadata.get("uid"),
+        source=one.source,
+        depends_on=one.depends_on,
+        reason=f"by its aliases it is called {one.key.name} in this cluster, and it is {key.name} there: let that come "
+        "first in aliases, or take them away where it has its name of today",
+        refused=True,
+    )
 
 
 def _moved(one: Object, key: Key, former: Mapping[Key, Key]) -> Object:

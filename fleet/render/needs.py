@@ -55,11 +55,11 @@ class Needs:
                 raise self._stranger(resource, other, field)
             return other.key
         kind, _, name = other.rpartition("/")
-        found = [key for key in self._resources if key.name == name and kind in ("", key.kind)]
+        found = [key for key in self._resources if self._name(key) == name and kind in ("", key.kind)]
         found = [key for key in found if isinstance(self._resources[key], App)] if not kind else found
         if len(found) == 1:
             return found[0]
-        known = [key.name for key, one in self._resources.items() if isinstance(one, App)]
+        known = [one.name for one in self._resources.values() if isinstance(one, App)]
         known += [f"{key.kind}/{key.name}" for key, one in self._resources.items() if isinstance(one, Manifest)]
         message = f"stack {self._stack!r} declares no {other!r}"
         hint = suggestion(other, known)
@@ -67,6 +67,11 @@ class Needs:
             message = f"{other!r} names several: {', '.join(map(str, found))}"
             hint = "pass the object itself"
         raise ConfigurationError(message, hint=hint, source=resource.source, field=field)
+
+    def _name(self, key: Key) -> str:
+        """Of an app its name in git, as the stack knows it."""
+        resource = self._resources[key]
+        return resource.name if isinstance(resource, App) else key.name
 
     def _stranger(self, resource: Resource, other: Resource, field: str) -> ConfigurationError:
         return ConfigurationError(

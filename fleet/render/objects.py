@@ -12,12 +12,12 @@ from fleet.model.app import App
 from fleet.model.cluster import Cluster
 from fleet.model.desired import Desired, Key, Object
 from fleet.model.graph import CycleError, ordered
-from fleet.model.group import API_VERSION, GROUP
+from fleet.model.group import API_VERSION, GROUP, NAME
 from fleet.model.manifest import Manifest
 from fleet.model.plain import copied
 from fleet.model.stack import Collected
 from fleet.render.data import released
-from fleet.render.identity import aliases, ignored
+from fleet.render.identity import aliases, check_names, ignored
 from fleet.render.needs import Needs
 from fleet.render.relation import inherited, objects_of
 from fleet.render.rights import binding, binding_key
@@ -30,6 +30,7 @@ NOT_OURS = frozenset({"default", "fleet-system", "kube-node-lease", "kube-public
 def render(collected: Collected, cluster: Cluster) -> Desired:
     """What the stack wants in this cluster. Dependencies come first, and else the order is that of the keys."""
     made = {resource.key: _object(resource, collected) for resource in objects_of(collected)}
+    check_names(objects_of(collected), made)
     made.update({one.key: one for one in _bindings(collected, made)})
     namespace = _namespace(collected, made)
     if namespace is not None:
@@ -91,11 +92,13 @@ def _taken_from(resource: App | Manifest) -> tuple[str, ...]:
 
 
 def _custom_resource(app: App) -> dict[str, Any]:
-    labels = {"app.kubernetes.io/name": app.kind().lower(), "app.kubernetes.io/instance": app.name}
+    labels = {"app.kubernetes.io/name": app.kind().lower(), "app.kubernetes.io/instance": app.key.name}
+    if app.name != app.key.name:
+        labels[NAME] = app.name
     return {
         "apiVersion": API_VERSION,
         "kind": app.kind(),
-        "metadata": {"name": app.name, "namespace": app.namespace, "labels": labels},
+        "metadata": {"name": app.key.name, "namespace": app.key.namespace, "labels": labels},
         "spec": app.spec(),
     }
 

@@ -30,10 +30,13 @@ class ObjectHealth(NamedTuple):
     is_app: bool = False
     members: str = ""  # of an app: those that serve, of those that there should be
     available: str = ""  # of an app: "yes" or "no", "" when it is not known
+    called: str = ""  # of an app: its name in git, where that is another one
 
     @property
     def title(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+        name = self.called or self.name
+        title = f"{self.kind} {self.namespace}/{name}" if self.namespace else f"{self.kind} {name}"
+        return f"{title} ({self.name} in the cluster)" if self.called else title
 
 
 @dataclass(frozen=True, slots=True)

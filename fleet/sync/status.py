@@ -68,7 +68,7 @@ def report_of(result: Result, revision: str) -> Report:
             App(
                 one.kind,
                 one.namespace,
-                one.name,
+                one.called or one.name,
                 version=one.version,
                 members=one.members,
                 available=one.available,

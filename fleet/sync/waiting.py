@@ -13,6 +13,7 @@ from fleet.kube.health.state import condition, status_of
 from fleet.kube.health.storage import NOTHING, Around
 from fleet.kube.live import Live, read_around, read_live
 from fleet.model.desired import Desired, Key, Object
+from fleet.model.group import name_in_git
 from fleet.sync.outcome import ObjectHealth
 
 WORST_LAST = tuple(
@@ -100,7 +101,8 @@ def judged(key: Key, live: dict[str, Any] | None, around: Around = NOTHING, *, i
     version = str(status_of(live).get("version") or "") if live and is_app else ""
     members, available = _engine(live) if is_app and live else ("", "")
     found = (key.kind, key.namespace, key.name, health.state.value, health.message, version, is_app)
-    return ObjectHealth(*found, members, available)
+    called = name_in_git(live) if live and is_app else key.name
+    return ObjectHealth(*found, members, available, called if called != key.name else "")
 
 
 def _engine(live: dict[str, Any]) -> tuple[str, str]:

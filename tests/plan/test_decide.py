@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConflictError
-from fleet.model.desired import Key
+from fleet.model.desired import Key, Object
 from fleet.plan import Change, Claim, Entry, Inventory, Plan, Step, Verb, keys_to_read, leave, plan
 from fleet.plan.difference import is_drift
 from fleet.plan.effect import delete_effect
@@ -252,6 +252,33 @@ def test_a_renamed_object_keeps_its_place_in_the_cluster() -> None:
     assert [(step.verb, step.key.name) for step in made.steps] == [(Verb.UNCHANGED, "old"), (Verb.CREATE, "user")]
     assert "new" in made.steps[0].reason
     assert made.steps[1].depends_on == (Key.of(old),)
+
+
+def app(name: str, **changes: Any) -> Object:
+    labels = {"app.kubernetes.io/managed-by": "fleet", "fleet.dev/stack": "orders", **changes.pop("labels", {})}
+    metadata = {"name": name, "namespace": "orders", "labels": labels}
+    manifest = {"apiVersion": "fleet.dev/v1alpha1", "kind": "Etcd", "metadata": metadata, "spec": {"version": "3.5"}}
+    return replace(wanted(manifest), app="Etcd", **changes)
+
+
+def test_a_renamed_app_is_an_update_once_and_no_news_after_it() -> None:
+    before, after = app("orders"), app("orders", labels={"fleet.dev/name": "carts"})
+    made = plan(desired(after), inventory(entry_of(before.manifest)), {before.key: live_of(before.manifest)})
+    assert (only(made).verb, only(made).reason) == (
+        Verb.UPDATE,
+        "is carts in the stack and keeps its name in the cluster",
+    )
+    again = plan(desired(after), made.target, {after.key: live_of(after.manifest)})
+    assert (only(again).verb, only(again).reason) == (Verb.UNCHANGED, "")
+
+
+def test_an_app_that_has_another_name_in_the_cluster_than_its_addresses_say_is_refused() -> None:
+    there, named = app("carts"), app("orders", aliases=(app("carts").key,), labels={"fleet.dev/name": "carts"})
+    live = {there.key: live_of(there.manifest), named.key: None}
+    made = plan(desired(named), inventory(entry_of(there.manifest)), live)
+    assert (only(made).verb, only(made).key, only(made).refused) == (Verb.CONFLICT, there.key, True)
+    assert "it is called orders in this cluster, and it is carts there" in only(made).reason
+    assert made.target.entries == (entry_of(there.manifest),), "nothing of it is forgotten, and nothing is deleted"
 
 
 def test_a_shared_namespace_is_used_and_neither_owned_nor_a_conflict() -> None:

@@ -209,14 +209,80 @@ def test_options_are_carried_over_in_kubernetes_terms() -> None:
         )
         Etcd("db", version="3.5", opts=options)
 
-    made = by_name(rendered(body))["db"]
+    made = by_name(rendered(body))["old"]
     assert made.ignore_changes == ("spec.restoreFrom", "spec.config.maxRequest", "metadata.annotations")
     assert made.aliases == (
-        Key("fleet.dev", "Etcd", "shop", "old"),
+        Key("fleet.dev", "Etcd", "shop", "db"),
         Key("fleet.dev", "Etcd", "elsewhere", "older"),
         Key("etcd.example.com", "EtcdCluster", "shop", "db"),
     )
     assert made.adopt
+
+
+def test_a_renamed_app_is_called_by_its_former_name_wherever_the_cluster_is_meant() -> None:
+    def body() -> None:
+        carts = Etcd("carts", version="3.5", opts=Options(aliases=["orders", "basket"]))
+        moved = Etcd("moved", version="3.5", opts=Options(aliases=[Alias(namespace="before")]))
+        said = {"data": {"at": carts.endpoint, "url": carts.connection.url, "secret": carts.connection.secret}}
+        fleet.Manifest({**config_map("client"), **said}, opts=Options(depends_on=["carts"]))
+        fleet.export("moved", [moved.endpoint, moved.connection.namespace])
+
+    desired = rendered(body)
+    made = by_name(desired)
+    assert made["orders"].key == Key("fleet.dev", "Etcd", "shop", "orders")
+    labels = made["orders"].manifest["metadata"]["labels"]
+    assert (labels["app.kubernetes.io/instance"], labels["fleet.dev/name"]) == ("orders", "carts")
+    assert made["client"].manifest["data"] == {
+        "at": "orders.shop.svc:2379",
+        "url": "https://orders.shop.svc:2379",
+        "secret": "orders-connection",
+    }
+    assert made["orders"].key in made["client"].depends_on
+    assert desired.exports == {"moved": ["moved.before.svc:2379", "before"]}
+    assert "fleet-operator-shop" in {one.key.name for one in desired.objects if one.key.namespace == "before"}
+
+
+def two_of_one_name() -> None:
+    Etcd("carts", version="3.5", opts=Options(aliases=["orders"]))
+    Etcd("carts", version="3.5")
+
+
+def a_name_that_is_still_in_use() -> None:
+    Etcd("carts", version="3.5", opts=Options(aliases=["orders"]))
+    Etcd("orders", version="3.5")
+
+
+def a_former_name_that_is_none() -> None:
+    Etcd("carts", version="3.5", opts=Options(aliases=["Orders_1"]))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (two_of_one_name, "Etcd.fleet.dev shop/carts is declared twice"),
+        (a_name_that_is_still_in_use, "Etcd.fleet.dev shop/orders is declared twice"),
+        (a_former_name_that_is_none, "'Orders_1' is not a name"),
+    ],
+)
+def test_a_name_of_an_app_is_there_once(body: Callable[[], object], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        rendered(body)
+    assert message in caught.value.message
+
+
+class Cache(fleet.App, frozen=True):
+    """Of another kind."""
+
+
+def test_two_apps_of_different_kinds_cannot_have_one_name_in_a_namespace() -> None:
+    def body() -> None:
+        Etcd("db", version="3.5")
+        Cache("db", namespace="elsewhere")
+        Cache("db")
+
+    with pytest.raises(ConfigurationError) as caught:
+        rendered(body)
+    assert "Cache.fleet.dev shop/db has the name of Etcd.fleet.dev shop/db" in caught.value.message
 
 
 def a_cycle() -> None:

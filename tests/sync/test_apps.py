@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleet.testing.git import git
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 OURS = "fleet/"
@@ -179,6 +180,59 @@ def test_a_renamed_object_keeps_its_place(repository: FleetRepository) -> None:
     assert after["data"] == {"a": "2"}
     assert repository.data(eu, "new") is None
     assert repository.sync("--expect-no-changes").code == 0
+
+
+CLIENT = """fleet.Manifest({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "client"}, "data": {
+        "at": app.endpoint, "url": app.connection.url, "secret": app.connection.secret}})"""
+
+
+def test_a_renamed_app_has_one_name_in_python_plans_commands_status_and_previews(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    spec = "version='3.5', storage='1Gi', opts=Options(protect=True"
+    repository.wants(ETCD, f"app = Etcd('orders', {spec}))", CLIENT, clusters=[eu.name])
+    repository.commit("first")
+    assert repository.sync("--no-wait").code == 0
+    before, addresses = repository.get(eu, "etcd", "orders"), repository.data(eu, "client")
+    assert before is not None
+    assert addresses is not None
+    assert addresses["at"] == f"orders.{repository.namespace}.svc:2379"
+
+    repository.wants(ETCD, f"app = Etcd('carts', {spec}, aliases=['orders']))", CLIENT, clusters=[eu.name])
+    repository.commit("renamed")
+    shown = repository.fleet("preview", "--stack", repository.stack)
+    assert "is carts in the stack and keeps its name in the cluster" in shown.out
+    assert "delete" not in shown.out
+    assert repository.sync("--no-wait").code == 0
+
+    after = repository.get(eu, "etcd", "orders")
+    assert after is not None
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    git(repository.root, "push", "--quiet", "origin", "HEAD:main")
+    back = repository.fleet("rollback", repository.stack, "--to", "HEAD~1", "--dry-run")
+    assert back.code == 0, back.err
+    assert "1 to update, 3 unchanged" in back.out, back.out
+
+    repository.wants(ETCD, f"app = Etcd('carts', {spec}, aliases=['orders']))", CLIENT)
+    repository.commit("placed where it never had the former name")
+    assert repository.sync("--no-wait").code == 0
+    for cluster in (eu, us):
+        assert repository.data(cluster, "client") == addresses
+        assert repository.get(cluster, "etcd", "orders") is not None
+        assert repository.get(cluster, "etcd", "carts") is None
+    again = repository.sync("--expect-no-changes", "--no-wait")
+    assert again.code == 0, again.out
+    assert "keeps its name" not in repository.fleet("preview", "--stack", repository.stack).out
+
+    for name in ("carts", "orders"):
+        told = repository.fleet("connect", name, "--cluster", eu.name, "--stack", repository.stack, "-o", "json")
+        assert told.code == 0, told.err
+        assert f"orders.{repository.namespace}.svc" in told.out
+    status = repository.fleet("status", "--stack", repository.stack)
+    assert f"Etcd {repository.namespace}/carts (orders in the cluster)" in status.out
+    listed = repository.fleet("status", "--stack", repository.stack, "-o", "json").json()["stacks"][0]["objects"]
+    assert [(one["name"], one["name_in_cluster"]) for one in listed if one["kind"] == "Etcd"] == [("carts", "orders")]
+    recorded = repository.fleet("status", "--git", "--stack", repository.stack, "-o", "json").json()["stacks"]
+    assert {app["name"] for one in recorded for app in one["apps"]} == {"carts"}
 
 
 def test_retained_objects_are_left_running_when_they_leave_the_stack(repository: FleetRepository) -> None:
