@@ -136,7 +136,7 @@ class _Evaluator:
             return (), [], ()
         ((job, first, second),) = self._run([replace(self._job, files=files)])
         got, problems = answer.read(job, first)
-        if not problems and second is not None:
+        if not problems and second is not None and not answer.is_repeated(first, second):
             problems = tuple(compare.clusters(got.clusters, *answer.read(job, second)))
         clusters = tuple(sorted(got.clusters, key=lambda one: one.name))
         return clusters, [*problems, *checks.clusters(got.clusters)], got.foreign
@@ -174,7 +174,7 @@ class _Evaluator:
         before = found.reads.get(file, Reads(file, (), ()))
         files = tuple(sorted({*before.files, *got.files}))
         found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))
-        if second is not None and not problems:
+        if second is not None and not problems and not answer.is_repeated(outcome, second):
             differing = compare.stacks(got.stacks, *answer.read(job, second))
             found.problems += islice(differing, checks.MOST_PROBLEMS - len(found.problems))
 

@@ -31,7 +31,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -167,7 +167,7 @@ def follow(previous: Record | None, report: Report, now: datetime) -> Record:
 def encode(record: Record) -> bytes:
     import orjson  # noqa: PLC0415 - with the first file, not with the command line
 
-    data = {"schema": SCHEMA, **asdict(record)}
+    data = {"schema": SCHEMA, **{one.name: getattr(record, one.name) for one in fields(record)}}
     if not record.content:
         del data["content"]
     return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

@@ -23,7 +23,7 @@ class NoRightError(AccessError):
 
 
 class BrokenError(ConnectionError):
-    """A request of aiohttp's without an answer."""
+    """A request without an answer."""
 
     def __init__(self, problem: BaseException, *, sent: bool = True, trusted: bool = True) -> None:
         super().__init__(str(problem) or type(problem).__name__)

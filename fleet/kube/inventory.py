@@ -79,6 +79,8 @@ async def save(client: Client, stored: Stored, inventory: Inventory) -> Stored:
 
     One of a suspended stack is not empty: it has that word in it.
     """
+    if inventory is stored.inventory and stored.chunks:
+        return stored
     head_same = replace(stored.inventory, entries=()) == replace(inventory, entries=())
     kept, emptied = [], []
     arranged = _arranged(stored.chunks, inventory.entries)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from fleet.evaluate.again import Before, still_true
+from fleet.evaluate.again import Before
 from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation, StackResult
@@ -20,9 +20,9 @@ from fleet.model.desired import Desired
 from fleet.rendered.model import RenderedSet
 from fleet.repository import Repository
 from fleet.repository.identity import identity
-from fleet.repository.read import FILE
 from fleet.serve.origin import Origin
 from fleet.sync.choice import Target, targets
+from fleet.sync.evaluated import holding
 from fleet.sync.outcome import Result
 from fleet.sync.source import NO_FILES, Files
 from fleet.sync.status import no_more, report_of
@@ -137,14 +137,7 @@ def wanted(origin: Origin, mirror: Mirror, commit: str, before: Wanted | None, p
 def _known(mirror: Mirror, before: Wanted | None, commit: str, repository: Repository) -> Before | None:
     if before is None or before.files.repository.settings != repository.settings:
         return None
-    changes = mirror.repository.changes(before.revision, commit)
-    return still_true(
-        before.evaluation,
-        edited=(one.path for one in changes if one.verb == "changed"),
-        moved=(one.path for one in changes if one.verb != "changed"),
-        files=repository.stack_files(),
-        of_all=(FILE, repository.settings.paths.lock),
-    )
+    return holding(mirror.repository, before.evaluation, repository, base=before.revision, head=commit)
 
 
 def moved(before: Wanted | None, after: Wanted) -> frozenset[Pair] | None:

@@ -64,7 +64,7 @@ async def _again(client: Client, seen: Seen, claim: Claim, *, revision: str, gat
         stored = await load(client, seen.stack, client.cluster)
         made = leave(stored.inventory, claim)
     else:
-        stored, made = await look_again(client, seen.desired, claim, revision=revision, account=seen.account)
+        stored, made = await look_again(client, seen.desired, claim, before=seen, revision=revision)
     made = narrowed(recalled(made, seen.plan) if seen.plan else made, seen.narrowing)
     _refuse_suspended(stored, client.cluster)
     refuse_forbidden(made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ from fleet.kube.secrecy import secrecy_of
 from fleet.kube.together import together
 from fleet.model.desired import Desired, Key
 from fleet.model.secrecy import declared_secrecy
-from fleet.plan import Claim, Inventory, Plan, Step, keys_beside, keys_to_read, leave, plan
+from fleet.plan import Claim, Inventory, Plan, Step, Verb, keys_beside, keys_to_read, leave, plan
 from fleet.plan.narrow import EVERYTHING, Narrowing, narrowed
 from fleet.plan.rivals import named
 from fleet.plan.terms import Terms
@@ -23,6 +24,8 @@ from fleet.sync.choice import Target
 from fleet.sync.definitions import Kind, refusal, unserved
 
 FEW = 8  # stacks whose inventories are asked for one by one; of more, all that there are
+FRESH = 10.0  # seconds for which an object that the plan does not touch counts as it was read
+UNKNOWN: Live = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,20 @@ class Seen:
     narrowing: Narrowing = EVERYTHING
     account: str = ""  # in whose name its objects are read and written; "": as ourselves
     undefined: Mapping[Kind, Step] = field(default_factory=dict)  # kinds of our own that are not defined there yet
+    at: float = -FRESH  # when reading began, by the monotonic clock in seconds; by default too long ago
+
+    def untouched(self) -> Live:
+        """Return the live objects that the plan leaves as they are, if they were read a moment ago; else none.
+
+        To change one object of thousands does not need to read the thousands again. What somebody else does to them
+        meanwhile is seen by the next sync, as if it had been done right after this one.
+        """
+        if self.live is None or self.plan is None or self.desired is None or time.monotonic() - self.at > FRESH:
+            return UNKNOWN
+        if any(one.aliases for one in self.desired.objects):  # which of its names is the one there may change
+            return UNKNOWN
+        steps = self.plan.having(Verb.UNCHANGED)
+        return {step.key: found for step in steps if (found := self.live.get(step.key)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +67,7 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
 
     With `accounts`, the pattern of their names, each stack's objects are read in the name of its own.
     """
-    cluster = target.cluster.name
+    cluster, began = target.cluster.name, time.monotonic()
     stored = {one.inventory.stack: one.inventory for one in await _inventories(client, target)}
     if accounts:
         seen = [
@@ -71,7 +88,7 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
         if stack in target.stacks - here and inventory.cluster == cluster
     ]
     seen = [replace(one, account=account_of(accounts, one.stack)) for one in seen] if accounts else seen
-    seen = [_narrowed(one, target.narrowing, stored.values()) for one in seen]
+    seen = [replace(_narrowed(one, target.narrowing, stored.values()), at=began) for one in seen]
     seen = [await _with_kinds(client, one) for one in seen]
     applied = await _applied(client, target, stored.values(), claim, seen)
     seen = [replace(one, plan=replace(one.plan, applied=applied)) if one.plan else one for one in seen]
@@ -115,11 +132,15 @@ async def _seen_by_itself(
     return await _seen(client, desired, inventory, live, revision=revision, claim=claim)
 
 
-async def _live(client: Client, stacks: Sequence[Desired], stored: Mapping[str, Inventory]) -> Live:
+async def _live(
+    client: Client, stacks: Sequence[Desired], stored: Mapping[str, Inventory], untouched: Live = UNKNOWN
+) -> Live:
+    """Read what the plans look up, but for what is known to be `untouched`."""
     known = [stored[one.stack] for one in stacks if one.stack in stored]
-    keys = {key for one in stacks for key in keys_to_read(one, stored.get(one.stack))}
+    keys = {key for one in stacks for key in keys_to_read(one, stored.get(one.stack)) if key not in untouched}
     versions = _versions(stacks, known)
     live = await _certain(client, await read_live(client, keys, versions), known, versions)
+    live = {**untouched, **live} if untouched else live
     beside = {key for one in stacks for key in keys_beside(one, live)}
     whole = await read_whole(client, beside) if beside else {}
     return {**live, **whole, **await read_around(client, live)}
@@ -143,13 +164,24 @@ async def _certain(client: Client, live: Live, inventories: Iterable[Inventory],
 
 
 async def look_again(
-    client: Client, desired: Desired, claim: Claim, *, revision: str = "", account: str = ""
+    client: Client, desired: Desired, claim: Claim, *, before: Seen, revision: str = ""
 ) -> tuple[Stored, Plan]:
-    """One stack anew, under its Lease: what was seen before may be old."""
+    """Plan one stack anew, under its Lease: what was seen `before` may be old.
+
+    Objects that are not touched are read again only if another sync changed the stack since, or time has passed.
+    """
     stored = await load(client, desired.stack, desired.cluster)
-    with acting_as(account):
-        live = await _live(client, [desired], {desired.stack: stored.inventory})
+    untouched = before.untouched() if _is_same(before.plan, stored.inventory) else UNKNOWN
+    with acting_as(before.account):
+        live = await _live(client, [desired], {desired.stack: stored.inventory}, untouched)
     return stored, await _planned(client, desired, stored.inventory, live, revision=revision, claim=claim)
+
+
+def _is_same(plan: Plan | None, inventory: Inventory) -> bool:
+    """Tell whether the inventory is to the letter the one that the plan was made from."""
+    if plan is None or plan.inventory != inventory:
+        return False
+    return [entry.seen for entry in plan.inventory.entries] == [entry.seen for entry in inventory.entries]
 
 
 async def _planned(

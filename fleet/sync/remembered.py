@@ -20,7 +20,7 @@ import orjson
 
 from fleet import cache
 from fleet.errors import Source
-from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.evaluate.result import ClusterData, Evaluation, Reads, RolloutData, StackResult
 from fleet.model.desired import Desired, Key, Object
 from fleet.model.secrecy import declared_secrecy, is_secret
 from fleet.plan.normal import applied_hash
@@ -125,7 +125,7 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
         }
         for stack in evaluation.stacks
     ]
-    return {"clusters": evaluation.clusters, "stacks": stacks}
+    return {"clusters": evaluation.clusters, "stacks": stacks, "reads": evaluation.reads}
 
 
 def _object_data(one: Object) -> list[Any]:
@@ -133,12 +133,13 @@ def _object_data(one: Object) -> list[Any]:
     for name in ("depends_on", "aliases", "ignore_changes", "take_from"):
         if value := getattr(one, name):
             options[name] = value
-    return [one.manifest, one.source.file, one.source.line, applied_hash(one.manifest), options]
+    return [one.manifest, one.source.file, one.source.line, one.hashed(applied_hash), options]
 
 
 def _evaluation(data: dict[str, Any]) -> Evaluation:
     clusters = tuple(ClusterData(**{**one, "source": Source(**one["source"])}) for one in data["clusters"])
-    return Evaluation(clusters, tuple(map(_stack, data["stacks"])))
+    reads = tuple(Reads(one["file"], tuple(one["files"]), tuple(one["directories"])) for one in data["reads"])
+    return Evaluation(clusters, tuple(map(_stack, data["stacks"])), reads=reads)
 
 
 def _stack(data: dict[str, Any]) -> StackResult:

@@ -34,7 +34,7 @@ from fleet.sync.progress import Lines, Progress
 from fleet.sync.standing import before_it, well_since
 from fleet.sync.turn import PartlyWaitingError, WaitingError
 from fleet.sync.verdict import done_of, problem_of, refuse_forbidden
-from fleet.sync.waiting import degraded, health_now, until_healthy
+from fleet.sync.waiting import degraded, health_now, inert, until_healthy
 
 AT_ONCE = 32  # clusters
 
@@ -381,8 +381,11 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
         if seen.desired is not None:
             fresh = None if any(verb.writes for verb in result.done) else seen.live
             seconds = how.timeout if how.wait and not result.problem else 0.0
+            known = inert(seen.desired, replace(seen, plan=result.plan).untouched())
             with acting_as(seen.account):
-                health, objects, late = await until_healthy(client, seen.desired, fresh, seconds=seconds, tell=tell)
+                health, objects, late = await until_healthy(
+                    client, seen.desired, fresh, seconds=seconds, tell=tell, known=known
+                )
             if how.wait and isinstance(
                 result.problem, PartlyWaitingError
             ):  # it was waited for, and why in vain is said

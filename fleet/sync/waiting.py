@@ -8,7 +8,7 @@ from typing import Any
 from fleet.errors import FleetError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.client import Client
-from fleet.kube.health import Health, State, judge
+from fleet.kube.health import Health, State, is_inert, judge
 from fleet.kube.health.state import condition, status_of
 from fleet.kube.health.storage import NOTHING, Around
 from fleet.kube.live import Live, read_around, read_live
@@ -22,6 +22,7 @@ WORST_LAST = tuple(
 )
 OPERATOR_SECONDS = 10.0  # an app that nobody reports on for so long after a change has no operator
 Tell = Callable[[str, str], None]
+UNKNOWN: Live = {}
 
 
 def health_now(desired: Desired | None, live: Live | None) -> tuple[str, tuple[ObjectHealth, ...]]:
@@ -36,22 +37,31 @@ def _health(keys: Mapping[Key, bool], live: Live) -> tuple[str, tuple[ObjectHeal
     return worst(objects), objects
 
 
+def inert(desired: Desired, untouched: Live) -> Live:
+    """Return what needs no second look after a change of other objects: what is healthy by being there."""
+    objects = ((one, untouched.get(one.key)) for one in desired.objects if not one.app)
+    return {one.key: found for one, found in objects if is_inert(found)}
+
+
 async def until_healthy(
-    client: Client, desired: Desired, live: Live | None, *, seconds: float, tell: Tell
+    client: Client, desired: Desired, live: Live | None, *, seconds: float, tell: Tell, known: Live = UNKNOWN
 ) -> tuple[str, tuple[ObjectHealth, ...], FleetError | None]:
     """Health in the end, and the error if it is not good by then.
 
-    `live` is what is there when nothing was changed, None after a change: then an operator is given time to speak up.
+    `live` is what is there when nothing was changed, None after a change: then an operator is given time to speak up,
+    and everything is read again that is not `known`.
     """
     versions = _versions(desired) if live is None or seconds else {}
-    known = live if live is not None else await _read(client, versions, versions)
-    keys = _in_cluster(desired, known)
+    there = live
+    if there is None:
+        there = {**known, **await _read(client, [key for key in versions if key not in known], versions)}
+    keys = _in_cluster(desired, there)
     changed = live is None
-    open_ones = [key for key in keys if not _is_over(judge(known.get(key), known), changed=changed)] if seconds else []
+    open_ones = [key for key in keys if not _is_over(judge(there.get(key), there), changed=changed)] if seconds else []
     if open_ones:
         await _wait(client, open_ones, versions, seconds, tell)
-        known = {**known, **await _read(client, open_ones, versions)}
-    health, objects = _health(keys, known)
+        there = {**there, **await _read(client, open_ones, versions)}
+    health, objects = _health(keys, there)
     return health, objects, _error(client.cluster, desired.stack, objects, seconds) if seconds else None
 
 

@@ -217,3 +217,54 @@ def test_only_what_follows_from_the_files_is_remembered(tmp_path: Path, stack: s
         evaluated(files, ())
     with commit(start=root, known=True) as files:
         assert (files.remembered is not None) == kept
+
+
+PRINTING = """import fleet
+@fleet.stack(clusters="eu-1")
+def {name}(cluster: fleet.Cluster) -> None:
+    print("evaluated")
+    about = {{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "{name}"}}}}
+    fleet.Manifest({{**about, "data": {{"n": "{n}"}}}})
+"""
+
+
+def evaluated_now(root: Path, *names: str) -> Evaluation:
+    with commit(start=root, known=True) as files:
+        return evaluated(files, names)
+
+
+def write_stack(root: Path, name: str, number: int) -> None:
+    (root / "stacks" / f"{name}.py").write_text(PRINTING.format(name=name, n=number))
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", f"{name} {number}")
+
+
+@pytest.mark.parametrize("below", ["", "fleets/shop"])
+def test_of_a_new_commit_only_what_changed_is_evaluated(
+    tmp_path: Path, below: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = committed(tmp_path / "r") / below
+    if below:
+        root.mkdir(parents=True)
+        for name in ("fleet.toml", "clusters", "stacks"):
+            (tmp_path / "r" / name).rename(root / name)
+    write_stack(root, "b", 1)
+    write_stack(root, "c", 1)
+    assert [file for file, _ in evaluated_now(root).printed] == ["stacks/b.py", "stacks/c.py"]
+    write_stack(root, "b", 2)
+    assert [file for file, _ in evaluated_now(root, "c").printed] == [], "another one was asked for"
+    found = evaluated_now(root)
+    assert [file for file, _ in found.printed] == ["stacks/b.py"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    assert (found.clusters, found.stacks) == ((anew := evaluated_now(root)).clusters, anew.stacks)
+
+
+def test_other_settings_or_a_file_that_came_evaluate_everything(tmp_path: Path) -> None:
+    root = committed(tmp_path / "r")
+    write_stack(root, "b", 1)
+    evaluated_now(root)
+    (root / "fleet.toml").write_text('[limits]\ntime = "20s"\n')
+    write_stack(root, "a", 1)
+    assert [file for file, _ in evaluated_now(root).printed] == ["stacks/a.py", "stacks/b.py"]
+    write_stack(root, "json", 1)  # an import of b's could mean this one now
+    assert [file for file, _ in evaluated_now(root).printed] == ["stacks/a.py", "stacks/b.py", "stacks/json.py"]

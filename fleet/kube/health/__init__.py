@@ -14,7 +14,7 @@ from fleet.kube.health.state import Health, State, strange
 from fleet.kube.health.storage import NOTHING, Around
 from fleet.model.desired import Key
 
-__all__ = ["Health", "State", "judge", "needed_around"]
+__all__ = ["Health", "State", "is_inert", "judge", "needed_around"]
 
 _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
     ("", "Namespace"): cluster.namespace,
@@ -56,3 +56,12 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
         return storage.claim(found, around)
     judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource)
     return judge_of_kind(found)
+
+
+def is_inert(found: dict[str, Any] | None) -> bool:
+    """Tell whether an object is healthy by being there: its kind has no judge, and nobody reports on it."""
+    if found is None or "status" in found or found["metadata"].get("deletionTimestamp"):
+        return False
+    return (found["apiVersion"].rpartition("/")[0], found["kind"]) not in _JUDGES and judge(
+        found
+    ).state is State.HEALTHY

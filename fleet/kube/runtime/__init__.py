@@ -36,16 +36,32 @@ What the runtime sees to, one idea per module:
 - `operator`: all of it in a process, with an orderly end
 """
 
-from fleet.kube.discovery import Resource
-from fleet.kube.runtime.cache import Cache, Change, Name
-from fleet.kube.runtime.child import child_of
-from fleet.kube.runtime.controller import Controller, Request
-from fleet.kube.runtime.guard import Guard, GuardedClient, NotLeadingError
-from fleet.kube.runtime.leader import Lease
-from fleet.kube.runtime.operator import Operator
-from fleet.kube.runtime.outcome import Result, TerminalError
-from fleet.kube.runtime.queue import Backoff
-from fleet.kube.runtime.view import NoRightsError, NotSeenError, Watch
+TYPE_CHECKING = False  # as in fleet/__init__.py: `wire` is loaded by every client, and without the rest
+if TYPE_CHECKING:
+    from fleet.kube.discovery import Resource
+    from fleet.kube.runtime.cache import Cache, Change, Name
+    from fleet.kube.runtime.child import child_of
+    from fleet.kube.runtime.controller import Controller, Request
+    from fleet.kube.runtime.guard import Guard, GuardedClient, NotLeadingError
+    from fleet.kube.runtime.leader import Lease
+    from fleet.kube.runtime.operator import Operator
+    from fleet.kube.runtime.outcome import Result, TerminalError
+    from fleet.kube.runtime.queue import Backoff
+    from fleet.kube.runtime.view import NoRightsError, NotSeenError, Watch
+
+_HOMES = {
+    "fleet.kube.discovery": ("Resource",),
+    "fleet.kube.runtime.cache": ("Cache", "Change", "Name"),
+    "fleet.kube.runtime.child": ("child_of",),
+    "fleet.kube.runtime.controller": ("Controller", "Request"),
+    "fleet.kube.runtime.guard": ("Guard", "GuardedClient", "NotLeadingError"),
+    "fleet.kube.runtime.leader": ("Lease",),
+    "fleet.kube.runtime.operator": ("Operator",),
+    "fleet.kube.runtime.outcome": ("Result", "TerminalError"),
+    "fleet.kube.runtime.queue": ("Backoff",),
+    "fleet.kube.runtime.view": ("NoRightsError", "NotSeenError", "Watch"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Backoff",
@@ -67,3 +83,18 @@ __all__ = [
     "Watch",
     "child_of",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module 'fleet.kube.runtime' has no attribute {name!r}")
+        from importlib import import_module  # noqa: PLC0415
+
+        value = getattr(import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,7 +20,6 @@ from aiohttp.payload import BytesPayload
 from fleet.kube.client import Client
 from fleet.kube.kubeconfig import Headers
 from fleet.kube.runtime.metrics import Counter
-from fleet.kube.runtime.wire import Sender
 
 READS = frozenset({"GET", "HEAD"})
 
@@ -69,27 +68,13 @@ class GuardedClient(Client):
         super().__init__(**options)
         self.guard = Guard()
         self.sent = Counter("rest_client_requests_total", "Requests by method and status code.", ("code", "method"))
-        self._sender: Sender | None = None
-
-    def _open(self) -> None:
-        super()._open()
-        credentials = self._opened
-        if credentials.proxy is None:
-            headers = {name: value for name, value in self._headers.items() if name != "Accept-Encoding"}
-            self._sender = Sender(credentials.server, credentials.tls, credentials.server_name, headers)
-
-    def _shut(self) -> None:
-        super()._shut()
-        if self._sender is not None:
-            self._sender.close()
-        self._sender = None
 
     async def _once(
         self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
         self.guard.check(method, path)
         try:
-            answer = await (super()._once if method in READS else self._write)(method, path, data, headers)
+            answer = await (super()._once if method in READS else self._guarded)(method, path, data, headers)
         except Exception:
             self.guard.check(method, path)  # a body that the guard held back broke the connection: say why
             self.sent.add("<error>", method)
@@ -97,16 +82,14 @@ class GuardedClient(Client):
         self.sent.add(str(answer[0]), method)
         return answer
 
-    async def _write(
+    async def _guarded(
         self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
         data, check = data or b"", partial(self.guard.check, method, path)
-        if self._sender is None:  # through a proxy
+        if self._opened.proxy is not None:
             body: Any = GuardedBody(data, check)
             return await super()._once(method, path, body, headers)
-        headers = await self._authorized(headers)
-        status, received, content, _ = await self._sender.send(method, path, data, headers, check)
-        return status, received, content
+        return await self._write(method, path, data, headers, check)
 
 
 class GuardedBody(BytesPayload):
