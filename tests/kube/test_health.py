@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.health import State, judge, needed_around
+from fleet.kube.health import State, is_inert, judge, needed_around
 from fleet.model.desired import Key
 from fleet.sync.waiting import judged
 
@@ -284,3 +284,13 @@ def test_a_status_about_an_older_spec_counts_for_nothing_however_the_number_is_w
     assert judge(thing("x.io/v1", "Foo", observedGeneration=seen, conditions=ready)).state is state
     own = [{**one, "observedGeneration": seen} for one in ready]
     assert judge(thing("x.io/v1", "Foo", conditions=own)).state is state
+
+
+def test_only_what_nobody_reports_on_is_healthy_by_being_there() -> None:
+    settings = thing("v1", "ConfigMap")
+    assert is_inert(settings)
+    assert not is_inert(None)
+    assert not is_inert({**settings, "metadata": {**settings["metadata"], "deletionTimestamp": "2026-11-18T12:00:00Z"}})
+    assert not is_inert(thing("example.com/v1", "Widget", phase="Ready"))
+    assert not is_inert(thing("v1", "Service")), "it may wait for an address"
+    assert not is_inert(deployment())

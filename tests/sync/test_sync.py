@@ -46,6 +46,35 @@ def test_a_sync_applies_to_every_cluster_and_the_next_writes_nothing(repository:
     )
 
 
+def test_a_sync_of_one_change_reads_the_others_once_and_writes_one(repository: FleetRepository) -> None:
+    eu, us = repository.clusters
+    others = [config_map(f"other-{number}", {"a": "1"}) for number in range(10)]
+    repository.wants(config_map("changed", {"a": "1"}), *others)
+    repository.commit()
+    assert repository.sync().code == 0
+    repository.wants(config_map("changed", {"a": "2"}), *others)
+    repository.commit()
+    marks = [one.audit.mark() for one in (eu, us)]
+    done = repository.sync()
+    assert done.code == 0, done.err
+    for cluster, mark in zip((eu, us), marks, strict=True):
+        asked = [one for one in cluster.audit.requests(mark, agent=OURS) if one.namespace == repository.namespace]
+        assert [one.verb for one in asked if not one.name and one.resource == "configmaps"] == ["list"]
+        assert [(one.verb, one.name) for one in asked if one.is_write] == [("patch", "changed")]
+        assert repository.data(cluster, "changed") == {"a": "2"}
+
+
+def test_writes_need_no_general_client(repository: FleetRepository) -> None:
+    repository.wants(config_map("settings", {"a": "1"}))
+    repository.commit()
+    code = (
+        "import sys; from fleet.cli import run; code = run(['sync']); sys.exit(9 if 'aiohttp' in sys.modules else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=repository.root, check=False)
+    assert done.returncode == 0
+    assert repository.data(repository.clusters[0], "settings") == {"a": "1"}
+
+
 def test_a_second_sync_of_a_commit_evaluates_nothing(
     repository: FleetRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
