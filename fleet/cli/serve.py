@@ -61,6 +61,11 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
     metavar="CONTEXT",
     help="The cluster with the replicas' Lease and with kubeconfigs in Secrets. [default: in a pod, its own]",
 )
+@click.option(
+    "--trust-kubeconfigs",
+    is_flag=True,
+    help="Kubeconfigs in Secrets may run programs (exec) and read files here. [default: such ones are refused]",
+)
 @click.option("--lease/--no-lease", default=True, help="Stand by while another replica leads. [default: lease]")
 @click.option(
     "--reports",
@@ -89,6 +94,7 @@ def serve(
     public_url: str,
     cache: Path | None,
     management: str | None,
+    trust_kubeconfigs: bool,
     lease: bool,
     reports: Sequence[str],
     form: str,
@@ -117,6 +123,7 @@ def serve(
     if manifests:
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
         flags += [] if previews else ["--no-previews"]
+        flags += ["--trust-kubeconfigs"] if trust_kubeconfigs else []
         flags += [f"--reports={one}" for one in reports]
         flags += [f"--public-url={public_url}"] if public_url else []
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
@@ -144,6 +151,7 @@ def serve(
         resync=resync,
         status=status,
         require_approved=require_approved,
+        trust_kubeconfigs=trust_kubeconfigs,
         signers=signers,
         forge=statuses and may_tell,
         previews=previews and may_tell,

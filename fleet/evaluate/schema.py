@@ -126,7 +126,8 @@ def _check_desired(desired: Desired, stack: str, files: Collection[str]) -> None
 def _check_rollout(rollout: RolloutData, clusters: Collection[str]) -> None:
     named = [name for wave in rollout.waves for name in wave]
     _check("rollout.waves", sorted(named) == sorted(clusters))
-    for field, text in (("soak", rollout.soak), ("timeout", rollout.timeout)):
+    for field in ("soak", "timeout", "rollback_after"):
+        text = getattr(rollout, field)
         _check(f"rollout.{field}", 0 < len(text) <= LONGEST_DURATION and text.isascii() and _fits(DURATION, text))
     _check("rollout.max_unavailable", 0 <= rollout.max_unavailable <= MOST_NUMBER)
     _check("rollout.approve", all(1 <= wave <= MOST_NUMBER for wave in rollout.approve))

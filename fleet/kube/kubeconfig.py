@@ -67,6 +67,19 @@ class Access:
         return None if not found or any(values.get(name) for name in others) else cast(dict[str, Any], found)
 
     @property
+    def local_fields(self) -> tuple[str, ...]:
+        """The fields that run a program or read a file of this machine, whether or not another one is preferred."""
+        user, cluster = self.user.values, self.cluster.values
+        provider = user.get("auth-provider") or {}
+        options = provider.get("config") or {} if isinstance(provider, dict) else {}
+        named = {
+            "certificate-authority": cluster,
+            **dict.fromkeys(("exec", "tokenFile", "client-certificate", "client-key"), user),
+            "idp-certificate-authority": options if isinstance(options, dict) else {},
+        }
+        return tuple(name for name, values in named.items() if values.get(name))
+
+    @property
     def impersonation(self) -> Headers:
         """What each request says of the identity that the user takes on with `as`."""
         values = self.user.values

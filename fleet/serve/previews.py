@@ -83,6 +83,7 @@ class Previews:
     management: Client | None = None  # for clusters that are reached through a Secret there
     every: float = LOOK
     pages: Pages = field(default_factory=Pages)
+    trusted: bool = False  # kubeconfigs in Secrets: they may run programs and read files here
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
     _tried: dict[int, str] = field(default_factory=dict)  # the head that was last begun with
@@ -197,7 +198,7 @@ class Previews:
 
     async def _how(self, base: Wanted) -> How:
         """Clusters are reached as the base says, which is what the service goes by."""
-        reach = await Reach.of(base.evaluation.clusters, self.how.kubeconfig, self.management)
+        reach = await Reach.of(base.evaluation.clusters, self.how.kubeconfig, self.management, trusted=self.trusted)
         return replace(self.how, reach=reach.to)
 
     def _merged(self, base: Wanted, request: Request, how: How | None) -> tuple[Run, About]:

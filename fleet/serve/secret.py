@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.evaluate.result import ClusterData
 from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
+from fleet.kube.kubeconfig import read
 from fleet.kube.objects import get
 from fleet.sync.run import connect
 
@@ -33,11 +34,22 @@ async def kubeconfig_of(cluster: ClusterData, management: Client) -> bytes:
     return base64.b64decode(text)
 
 
-def client_of(cluster: ClusterData, text: bytes, held: contextlib.ExitStack) -> Client:
-    """With credentials that are in a file of ours for as long as they are `held`."""
+def client_of(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, trusted: bool = False) -> Client:
+    """With credentials that are in a file of ours for as long as they are `held`.
+
+    Whoever may write a Secret is not whoever runs the service. Unless that person trusts them, AccessError is raised
+    for a kubeconfig that runs a program or reads a file of this machine, such as the service's own token.
+    """
     file = held.enter_context(tempfile.NamedTemporaryFile(prefix="fleet-"))  # noqa: SIM115 - closed with what holds it
     file.write(text)
     file.flush()
+    if not trusted and (fields := read(Path(file.name)).local_fields):
+        raise AccessError(
+            f"the kubeconfig in the Secret {cluster.secret} of {cluster.name} runs a program or reads a file of the "
+            f"service's machine: {', '.join(fields)}",
+            hint="put a token or the content of the files (…-data) into it, as `kubectl config view --raw --flatten` "
+            "does; who runs the service can allow it with --trust-kubeconfigs",
+        )
     return Client.of(file.name, None, cluster=cluster.name)
 
 
@@ -52,9 +64,17 @@ class Reach:
     texts: Mapping[str, bytes | FleetError] = field(
         default_factory=dict, repr=False
     )  # by cluster, or why there is none
+    trusted: bool = False  # those may run programs and read files here
 
     @classmethod
-    async def of(cls, clusters: tuple[ClusterData, ...], kubeconfig: Path | None, management: Client | None) -> Reach:
+    async def of(
+        cls,
+        clusters: tuple[ClusterData, ...],
+        kubeconfig: Path | None,
+        management: Client | None,
+        *,
+        trusted: bool = False,
+    ) -> Reach:
         texts: dict[str, bytes | FleetError] = {}
         if management is None:
             return cls(kubeconfig)
@@ -64,7 +84,7 @@ class Reach:
                     texts[one.name] = await kubeconfig_of(one, management)
                 except FleetError as problem:
                     texts[one.name] = problem
-        return cls(kubeconfig, texts)
+        return cls(kubeconfig, texts, trusted)
 
     @contextlib.asynccontextmanager
     async def to(self, cluster: ClusterData) -> AsyncIterator[Client]:
@@ -72,6 +92,9 @@ class Reach:
         if isinstance(text, FleetError):
             raise text
         with contextlib.ExitStack() as held:
-            made = connect(cluster, self.kubeconfig) if text is None else client_of(cluster, text, held)
+            if text is None:
+                made = connect(cluster, self.kubeconfig)
+            else:
+                made = client_of(cluster, text, held, trusted=self.trusted)
             async with made as client:
                 yield client

@@ -121,9 +121,15 @@ class Service:
                 self.metrics.previews,
                 self.manner.management,
                 pages=Pages(self.manner.public_url),
+                trusted=self.manner.trust_kubeconfigs,
             )
         self._sites = Sites(
-            self.manner.kubeconfig, self.manner.management, self._changed, self._turned, inside=self.manner.inside
+            self.manner.kubeconfig,
+            self.manner.management,
+            self._changed,
+            self._turned,
+            inside=self.manner.inside,
+            trusted=self.manner.trust_kubeconfigs,
         )
         self._agents = ForAgents(
             lambda: self.current,

@@ -52,8 +52,10 @@ class Sites:
         turned: Callable[[str], None],
         *,
         inside: bool = False,
+        trusted: bool = False,
     ) -> None:
         self._inside = inside
+        self._trusted = trusted
         self._kubeconfig = kubeconfig
         self._management = management
         self._changed = changed
@@ -116,4 +118,4 @@ class Sites:
             return Client(in_cluster=True, cluster=cluster.name)
         if not cluster.secret or self._management is None:
             return connect(cluster, self._kubeconfig)
-        return client_of(cluster, await kubeconfig_of(cluster, self._management), held)
+        return client_of(cluster, await kubeconfig_of(cluster, self._management), held, trusted=self._trusted)

@@ -80,6 +80,7 @@ FORGED = {
     "a soak without end": rolled(soak=f"{'9' * 400}w"),
     "a soak of other digits": rolled(soak="\u0661m"),
     "no timeout": rolled(timeout=""),
+    "a rollback after no time": rolled(rollback_after="never"),
     "waves of other clusters": rolled(waves=[["eu-1", "us-1"]]),
     "waves without its cluster": rolled(waves=[]),
     "a cluster in two waves": rolled(waves=[["eu-1"], ["eu-1"]]),

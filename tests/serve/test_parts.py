@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 from functools import partial
+from typing import Any
 
 import orjson
 import pytest
 import yaml
 
 from fleet.agent.manifests import manifests as agent_manifests
-from fleet.errors import PolicyError
+from fleet.errors import AccessError, PolicyError, Source
+from fleet.evaluate.result import ClusterData
 from fleet.forge.model import Kind, Repository
 from fleet.install.manifests import Settings
 from fleet.install.manifests import manifests as installed
@@ -23,6 +27,7 @@ from fleet.serve.logs import JsonLines
 from fleet.serve.manifests import manifests
 from fleet.serve.notice import notice
 from fleet.serve.origin import Origin
+from fleet.serve.secret import client_of
 from fleet.sync.drift import only_drift
 from fleet.testing import Cluster
 
@@ -88,6 +93,51 @@ def test_a_webhook_is_for_the_repository_of_its_path_or_for_all() -> None:
     said = Repository(Kind.GITEA, "https://forge.example.com", "team/Fleet")
     assert meant(said, [one, other]) == [one]
     assert meant(Repository(Kind.GITEA, "https://x", "a/b"), [one, other]) == [one, other]
+
+
+INSIDE = {
+    "a token": ({}, {"token": "t"}),
+    "data in it": ({"certificate-authority-data": "eA=="}, {"username": "u", "password": "p"}),
+}
+OUTSIDE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "exec": ({}, {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh"}}),
+    "tokenFile": ({}, {"tokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token"}),
+    "client-certificate, client-key": ({}, {"client-certificate": "/a", "client-key": "/b"}),
+    "certificate-authority": ({"certificate-authority": "/etc/hostname"}, {"token": "t"}),
+    "idp-certificate-authority": (
+        {},
+        {"auth-provider": {"name": "oidc", "config": {"idp-certificate-authority": "/etc/hostname"}}},
+    ),
+}
+
+
+def of_secret(cluster: dict[str, Any], user: dict[str, Any]) -> bytes:
+    """A kubeconfig as somebody puts it into a Secret."""
+    it = {"name": "it", "context": {"cluster": "it", "user": "it"}}
+    clusters = [{"name": "it", "cluster": {"server": "https://api.example.com", **cluster}}]
+    document = {"clusters": clusters, "users": [{"name": "it", "user": user}], "contexts": [it]}
+    return json.dumps({**document, "current-context": "it"}).encode()
+
+
+@pytest.mark.parametrize("fields", OUTSIDE)
+def test_a_kubeconfig_in_a_secret_runs_no_program_and_reads_no_file_unless_it_is_trusted(fields: str) -> None:
+    eu = ClusterData("eu-1", {}, None, "fleet-system/eu-1", False, Source("clusters/all.py", 1))
+    text = of_secret(*OUTSIDE[fields])
+    with contextlib.ExitStack() as held, pytest.raises(AccessError) as refused:
+        client_of(eu, text, held)
+    assert refused.value.message == (
+        "the kubeconfig in the Secret fleet-system/eu-1 of eu-1 runs a program or reads a file of the service's"
+        f" machine: {fields}"
+    )
+    with contextlib.ExitStack() as held:
+        assert client_of(eu, text, held, trusted=True).cluster == "eu-1"
+
+
+@pytest.mark.parametrize("what", INSIDE)
+def test_a_kubeconfig_in_a_secret_with_all_that_it_needs_in_it_is_taken(what: str) -> None:
+    eu = ClusterData("eu-1", {}, None, "fleet-system/eu-1", False, Source("clusters/all.py", 1))
+    with contextlib.ExitStack() as held:
+        assert client_of(eu, of_secret(*INSIDE[what]), held).cluster == "eu-1"
 
 
 def test_a_line_of_the_log_is_an_object_with_the_fields_that_are_known() -> None:
