@@ -147,6 +147,10 @@ class Driver(Generic[A]):
         """The version that a spec asks for."""
         return str(getattr(spec, "version"))  # noqa: B009 - of the subclass, which the base does not know
 
+    def stays(self, spec: A, status: Mapping[str, Any]) -> str:
+        """Why members go on with the version that they run though the spec says another; "" if they do not."""
+        return ""
+
     def members(self, spec: A) -> int:
         """How many pods with data a spec asks for."""
         return int(getattr(spec, "members"))  # noqa: B009

@@ -53,10 +53,10 @@ def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]
     before = _read(engine, live)
     if before is None:  # written by another release, or by hand: nothing certain can be said
         return Meaning(("restarts are possible: the live object has fields that this release does not know",))
-    return _change(engine, before, after, _running(live))
+    return _change(engine, before, after, live.get("status") or {})
 
 
-def _change(engine: Driver[Any], before: App, after: App, running: str | None) -> Meaning:
+def _change(engine: Driver[Any], before: App, after: App, status: Mapping[str, Any]) -> Meaning:
     problems = engine.validate(after, before)
     refused = {problem.field for problem in problems}
     fields = [field for field in engine.changed(before, after) if field not in refused]
@@ -70,8 +70,10 @@ def _change(engine: Driver[Any], before: App, after: App, running: str | None) -
     pods = min(engine.members(before), engine.members(after))
     rounds, hops = 0, tuple[Hop, ...]()
     if Impact.UPGRADE in by_impact:
-        path = engine.path(running or engine.version(before), engine.version(after))
-        if not isinstance(path, Refusal) and path:
+        path = engine.path(_running(status) or engine.version(before), engine.version(after))
+        if stays := engine.stays(after, status):
+            texts.append(stays)
+        elif not isinstance(path, Refusal) and path:
             texts.append(_upgraded(path))
             rounds, hops = len(path), path
     for field in by_impact.get(Impact.GROW, ()):
@@ -120,8 +122,8 @@ def _value(spec: App, field: str) -> Any:
     return value
 
 
-def _running(live: Mapping[str, Any]) -> str | None:
-    version = live.get("status", {}).get("version")
+def _running(status: Mapping[str, Any]) -> str | None:
+    version = status.get("version")
     return version if isinstance(version, str) and version else None
 
 

@@ -41,7 +41,9 @@ class MemberStatus(Model, frozen=True):
     role: str | None = None
     """Its role in the engine, such as leader, follower or learner."""
     version: str | None = None
-    """The version that it runs."""
+    """The version that it runs, as it says itself."""
+    image: str | None = None
+    """The container image that it has."""
     ready: bool = False
     """Whether it serves clients."""
     state: Literal["joining", "running", "leaving", "failed", "unknown"] = "unknown"
@@ -83,7 +85,9 @@ class Status(Model, frozen=True):
     version: str | None = None
     """The version that every member runs; during an upgrade, the oldest one."""
     desired_version: str | None = None
-    """The version that the spec asks for, exactly."""
+    """The version that members are to run: exactly, or a series of which the image decides the patch."""
+    image_template: str | None = None
+    """The image that the operator has for each version, with {version}, {series} or {tag} in it."""
     ready: str | None = None
     """Members that serve clients, of all that there should be, as in "3/3"."""
     replicas: Annotated[int, Field(ge=0)] | None = None

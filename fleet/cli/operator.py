@@ -55,7 +55,7 @@ def operator() -> None:
     "engine_images",
     multiple=True,
     metavar="ENGINE=IMAGE",
-    help="The image of an engine, with {version} or {series} in it; ENGINE= is the official one. May be repeated.",
+    help="An engine's image, with {version}, {series} or {tag} in it; ENGINE= is the official one. May be repeated.",
 )
 @click.option(
     "--replicas", type=click.IntRange(1, 5), help="One leads, the others stand by. [default: as installed, or 1]"

@@ -31,7 +31,9 @@ class Settings:
     """What a person decides."""
 
     image: str
-    engine_images: Mapping[str, str] = field(default_factory=dict)  # engine → image with {version} or {series} in it
+    engine_images: Mapping[str, str] = field(
+        default_factory=dict
+    )  # engine → image with {version}, {series} or {tag} in it
     replicas: int = 1
     built: str = ""
 

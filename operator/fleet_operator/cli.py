@@ -42,7 +42,7 @@ def check() -> None:
     multiple=True,
     metavar="ENGINE=IMAGE",
     envvar="FLEET_IMAGES",
-    help="The image of an engine, with {version} or {series} in it; the official one unless given.",
+    help="The image of an engine, with {version}, {series} or {tag} in it; the official one unless given.",
 )
 @click.option("--operator-image", default="", envvar="FLEET_OPERATOR_IMAGE", help="Our own image, for Jobs.")
 @click.option("--lease/--no-lease", default=True, help="Stand by while another process leads.")

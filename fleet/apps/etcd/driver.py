@@ -75,6 +75,11 @@ class EtcdDriver(Driver[Etcd]):
     def path(self, current: str, target: str) -> Path:
         return path(current, target)
 
+    def stays(self, spec: Etcd, status: Mapping[str, Any]) -> str:
+        from fleet.apps.etcd.image import same_image  # noqa: PLC0415 - for plans alone
+
+        return same_image(spec, status)
+
     def notes(self, spec: Etcd) -> str:
         return names.members_map(spec)
 

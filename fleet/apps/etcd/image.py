@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
+from fleet.apps.driver import Refusal
 from fleet.apps.etcd.spec import Etcd
+from fleet.apps.etcd.upgrade import path
 from fleet.model.types.version import release
 
 NEWEST = {"3.4": "3.4.37", "3.5": "3.5.35", "3.6": "3.6.16"}  # what a series stands for in this release of fleet
@@ -22,14 +25,35 @@ def exact(version: str) -> str:
 
 
 def image(app: Etcd, images: Mapping[str, str], present: str = "") -> str:
-    """`images` has a template by engine: {version} is the exact release, {series} its series, such as 3.5. `present` is
-    what members have, as long as nobody asked for a restart of them."""
+    """`images` has a template by engine: {version} is the exact release, {series} its series, such as 3.5, {tag} the
+    version as git says it: either of them. `present` is what members have, as long as nobody asked for a restart of
+    them."""
     if app.image:
         return app.image
     had, wanted = version_in(present, images), release(app.version)
     if had is not None and wanted.patch is None and release(had).series == wanted.series:
         return present
-    return _named(exact(app.version), images)
+    return _for(app.version, images)
+
+
+def template(images: Mapping[str, str]) -> str:
+    """The image of each version, with {version}, {series} or {tag} in it."""
+    return images.get("etcd", OFFICIAL)
+
+
+def same_image(app: Etcd, status: Mapping[str, Any]) -> str:
+    """Why members go on with the version that they run though git says another: the image of the next step is the one
+    that they have. "" if it is another image, or if the status does not say which."""
+    running, known = status.get("version"), status.get("imageTemplate")
+    has = {str(member.get("image") or "") for member in status.get("members") or ()}
+    steps = path(str(running), app.version) if running else ()
+    if isinstance(steps, Refusal) or not steps or not (app.image or known) or len(has) != 1:
+        return ""
+    wanted = steps[0].target
+    name = app.image or _for(wanted, {"etcd": str(known)})
+    return (
+        f"stays etcd {running}: the image for {wanted} is {name}, which members have already" if {name} == has else ""
+    )
 
 
 def version_in(image: str, images: Mapping[str, str]) -> str | None:
@@ -38,6 +62,10 @@ def version_in(image: str, images: Mapping[str, str]) -> str | None:
     return next((one for one in versions if _named(one, images) == image), None)
 
 
-def _named(version: str, images: Mapping[str, str]) -> str:
+def _for(version: str, images: Mapping[str, str]) -> str:
+    return _named(exact(version), images, version)
+
+
+def _named(version: str, images: Mapping[str, str], tag: str = "") -> str:
     parts = release(version)
-    return images.get("etcd", OFFICIAL).format(version=version, series=f"{parts.major}.{parts.minor}")
+    return template(images).format(version=version, series=f"{parts.major}.{parts.minor}", tag=tag or version)

@@ -29,6 +29,7 @@ class Report:
 
     version: str | None = None
     desired_version: str | None = None
+    image_template: str | None = None
     members: tuple[MemberStatus, ...] = ()
     wanted: int = 0
     leader: str | None = None

@@ -41,6 +41,7 @@ def status(
         message=decision.message[:LONGEST] or None,
         version=report.version,
         desired_version=report.desired_version,
+        image_template=report.image_template,
         ready=f"{serving}/{report.wanted}",
         replicas=len(report.members),
         members=report.members,

@@ -10,6 +10,7 @@ from fleet.apps.driver import Hop, Refusal
 from fleet.apps.etcd import names
 from fleet.apps.etcd.driver import DRIVER
 from fleet.apps.etcd.image import image
+from fleet.apps.etcd.image import template as template_of_images
 from fleet.apps.etcd.kept import template as kept_template
 from fleet.apps.etcd.manifests import template
 from fleet.apps.etcd.spec import Etcd
@@ -77,7 +78,7 @@ def _is_down(seen: Seen, pod: str) -> bool:
 
 def _may_start(seen: Seen, pod: str, current: Rolling) -> bool:
     """Whether its data is known to be of a version that the wanted image can go on from."""
-    had, gets = _image_in(seen, seen.world.pod(pod) or {}), _image_in(seen, current.wanted)
+    had, gets = image_in(seen, seen.world.pod(pod) or {}), image_in(seen, current.wanted)
     versions = [_VERSION.search(one.rpartition(":")[2]) for one in (had, gets)]
     if had == gets:
         return True
@@ -131,10 +132,10 @@ def chosen_image(seen: Seen, app: Etcd, images: Images) -> str:
     templates = [found["spec"]["template"]] if found else [one for pod in seen.places if (one := seen.world.pod(pod))]
     if not templates or (templates[0].get("metadata", {}).get("annotations") or {}).get(ROLL, "") != app.roll:
         return image(app, images)
-    return image(app, images, _image_in(seen, templates[0]))
+    return image(app, images, image_in(seen, templates[0]))
 
 
-def _image_in(seen: Seen, pod: Object) -> str:
+def image_in(seen: Seen, pod: Object) -> str:
     """etcd's, in a pod or its template."""
     kept = names.layout(seen.app)
     name = kept.container if kept is not None else names.CONTAINER
@@ -167,10 +168,30 @@ def stays(seen: Seen) -> Decision | None:
 
 
 def arrived(seen: Seen, images: Images) -> Decision | None:
-    """All members have the image of the next hop, and still run what they ran: the image is not what its name says."""
+    """All members have the image that they should have, and do not run what git says: the image decides."""
     hop = next_hop(seen)
-    if not isinstance(hop, Hop):
+    if isinstance(hop, Hop):
+        had = image(seen.app.model_copy(update={"version": hop.target}), images)
+        needed = f"; {hop.note} first" if hop.note else ""
+        return blocked("NoWay", f"image {had} gives {seen.oldest_version}, and git says {seen.app.version}{needed}")
+    return _another_patch(seen, images)
+
+
+def _another_patch(seen: Seen, images: Images) -> Decision | None:
+    """A version that git says exactly is what every member says of itself, or it is not done."""
+    wanted = release(seen.app.version)
+    others = [pod for pod, status in seen.statuses.items() if release(status.version) != wanted]
+    if wanted.patch is None or not others:
         return None
-    had = image(seen.app.model_copy(update={"version": hop.target}), images)
-    needed = f"; {hop.note} first" if hop.note else ""
-    return blocked("NoWay", f"image {had} gives {seen.oldest_version}, and git says {seen.app.version}{needed}")
+    given = ", ".join(sorted({image_in(seen, seen.world.pod(pod) or {}) for pod in others}))
+    runs = ", ".join(sorted({seen.statuses[pod].version for pod in others}))
+    if seen.app.image:
+        advice = "name another one with `image`"
+    elif "{version}" in template_of_images(images) or "{tag}" in template_of_images(images):
+        advice = "its name does not say what is in it: name another one with `image`"
+    else:
+        advice = (
+            f"the operator has one image for all of {wanted.major}.{wanted.minor} ({template_of_images(images)}): name "
+            "one of this version with `image`, or install the operator with `--engine-image` that has {version} in it"
+        )
+    return blocked("OtherVersion", f"image {given} gives {runs}, and git says {seen.app.version}; {advice}")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from fleet.apps.etcd import names
-from fleet.apps.etcd.image import exact, version_in
+from fleet.apps.etcd.image import template, version_in
 from fleet.apps.etcd.manifests import surroundings
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.status import LastBackup, MemberStatus
@@ -29,7 +29,7 @@ from fleet_operator.core.step import Act, Decision, Object
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd import adoption, encrypt
 from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.change import chosen_image
+from fleet_operator.engines.etcd.change import chosen_image, image_in
 from fleet_operator.engines.etcd.decide import OPERATOR, at_rest, concerns
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
@@ -113,6 +113,7 @@ class EtcdEngine:
         return Report(
             version=seen.oldest_version,
             desired_version=self._desired(seen),
+            image_template=template(self._images),
             members=members,
             wanted=seen.app.members,
             leader=seen.leader,
@@ -128,7 +129,7 @@ class EtcdEngine:
 
     def _desired(self, seen: Seen) -> str:
         had = version_in(chosen_image(seen, seen.app, self._images), self._images)
-        return had if had is not None and release(had).patch is not None else exact(seen.app.version)
+        return had if had is not None and release(had).patch is not None else seen.app.version
 
     def data_of(self, app: Etcd, world: World) -> list[Object]:
         prefix = f"{names.DATA}-{app.name}-"  # of members that were taken over none: their volumes stay
@@ -218,6 +219,7 @@ def _member(seen: Seen, pod: str) -> MemberStatus:
         id=f"{identity:x}" if identity is not None else None,
         role=role,
         version=status.version if status else None,
+        image=image_in(seen, seen.world.pod(pod) or {}) or None,
         ready=seen.healthy(pod),
         state=_state(seen, pod),
         lag=lag if lag > NOTED_LAG else None,
