@@ -13,6 +13,11 @@ left of that is to look and to compare (`again.py`): that is what the goal of a 
 starts Python, loads its modules and asks git besides, which a person waits for and which does not grow with the
 fleet; the bare look, which only lists and reads, takes more than a twentieth of a first sync that is this cheap.
 
+The goal of a sync of one change is 2.5 times the bare PATCH and one evaluation of the stack (warm: no process is
+started for it) together, measured in the same round; the sync evaluates twice. Whether it grows with what the
+repository has besides is measured at the end: one change of the 1,000 apps beside 100 and beside 10,000 objects in ten
+other stacks, all of which a sync looks at, for drift.
+
 Two workloads: `apps` (an Etcd, a ConfigMap, a ServiceAccount and a Role each) and `plain` (four ConfigMaps each: the
 cheapest for a server and so the hardest comparison). After each side everything is removed, and the sides take turns.
 """
@@ -22,21 +27,28 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
 
+from fleet.evaluate.evaluation import evaluate
+from fleet.evaluate.pool import Pool
 from fleet.lab import Lab
+from fleet.repository import Repository
 from tests.bench import bare, workload
 from tests.bench.command import Took, fleet_command, run
 from tests.bench.figure import Figure, at_least, at_most, in_turns
 from tests.bench.place import CLUSTER, api_server, clear
 
 ROUNDS = 7
+OTHERS = (100, 10_000)
+MOST_GROWTH = 1.2
 CONCURRENCIES = (8, 16, 32)
 NAMESPACE = "thousand"
 
@@ -71,6 +83,7 @@ class Bench:
         self.bare: list[Took] = []
         self.look: list[Took] = []
         self.patch: list[Took] = []
+        self.evaluated: list[float] = []
         self.concurrency = 0
         self.memory = repository.parent / f"{kind}-cache"
         self.environment = {"KUBECONFIG": str(lab.kubeconfig), "FLEET_CACHE_DIR": str(self.memory)}
@@ -112,14 +125,46 @@ class Bench:
         yield from self.limit("bare PATCH of one object", self.patch, "the limit of a sync of one change")
         yield Figure(f"{self.kind}: sync of one change", tuple(one.seconds for one in self.changed), "s")
         yield Figure(f"{self.kind}: sync of one change, CPU", tuple(one.cpu for one in self.changed), "s")
+        yield Figure(f"{self.kind}: evaluation of that stack, once", tuple(self.evaluated), "s", note="warm")
+        limits = [patch.seconds + alone for patch, alone in zip(self.patch, self.evaluated, strict=True)]
+        yield at_most(
+            f"{self.kind}: sync of one change, beside bare PATCH and evaluation together",
+            [sync.seconds / limit for sync, limit in zip(self.changed, limits, strict=True)],
+            "times",
+            2.5,
+            "by pairs",
+        )
+        if self.kind == "apps":
+            yield from self.beside_others()
+
+    def beside_others(self) -> Iterator[Figure]:
+        """One change beside few and beside many objects of other stacks."""
+        medians = []
+        for number in OTHERS:
+            workload.write_others(self.repository, number)
+            self.sync()
+            took = [self.sync_of_one_change() for _ in range(ROUNDS)]
+            values = tuple(one.seconds for one in took)
+            yield Figure(f"{self.kind}: sync of one change beside {number} objects in other stacks", values, "s")
+            medians.append(statistics.median(values))
+        few, many = medians
+        name = f"{self.kind}: the same beside {OTHERS[1]}, share of that beside {OTHERS[0]}"
+        yield at_most(name, [many / few], "of it", MOST_GROWTH, "of the medians")
+        for number in range(workload.OTHER_STACKS):
+            clear(self.lab, "plain", f"other-{number}")
+        clear(self.lab, self.kind, NAMESPACE)
+
+    def sync_of_one_change(self) -> Took:
+        workload.change_one(self.repository, f"change-{next(self.numbers)}")
+        return self.sync()
 
     def measure_fleet(self) -> float:
         shutil.rmtree(self.memory, ignore_errors=True)
         self.first.append(self.sync())
         self.unchanged.append(self.sync())
         self.again.append(self.look_again())
-        workload.change_one(self.repository, f"change-{next(self.numbers)}")
-        self.changed.append(self.sync())
+        self.changed.append(self.sync_of_one_change())
+        self.evaluated.append(self.evaluate())
         clear(self.lab, self.kind, NAMESPACE)
         return self.first[-1].seconds
 
@@ -158,6 +203,15 @@ class Bench:
 
     def sync(self) -> Took:
         return run(self.fleet, "sync", "--no-wait", cwd=self.repository, environment=self.environment)
+
+    def evaluate(self) -> float:
+        """Return how long the stack takes in a pool that is warm, in seconds."""
+        repository = Repository.find(self.repository)
+        with Pool() as pool:
+            evaluate(repository, stacks=(), pool=pool).check()  # only the clusters: the pool is warm then
+            begin = time.monotonic()
+            evaluate(repository, pool=pool).check()
+            return time.monotonic() - begin
 
     def look_again(self) -> float:
         done = subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 APPS = 1000
 OBJECTS = 4 * APPS
+OTHER_STACKS = 10
 KINDS = {
     "apps": (
         "/apis/fleet.dev/v1alpha1/namespaces/{}/etcds",
@@ -71,6 +72,24 @@ def write(root: Path, kind: str) -> Path:
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message=1,000 apps")
     return root
+
+
+def write_others(root: Path, count: int) -> None:
+    """Commit `count` objects in ten stacks beside that of the workload, each in the namespace of its name."""
+    parts = ["import fleet\n"]
+    for number in range(OTHER_STACKS):
+        parts.append(
+            f"""
+@fleet.stack(clusters=["c1"])
+def other_{number}(cluster: fleet.Cluster) -> None:
+    for number in range({count // OTHER_STACKS}):
+        name = f"other-{number}-{{number:04}}"
+        fleet.Manifest({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": name}}, "data": {{"a": "1"}}}})
+"""
+        )
+    (root / "stacks" / "others.py").write_text("\n".join(parts))
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", f"--message={count} objects in other stacks")
 
 
 def change_one(root: Path, value: str) -> None:

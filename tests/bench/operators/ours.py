@@ -1,34 +1,52 @@
 """The benchmark's work with fleet.kube.runtime. See go/main.go: this is the same, line by line.
 
-Probes go over the runtime's own connections (`wire`), as its writes do.
+Probes go over aiohttp with the settings that the etcd engine has, as those of the operator that is shipped do; writes go
+over the runtime's own connections (`wire`).
 
 python -m tests.bench.operators.ours KUBECONFIG CONTEXT NAMESPACE ENGINE INTERVAL
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
+import aiohttp
 import orjson
 
 import fleet.kube.runtime as kube
-from fleet.kube.runtime.wire import Sender
 
 THINGS = kube.Resource("bench.fleet.dev", "v1", "Thing", "things", namespaced=True)
 CONFIG_MAPS = kube.Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)
 
 
-async def count_healthy(engine: Sender, name: kube.Name, members: int) -> int:
-    found = 0
-    for member in range(members):
-        answer = await engine.send("GET", f"/{name.namespace}/{name.name}/{member}", b"", {}, lambda: None)
-        found += bool(orjson.loads(answer.body)["healthy"])
-    return found
+class Engine:
+    """The connections to the engine, opened in the loop that uses them (as `fleet_operator.engines.etcd.protocol`)."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session: aiohttp.ClientSession | None = None
+
+    async def count_healthy(self, name: kube.Name, members: int) -> int:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=False, limit=0, keepalive_timeout=60.0)
+            self._session = aiohttp.ClientSession(
+                self._url, connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            )
+        found = 0
+        for member in range(members):
+            path, forever = f"/{name.namespace}/{name.name}/{member}", aiohttp.ClientTimeout(total=None)
+            async with (
+                asyncio.timeout(2.0),
+                self._session.get(path, allow_redirects=False, timeout=forever) as answer,
+            ):
+                found += bool(orjson.loads(await answer.read())["healthy"])
+        return found
 
 
 def main(kubeconfig: str, context: str, namespace: str, engine: str, interval: str) -> None:
-    probes = Sender(engine, None, None, {})
+    probes = Engine(engine)
     again = kube.Result(requeue_after=float(interval))
 
     async def reconcile(request: kube.Request) -> kube.Result | None:
@@ -39,7 +57,7 @@ def main(kubeconfig: str, context: str, namespace: str, engine: str, interval: s
         await request.write.apply(CONFIG_MAPS, kube.child_of(thing, data={"text": spec["text"]}))
         healthy = spec["members"]
         if "status" in thing:
-            healthy = await count_healthy(probes, request.name, spec["members"])
+            healthy = await probes.count_healthy(request.name, spec["members"])
         await request.write.status(THINGS, thing, {"text": spec["text"], "healthy": healthy})
         return again
 
