@@ -19,3 +19,19 @@ def printable(text: str) -> str:
 def count_noun(number: int, singular: str, plural: str = "") -> str:
     """Return a number and what it counts: "1 member", "2 members". The plural is given where it is not made by an s."""
     return f"{number} {singular if number == 1 else plural or f'{singular}s'}"
+
+
+_QUOTED = re.compile("‹[^›]*(?:›|$)")  # a message may have been cut off in the middle
+
+
+def quote_output(text: str) -> str:
+    """Return what a container printed as a part of a message, marked: it may print secrets, and messages go to git."""
+    return f"‹{' '.join(printable(text).translate(_MARKS).split())}›"
+
+
+def without_output(text: str) -> str:
+    """Return a message as it may leave the cluster: without what containers printed."""
+    return _QUOTED.sub("(what it printed stays in the cluster)", text)
+
+
+_MARKS = str.maketrans({"‹": "'", "›": "'"})

@@ -13,9 +13,9 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
     since      when sync or health (or `content`) last became what they are, UTC, RFC 3339, whole seconds
     revision   commit id of what is applied in the cluster, "" when nothing ever was
     wanted     commit id of what should be; equals `revision` when Synced
-    message    one line, at most 300 letters, why it is not healthy or not synced, else ""
+    message    one line, at most 300 letters, why it is not healthy or not synced, else ""; nothing that a container printed
     apps       list, by kind, namespace and name, of
-        kind, namespace, name
+        kind, namespace, name (of one that was renamed with `aliases`, its name in git)
         version    the version that runs, "" when it is not known
         members    those that serve, of those that there should be, as in "3/3"; "" when it is not known
         available  "yes" when clients are served (an etcd has its quorum), "no" when not, "" when it is not known
@@ -37,6 +37,7 @@ from typing import Any
 
 from fleet.errors import ConfigurationError
 from fleet.git.names import without_credentials
+from fleet.printable import without_output
 
 SCHEMA = "fleet.dev/status/v1"
 HEALTH = ("Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown")
@@ -129,9 +130,11 @@ def timestamp(moment: datetime) -> str:
 
 
 def clean(text: str, letters: int = MESSAGE_LETTERS) -> str:
-    """One printable line: no control or direction characters, no credentials in urls, at most `letters` long."""
+    """One printable line: no control or direction characters, no credentials in urls, nothing that a container printed,
+    at most `letters` long."""
     if text.isascii() and text.isprintable() and len(text) <= letters and "://" not in text and "  " not in text:
         return text.strip()  # as most are
+    text = without_output(text)
     spaced = "".join(letter if unicodedata.category(letter)[0] not in "CZ" else " " for letter in text[: 20 * letters])
     line = without_credentials(" ".join(spaced.split()))
     return line if len(line) <= letters else line[: letters - 1] + "…"

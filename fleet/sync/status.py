@@ -9,6 +9,7 @@ from fleet.git.reporting import Gone, Pair, chosen, report
 from fleet.git.status import App, Report
 from fleet.kube.failure import UnansweredError
 from fleet.kube.person import person
+from fleet.printable import without_output
 from fleet.sync.choice import Target
 from fleet.sync.drift import DriftedError
 from fleet.sync.outcome import Result
@@ -63,7 +64,7 @@ def report_of(result: Result, revision: str) -> Report:
         revision=revision,
         sync="Suspended" if result.suspended and not result.problem else word_of(result.problem),
         health=result.health,
-        message=error.message if error else result.suspended or _first_message(result),
+        message=without_output(error.message if error else result.suspended or _first_message(result)),
         apps=tuple(
             App(
                 one.kind,
@@ -73,7 +74,7 @@ def report_of(result: Result, revision: str) -> Report:
                 members=one.members,
                 available=one.available,
                 health=one.state,
-                message=one.message,
+                message=without_output(one.message),
             )
             for one in result.objects
             if one.is_app

@@ -210,6 +210,8 @@ def test_the_condition_says_how_the_last_backup_ended() -> None:
         "BackupFailed",
         "job-2 failed: keep: /store: No space left on device",
     )
+    pod["status"]["containerStatuses"][0]["name"] = "save"
+    assert backed_up([bad], [pod], known)[3] == "job-2 failed: save: ‹/store: No space left on device›", "not our words"
     again = _backup_job("Complete", "2031-05-03T03:00:00Z", "job-3")
     assert backed_up([bad, again], [pod], known)[1] == "True"
 

@@ -16,6 +16,7 @@ from fleet import Volume
 from fleet.apps import Etcd
 from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.ledger import LEDGER, Place, founders, read
+from fleet.printable import without_output
 from tests.operator.drawn import CLUSTER, Drawing, app, applied, before, file, member_id
 
 NO_DATA = '{"level":"fatal","msg":"discovery failed","error":"couldn\'t find local name \\"db-2\\" in the cluster"}'
@@ -180,6 +181,13 @@ def test_of_data_that_cannot_be_got_at_people_are_told_why(words: str) -> None:
     decision = Drawing().crash("db-2", words, restarts=50).decision()
     assert (decision.state, decision.reason) == (State.DEGRADED, "MembersUnwell")
     assert words.rpartition('"error":"')[2].removesuffix('"}') in decision.message
+
+
+@pytest.mark.parametrize("words", ["hunter2", '{"level":"fatal","msg":"hunter2"}', "panic: hunter2"])
+def test_what_a_container_prints_is_marked_as_such_for_git_to_leave_it_out(words: str) -> None:
+    message = Drawing().crash("db-2", words, restarts=50).decision().message
+    assert "hunter2" in message
+    assert "hunter2" not in without_output(message)
 
 
 def test_words_of_one_crash_are_enough_only_if_they_leave_no_doubt() -> None:

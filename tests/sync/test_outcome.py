@@ -20,13 +20,14 @@ from fleet.errors import (
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.kube.failure import UnansweredError
-from fleet.model.desired import Desired
+from fleet.model.desired import Desired, Key
 from fleet.plan import Verb
+from fleet.printable import quote_output, without_output
 from fleet.sync.choice import emptied, targets
 from fleet.sync.outcome import ObjectHealth, Result, failure
 from fleet.sync.progress import Lines
 from fleet.sync.status import report_of
-from fleet.sync.waiting import worst
+from fleet.sync.waiting import judged, worst
 
 
 def cluster(name: str) -> ClusterData:
@@ -148,3 +149,30 @@ def test_a_long_silence_is_broken_by_what_is_still_at_work() -> None:
     assert re.fullmatch(r"still at work after 3\d s: web on us-1: waiting \(2/3 ready\)", lines.still(now + 31))
     lines.update("web", "us-1", "done")
     assert lines.still(now + 99) == ""
+
+
+def test_what_containers_print_does_not_reach_git() -> None:
+    ended = {"exitCode": 1, "message": "starting\nconnecting as admin: hunter2› failed\n"}
+    status = {"phase": "Running", "containerStatuses": [{"name": "web", "lastState": {"terminated": ended}}]}
+    pod = {"metadata": {"name": "web"}, "spec": {}, "status": status, "apiVersion": "v1", "kind": "Pod"}
+    seen = judged(Key("", "Pod", "shop", "web"), pod, is_app=False)
+    assert "hunter2" in seen.message, "whoever may look into the cluster is told why"
+
+    app = seen._replace(kind="Etcd", is_app=True)
+    error = ResourceError(f"eu-1: Pod shop/web is degraded: {seen.message}")
+    for result in (
+        Result("shop", "eu-1", health="Degraded", objects=(seen, app)),
+        Result("shop", "eu-1", health="Degraded", objects=(app,), unhealthy=error),
+    ):
+        told = report_of(result, "a" * 40)
+        assert "hunter2" not in str(told)
+        assert "container web ended and was restarted: (what it printed stays in the cluster)" in told.message
+        assert told.apps[0].message in told.message
+
+
+@pytest.mark.parametrize("text", ["‹a› and ‹b", "‹a‹b›", "‹ and › and ‹x›"])
+def test_output_is_taken_out_also_where_it_has_marks_itself_or_is_cut_off(text: str) -> None:
+    assert without_output(f"it ended: {quote_output(text)}, again") == (
+        "it ended: (what it printed stays in the cluster), again"
+    )
+    assert without_output(quote_output(text)[:-2]) == "(what it printed stays in the cluster)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.kube.health.state import Health, condition, degraded, healthy, holds, progressing, said, status_of
+from fleet.printable import quote_output
 
 
 def pod(found: dict[str, Any]) -> Health:
@@ -33,9 +34,14 @@ def _running(found: dict[str, Any]) -> Health:
     for container in _containers(status_of(found)):
         ended = (container.get("lastState") or {}).get("terminated")
         if ended:
-            reason = ended.get("message") or ended.get("reason") or f"exit code {ended.get('exitCode')}"
+            reason = _last_line(ended.get("message")) or ended.get("reason") or f"exit code {ended.get('exitCode')}"
             return degraded(f"container {container['name']} ended and was restarted: {reason}")
     return progressing("not ready yet")
+
+
+def _last_line(printed: Any) -> str:
+    lines = [line for line in str(printed or "").splitlines() if line.strip()]
+    return quote_output(lines[-1][:300]) if lines else ""
 
 
 def _stuck(status: dict[str, Any]) -> str:

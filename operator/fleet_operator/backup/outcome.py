@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet.apps.status import LastBackup
+from fleet.printable import quote_output
 from fleet_operator.backup.pod import TASK
 from fleet_operator.backup.record import Record, read
+
+TOOLS = frozenset({"save", "restore"})  # containers of the app's own image, which is a tenant's to choose
 
 Object = dict[str, Any]
 
@@ -81,8 +84,8 @@ def troubles(pod: Object) -> str:
         ended, waiting = state.get("terminated"), state.get("waiting")
         if ended and ended.get("exitCode"):
             lines = [line for line in str(ended.get("message", "")).splitlines() if line.strip()]
-            last = lines[-1].strip() if lines else f"exit code {ended['exitCode']}"
-            return f"{status['name']}: {last[:500]}"
+            last = lines[-1].strip()[:500] if lines else f"exit code {ended['exitCode']}"
+            return f"{status['name']}: {quote_output(last) if lines and status['name'] in TOOLS else last}"
         if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
             return f"{status['name']}: {waiting['reason']}: {waiting.get('message', '')}"[:500]
     for one in pod.get("status", {}).get("conditions") or ():

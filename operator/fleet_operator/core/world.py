@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.apps.template import mark_of
-from fleet.printable import count_noun
+from fleet.printable import count_noun, quote_output
 
 Object = dict[str, Any]
 CRASHES = 3  # starts in vain after which a container counts as one that cannot start
@@ -172,4 +172,5 @@ def complaints(log: str) -> str:
 
 def _last_line(log: str) -> str:
     lines = [line for line in log.splitlines() if line.strip()]
-    return complaints(log) or (lines[-1][:300] if lines else "it said nothing")
+    said = complaints(log) or (lines[-1][:300] if lines else "")
+    return quote_output(said) if said else "it said nothing"

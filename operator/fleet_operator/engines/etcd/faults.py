@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from fleet.printable import quote_output
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.stateful_set import last_written
 from fleet_operator.core.step import State
@@ -64,7 +65,7 @@ def spoiled(seen: Seen, pod: str) -> str | None:
         complaint = complaints(words) or ("panic: unexpected fault in its database" if _OPENING.search(words) else "")
         unusable = _UNUSABLE.search(complaint) and not _OUT_OF_REACH.search(words)
         if _CERTAIN.search(complaint) or (is_crashing(found) and unusable):
-            return f"it does not start: {complaint}"
+            return f"it does not start: {quote_output(complaint)}"
     volume = seen.world.volume(claim) if claim is not None and found["spec"].get("nodeName") is None else None
     known, there = seen.world.nodes, hosts(volume) if volume is not None else None
     if known is not None and there is not None and not there & known and seen.world.age(found) > PATIENCE:
