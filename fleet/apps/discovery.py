@@ -133,6 +133,20 @@ def is_observed(found: Object) -> bool:
     return int((found.get("status") or {}).get("observedGeneration", generation)) >= generation
 
 
+def template_managers(found: Object) -> tuple[str, ...]:
+    """Return the field managers that own fields of the pod template, which the first roll changes."""
+    entries = found["metadata"].get("managedFields") or ()
+    return tuple(
+        sorted(
+            {
+                str(entry["manager"])
+                for entry in entries
+                if "f:template" in ((entry.get("fieldsV1") or {}).get("f:spec") or {}) and entry["manager"] != OURS
+            }
+        )
+    )
+
+
 def managers_in_the_way(found: Object) -> tuple[str, ...]:
     """Field managers that own what taking over must change: how a StatefulSet updates its pods, and whether its claims
     go with it.

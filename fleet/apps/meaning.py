@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.apps.discovery import template_managers
 from fleet.apps.driver import Driver, Hop, Impact, Problem, Refusal
 from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError
@@ -16,6 +17,7 @@ from fleet.printable import count_noun
 
 Around = Mapping[Key, dict[str, Any] | None]  # what else was looked at; what is not in it, nobody looked for
 NOTHING: Around = {}
+_APP = "fleet.dev/app"  # the label that pods get with the first roll
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Meaning:
     hops: tuple[Hop, ...] = ()  # of an upgrade or downgrade
     members: tuple[int, int] | None = None  # before and after, when they change in number
     losses: tuple[str, ...] = ()  # what may cost data
+    before_joining: str = ""  # what comes before members that join: " after the first roll …"
 
 
 def meanings(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> tuple[str, ...]:
@@ -53,10 +56,45 @@ def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]
     before = _read(engine, live)
     if before is None:  # written by another release, or by hand: nothing certain can be said
         return Meaning(("restarts are possible: the live object has fields that this release does not know",))
-    return _change(engine, before, after, live.get("status") or {})
+    return _change(engine, before, after, live.get("status") or {}, _Taken.of(dict(wanted), around))
 
 
-def _change(engine: Driver[Any], before: App, after: App, status: Mapping[str, Any]) -> Meaning:
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """How far members that others set up are ours: until the first roll nobody can join them."""
+
+    is_rolled: bool = True
+    is_certain: bool = True
+    managers: tuple[str, ...] = ()  # of the template, which that roll changes
+
+    @classmethod
+    def of(cls, wanted: dict[str, Any], around: Around) -> _Taken:
+        key = taken_over(wanted)
+        if key is None:
+            return cls()
+        found = around.get(key)
+        if found is None:
+            return cls(is_rolled=key in around, is_certain=key in around)
+        labels = (found["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        given = wanted["spec"]["adopt"].get("takeFrom") or ()
+        return cls(is_rolled=_APP in labels, managers=tuple(sorted({*template_managers(found)} - {*given})))
+
+    def before_joining(self, name: str, pods: int, *, rolls: bool) -> str:
+        if self.is_rolled:
+            return ""
+        if not self.is_certain:
+            return ", after a first roll of members that others set up if there was none yet"
+        by_hand = "" if rolls else f": `fleet roll {name}`"
+        return f", after the first roll of {count_noun(pods, 'pod')}{by_hand}"
+
+    def waits(self) -> list[str]:
+        if self.is_rolled or not self.managers:
+            return []
+        names = ", ".join(self.managers)
+        return [f"the first roll waits until git says take_from={list(self.managers)}: {names} manages the template"]
+
+
+def _change(engine: Driver[Any], before: App, after: App, status: Mapping[str, Any], taken: _Taken) -> Meaning:
     problems = engine.validate(after, before)
     refused = {problem.field for problem in problems}
     fields = [field for field in engine.changed(before, after) if field not in refused]
@@ -65,8 +103,13 @@ def _change(engine: Driver[Any], before: App, after: App, status: Mapping[str, A
         by_impact.setdefault(engine.classify(field), []).append(field)
     losses = tuple(engine.losses(before, after))
     texts: list[str] = [*losses]
+    first = ""
     if Impact.SCALE in by_impact:
-        texts.append(f"scale {engine.members(before)} → {engine.members(after)}")
+        if engine.members(after) > engine.members(before):
+            upgrades = Impact.UPGRADE in by_impact and not engine.stays(after, status)
+            rolls = upgrades or Impact.RESTART in by_impact
+            first = taken.before_joining(after.name, engine.members(before), rolls=rolls)
+        texts.append(f"scale {engine.members(before)} → {engine.members(after)}{first}")
     pods = min(engine.members(before), engine.members(after))
     rounds, hops = 0, tuple[Hop, ...]()
     if Impact.UPGRADE in by_impact:
@@ -87,8 +130,10 @@ def _change(engine: Driver[Any], before: App, after: App, status: Mapping[str, A
         each = f", {rounds} times each" if rounds > 1 else ""
         reason = f" ({', '.join(because)})" if because else ""
         texts.append(f"restarts {count_noun(pods, 'pod')}{each}{reason}")
+    if first or rounds:
+        texts += taken.waits()
     members = (engine.members(before), engine.members(after)) if Impact.SCALE in by_impact else None
-    return Meaning(tuple(texts), tuple(problems), pods * rounds, hops, members, losses)
+    return Meaning(tuple(texts), tuple(problems), pods * rounds, hops, members, losses, first)
 
 
 def _created(engine: Driver[Any], spec: App, of: Key | None, around: Around) -> str:

@@ -84,7 +84,7 @@ def _check(directory: Path, files: dict[str, str]) -> None:
     differing = sorted(name for name in there.keys() | files.keys() if there.get(name) != files.get(name))
     if differing:
         raise ChangesError(
-            f"{directory}: {', '.join(differing)} not as the models say",
+            f"{directory}: {', '.join(differing)} {'differs' if len(differing) == 1 else 'differ'} from the models",
             hint=f"run `fleet crds --write {directory}` and commit the result",
         )
     click.echo(f"{directory} is as the models are", err=True)

@@ -20,3 +20,13 @@ class KeyedBy:
     """The field is a list whose items are told apart by this field, so that several writers can share it."""
 
     key: str
+
+
+@dataclass(frozen=True)
+class OfNewApps:
+    """The default is that of an app that is made anew. The schema has none: of members that others set up, a custom
+    resource would say what they do not have.
+    """
+
+
+OF_NEW_APPS = OfNewApps()

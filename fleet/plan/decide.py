@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.model.desired import Desired, Key, Object
+from fleet.model.form import mapping
 from fleet.model.group import name_in_git
 from fleet.model.taken_over import taken_over
 from fleet.plan import untouched
@@ -33,12 +34,30 @@ def keys_to_read(desired: Desired, inventory: Inventory | None) -> tuple[Key, ..
 
 
 def keys_beside(desired: Desired, live: Live) -> Iterator[Key]:
-    """The StatefulSets that apps of the stack are still to take over: not the stack's own, so whole as others left
-    them.
+    """The StatefulSets that apps of the stack are still to take over, or whose members were not rolled since: not the
+    stack's own, so whole as others left them.
     """
     for one in desired.objects:
-        if one.app and live[one.key] is None and (key := taken_over(one.manifest)) is not None:
+        if not one.app or (key := taken_over(one.manifest)) is None:
+            continue
+        found = live[one.key]
+        if found is None or not (_is_converged(found) or _has(found.get("spec"), one.manifest.get("spec"))):
             yield key
+
+
+def _has(present: Any, wanted: Any) -> bool:
+    """Whether all that is wanted is so; a server fills in more."""
+    if isinstance(present, Mapping) and isinstance(wanted, Mapping):
+        return all(_has(present.get(name), value) for name, value in wanted.items())
+    return bool(present == wanted)
+
+
+def _is_converged(found: Mapping[str, Any]) -> bool:
+    """Whether the operator says that nothing of what it took over waits for a roll any more."""
+    conditions = mapping(found.get("status")).get("conditions")
+    return isinstance(conditions, list) and any(
+        isinstance(one, Mapping) and (one.get("type"), one.get("status")) == ("Converged", "True") for one in conditions
+    )
 
 
 def plan(

@@ -100,14 +100,14 @@ def _app(wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
     found = [Effect(Does.UPDATE, words, destructive=True) for words in meaning.losses]
     found += [_upgrade(meaning)] if meaning.hops else []
     if meaning.members:
-        found.append(_scaled(wanted, *meaning.members))
+        found.append(_scaled(wanted, *meaning.members, meaning.before_joining))
     if meaning.restarts and not meaning.hops:  # to upgrade is to restart
         found.append(_restart(meaning.restarts))
     return _together(found)
 
 
-def _scaled(wanted: Mapping[str, Any], before: int, after: int) -> Effect:
-    words, gone = f"scale {before} → {after}", before - after
+def _scaled(wanted: Mapping[str, Any], before: int, after: int, first: str) -> Effect:
+    words, gone = f"scale {before} → {after}{first}", before - after
     if gone <= 0 or mapping(mapping(wanted.get("spec")).get("volume")).get("onScaleIn") == "keep":
         return Effect(Does.SCALE, words)
     note = f"the data of {count_noun(gone, 'member')} is deleted when they have left"

@@ -38,9 +38,9 @@ def step_for(
 ) -> Step:
     """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing.
 
-    `around` is what was read beside it: an app that is new may be one that runs already.
+    `around` is what was read beside it: an app may be one that others set up.
     """
-    case = _Case(wanted, key, known, normalise(wanted.manifest), terms)
+    case = _Case(wanted, key, known, normalise(wanted.manifest), terms, around)
     if live is None:
         gone = "it was deleted by somebody else" if known and known.uid else ""
         texts, impossible, _ = _meaning(wanted.app, None, case.manifest, around)
@@ -71,6 +71,7 @@ class _Case:
     known: Entry | None
     manifest: dict[str, Any]
     terms: Terms
+    around: Mapping[Key, dict[str, Any] | None]
 
     def entry(self, uid: str = "") -> Entry:
         return Entry(
@@ -111,7 +112,7 @@ def _ours(case: _Case, live: dict[str, Any]) -> Step:
             return case.step(Verb.UNCHANGED, live, entry=recorded)
         reason = record_reason(known, recorded)
         return case.step(Verb.RECORD, live, entry=recorded, changes=option_changes(known, recorded), reason=reason)
-    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest)
+    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest, case.around)
     if impossible:
         return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
     shown = changes + (option_changes(known, entry) if known else ())
@@ -121,7 +122,7 @@ def _ours(case: _Case, live: dict[str, Any]) -> Step:
 
 def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
     manifest, changes = _compared(case, live, edited=False)
-    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest) if changes else ((), "", None)
+    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest, case.around) if changes else ((), "", None)
     if impossible:
         return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
     return case.step(

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from fleet.model.base import Model
 from fleet.model.docs import field_docs
 from fleet.model.rule import IMMUTABLE, VALIDATIONS, Rule
-from fleet.model.shape import KeyedBy, OneOf
+from fleet.model.shape import OF_NEW_APPS, KeyedBy, OneOf
 
 _LEAF = ("type", "format", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", VALIDATIONS)
 
@@ -54,10 +54,12 @@ def schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozenset()) -
 def _field(field: FieldInfo) -> Schema:
     made = _typed(field.annotation, field.metadata)
     default = None if field.is_required() else field.get_default(call_default_factory=True)
-    if default is None or (isinstance(default, Mapping | tuple) and not default):
+    if default is None or OF_NEW_APPS in field.metadata or (isinstance(default, Mapping | tuple) and not default):
         return made
     if isinstance(default, Model):  # whole: the server checks rules on a default before it fills in those inside it
-        whole = default.model_dump(by_alias=True, exclude_none=True)
+        known = type(default).model_fields
+        unsaid = {name for name, one in known.items() if OF_NEW_APPS in one.metadata}
+        whole = default.model_dump(by_alias=True, exclude_none=True, exclude=unsaid)
         default = {key: value for key, value in whole.items() if value != {}}
     return {**made, "default": default}
 

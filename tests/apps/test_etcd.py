@@ -274,6 +274,54 @@ def test_what_is_taken_over_is_compared_with_what_runs(
     assert ("restarts 0" in words) == ("blocked" not in words)
 
 
+def _rolled(found: dict[str, Any]) -> dict[str, Any]:
+    template = found["spec"]["template"]
+    labels = {**template["metadata"]["labels"], "fleet.dev/app": "kv"}
+    return {**found, "spec": {**found["spec"], "template": {**template, "metadata": {"labels": labels}}}}
+
+
+CHART = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {}}}}}, {"manager": "other"}]
+BY_HELM = "the first roll waits until git says take_from=['helm']: helm manages the template"
+
+
+@pytest.mark.parametrize(
+    ("spec", "around", "said"),
+    [
+        ({"members": 5}, {KV: RUNNING}, ["scale 3 → 5, after the first roll of 3 pods: `fleet roll db`"]),
+        (
+            {"members": 5, "config": {"logLevel": "warn"}},
+            {KV: RUNNING},
+            ["scale 3 → 5, after the first roll of 3 pods", "restarts 3 pods (config.log_level)"],
+        ),
+        (
+            {"members": 5},
+            {KV: changed(RUNNING, managedFields=CHART)},
+            ["scale 3 → 5, after the first roll of 3 pods: `fleet roll db`", BY_HELM],
+        ),
+        ({"config": {"logLevel": "warn"}}, {KV: changed(RUNNING, managedFields=CHART)}, [..., BY_HELM]),
+        (
+            {"members": 5, "adopt": {**ADOPTED["adopt"], "takeFrom": ["helm"]}},
+            {KV: changed(RUNNING, managedFields=CHART)},
+            ["scale 3 → 5, after the first roll of 3 pods: `fleet roll db`"],
+        ),
+        ({"members": 5}, {KV: _rolled(changed(RUNNING, managedFields=CHART))}, ["scale 3 → 5"]),
+        ({"members": 1}, {KV: changed(RUNNING, managedFields=CHART)}, ["scale 3 → 1"]),
+        ({"members": 5}, {}, ["scale 3 → 5, after a first roll of members that others set up if there was none yet"]),
+    ],
+)
+def test_a_resize_of_what_was_taken_over_says_what_comes_before_it(
+    spec: dict[str, Any], around: dict[Key, Any], said: list[Any]
+) -> None:
+    live, wanted = resource(**ADOPTED), resource(**{**ADOPTED, **spec})
+    meaning = explain("Etcd", live, wanted, around)
+    assert list(meaning.texts)[-len(said) :][1:] == said[1:]
+    assert said[0] is ... or meaning.texts[0] == said[0]
+    if meaning.members:
+        effect = update_effect(Key("fleet.dev", "Etcd", "shop", "db"), live, wanted, (), meaning)
+        assert effect is not None
+        assert meaning.texts[0] in effect.words
+
+
 def test_what_nobody_looked_at_is_not_promised() -> None:
     (words,) = explain("Etcd", None, resource(**ADOPTED)).texts
     assert words == "adopt StatefulSet kv with 3 members as it runs: not compared with what is there"

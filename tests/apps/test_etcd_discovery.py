@@ -259,6 +259,23 @@ def test_only_who_owns_what_must_change_is_in_the_way() -> None:
     assert managers_in_the_way(found) == ()
 
 
+def test_who_owns_the_template_that_the_first_roll_changes_is_written_too() -> None:
+    def applied(found: Object) -> None:
+        template: Object = {"f:spec": {"f:template": {"f:spec": {"f:containers": {}}}}}
+        found["metadata"]["managedFields"] = [
+            {"manager": "kubectl-client-side-apply", "fieldsV1": template},
+            {"manager": "kubectl-rollout", "fieldsV1": template},
+            {"manager": "scaler", "fieldsV1": {"f:spec": {"f:replicas": {}}}},
+            {"manager": "fleet-operator", "fieldsV1": template},
+        ]
+
+    made = understood("plain", applied)
+    assert isinstance(made, Candidate), made
+    assert made.app.adoption is not None
+    assert made.app.adoption.take_from == ("kubectl-client-side-apply", "kubectl-rollout")
+    assert 'take_from=["kubectl-client-side-apply", "kubectl-rollout"]' in stack_file("legacy", ["dev"], [made])
+
+
 @pytest.mark.parametrize("flag", ["http://0.0.0.0:${CLIENT_PORT:-2379}", "http://0.0.0.0:$(PORT)", "http://[::1"])
 def test_an_odd_set_is_a_problem_of_that_set_alone(flag: str) -> None:
     def odd(found: Object) -> None:

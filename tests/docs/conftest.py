@@ -22,6 +22,7 @@ from fleet.testing.git import git
 
 CRDS = Path(__file__).parents[2] / "crds"
 OF_INIT = "hello"  # the stack that `fleet init` makes
+SYSTEM = "fleet-system"
 _AS = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
 
 
@@ -62,7 +63,10 @@ class Desk:
         root.mkdir(parents=True)
         self._fleet(root, "init")
         (root / "stacks" / "hello.py").unlink()
-        self._fleet(root, "cluster", "add", "prod", "--label", "env=prod", "--kubeconfig", str(self.lab.kubeconfig))
+        for cluster in self.lab.spec.clusters:
+            if cluster.name != "dev":  # which init made
+                label, kubeconfig = f"env={cluster.name}", str(self.lab.kubeconfig)
+                self._fleet(root, "cluster", "add", cluster.name, "--label", label, "--kubeconfig", kubeconfig)
         git(root, "add", ".")
         git(root, *_AS, "commit", "--quiet", "--message", "A fleet")
         return root
@@ -75,13 +79,16 @@ class Desk:
     def repository(self, target: Path, fleet: str) -> Path:
         """A fresh copy of the repository, of a fleet of its own; the clusters know the apps already."""
         if not self._defined:
-            self._everywhere(lambda cluster: self.lab.kubectl(cluster, "apply", "--server-side", "-f", str(CRDS)))
+            self.define()
             self._defined = True
         shutil.copytree(self.template, target)
         settings = target / "fleet.toml"
         settings.write_text(re.sub(r"(?m)^name = .*", f'name = "{fleet}"', settings.read_text()))
         git(target, *_AS, "commit", "--quiet", "--all", "--message", "A name")
         return target
+
+    def define(self) -> None:
+        self._everywhere(lambda cluster: self.lab.kubectl(cluster, "apply", "--server-side", "-f", str(CRDS)))
 
     def tidy(self) -> None:
         """Take out what other pages have left in the clusters."""

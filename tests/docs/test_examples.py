@@ -25,6 +25,7 @@ def _is_run(page: Path) -> bool:
 
 FROM_NOTHING = ("README.md", "docs/tutorial.md")  # pages that begin in an empty directory; others in a repository
 ON_REAL_NODES = "docs/tutorial-etcd.md"  # see test_real_nodes.py
+WITH_THE_OPERATOR = ("docs/how-to/backup.md", "docs/how-to/connect.md", "docs/how-to/operate-etcd.md")  # there too
 TO_THE_END = "docs/tutorial.md"  # the page that takes the lab down
 WITH_EXAMPLES = sorted(
     (page for page in pages() if any(block.language in RUNNABLE for block in blocks(page))),
@@ -54,7 +55,9 @@ def terminal(desk: Desk, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in WITH_EXAMPLES if _is_run(page) and name(page) != ON_REAL_NODES], ids=name
+    "page",
+    [page for page in WITH_EXAMPLES if _is_run(page) and name(page) not in (ON_REAL_NODES, *WITH_THE_OPERATOR)],
+    ids=name,
 )
 def test_the_examples_of_a_page_do_what_it_says(page: Path, terminal: Terminal) -> None:
     follow(page, terminal)

@@ -1,7 +1,8 @@
-"""The page on which an etcd really runs, on real nodes."""
+"""The pages on which apps really run: one lab with real nodes, and the operator where a page begins with it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,22 +10,55 @@ import pytest
 from fleet.lab import paths
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find
-from tests.docs.conftest import environment_of, lab_in
+from tests.docs.conftest import SYSTEM, Desk, lab_in
 from tests.docs.document import ROOT
 from tests.docs.terminal import Terminal
-from tests.docs.test_examples import ON_REAL_NODES, follow
+from tests.docs.test_examples import ON_REAL_NODES, WITH_THE_OPERATOR, follow
+
+pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(1200)]
 
 
-@pytest.mark.real_nodes
-@pytest.mark.timeout(1200)
-def test_an_etcd_runs_and_is_resized_as_the_tutorial_says(tmp_path: Path) -> None:
-    for wanted in ("fleet-operator", "etcd:3.5"):  # what the first reader waits for, out of the page's time
+class RealDesk(Desk):
+    """A desk whose cluster has the operator, and nodes that run what it makes."""
+
+    def define(self) -> None:
+        self._fleet(self.template, "operator", "install", "--kubeconfig", str(self.lab.kubeconfig))
+
+    def take_away(self, *, operator: bool) -> None:
+        """Delete what a page has left, and the operator with all that it brought."""
+        (cluster,) = self.lab.spec.clusters
+        left = {f"namespace/{name}" for name in ("default", "kube-system", "kube-public", "kube-node-lease", SYSTEM)}
+        found = set(self.lab.kubectl(cluster.name, "get", "namespaces", "-o", "name").split()) - left
+        if found:
+            self.lab.kubectl(cluster.name, "delete", *found)
+        self.lab.kubectl(cluster.name, "-n", SYSTEM, "delete", "configmap", "-l", "fleet.dev/inventory")
+        if operator:
+            self._fleet(self.template, "operator", "uninstall", "--yes", "--kubeconfig", str(self.lab.kubeconfig))
+            self.lab.kubectl(cluster.name, "delete", "namespace", SYSTEM)
+            self.lab.kubectl(cluster.name, "delete", "crd", "--ignore-not-found", "etcds.fleet.dev")
+
+
+@pytest.fixture(scope="module")
+def real_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealDesk]:
+    for wanted in ("fleet-operator", "etcd:3.5"):  # what the first reader waits for, out of the pages' time
         for recipe in find(wanted):
             bake(recipe)
+    with lab_in(paths.cache() / "examples-real", ["dev"], "real") as (lab, state):
+        yield RealDesk(lab, state, tmp_path_factory.mktemp("real-desk"))
+
+
+@pytest.mark.parametrize("page", WITH_THE_OPERATOR)
+def test_the_examples_of_a_page_run_until_apps_are_healthy(page: str, real_desk: RealDesk, tmp_path: Path) -> None:
+    work = real_desk.repository(tmp_path / "work", Path(page).stem)
+    environment = {**real_desk.environment, "KUBECONFIG": str(real_desk.lab.kubeconfig)}
+    with Terminal(work, environment, tmp_path) as terminal:
+        follow(ROOT / page, terminal)
+    real_desk.take_away(operator=page == WITH_THE_OPERATOR[-1])
+
+
+def test_an_etcd_runs_and_is_resized_as_the_tutorial_says(real_desk: RealDesk, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    with lab_in(paths.cache() / "examples-real", ["dev"], "real") as (lab, state):
-        environment = environment_of(lab, state, tmp_path)
-        with Terminal(work, environment, tmp_path) as terminal:
-            follow(ROOT / ON_REAL_NODES, terminal)
-        assert not lab.directory.exists(), "the page takes it down"
+    with Terminal(work, real_desk.environment, tmp_path) as terminal:
+        follow(ROOT / ON_REAL_NODES, terminal)
+    assert not real_desk.lab.directory.exists(), "the page takes it down"

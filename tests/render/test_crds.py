@@ -44,7 +44,8 @@ def test_every_part_of_the_schema_is_structural_and_described(path: str, schema:
 def test_defaults_and_rules_are_those_of_the_model() -> None:
     spec = SCHEMA["properties"]["spec"]["properties"]
     assert (spec["members"]["default"], spec["storage"]["default"]) == (3, "8Gi")
-    assert spec["resources"]["default"] == {"cpu": "250m", "memory": "512Mi"}
+    assert spec["volume"]["default"] == {"onDelete": "keep", "onScaleIn": "delete"}
+    assert spec["resources"]["properties"]["memory"]["default"] == "512Mi"
     assert spec["members"]["x-kubernetes-validations"][0]["rule"] == "self % 2 == 1"
     assert SCHEMA["properties"]["spec"]["required"] == ["version"]
     assert "default" not in spec["backup"]

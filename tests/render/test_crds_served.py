@@ -79,6 +79,15 @@ def test_what_is_rendered_is_taken_and_the_server_fills_in_the_same_defaults(ser
         assert live["spec"]["tls"] == {"enabled": True, "lifetime": "90d", "authority": ""}
 
 
+def test_of_what_was_taken_over_the_server_says_nothing_that_nobody_said(served: Cluster) -> None:
+    for name, spec in (("bare", {}), ("set", {"config": {"heartbeatMs": 150}})):
+        served.apply(etcd(name, adopt={"identity": "c1"}, **spec))
+        live = served.get("etcd", name)["spec"]
+        assert "resources" not in live
+        assert "compaction" not in live["config"]
+        assert live["config"]["electionMs"] == 1000, "as etcd has it itself"
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"members": 4}, "must be odd, so that a majority can always be found"),
     ({"members": 9}, "should be less than or equal to 7"),

@@ -96,6 +96,12 @@ def test_what_runs_already_is_compared_before_a_plan_promises_anything(repositor
     ]
     assert not [one for one in asked if one.resource == "statefulsets"]
 
+    wants("'helm'", 5)
+    said = repository.fleet("preview", "--cluster", eu.name).out
+    assert "scale 3 → 5, after the first roll of 3 pods: `fleet roll kv`" in said
+    wants("", 5)
+    assert "the first roll waits until git says take_from=['helm']" in repository.fleet("preview").out
+
 
 def test_a_backup_to_where_none_can_be_made_is_refused_where_it_is_written(repository: FleetRepository) -> None:
     backup = "fleet.Backup(schedule='@daily', to=fleet.S3('b', secret='s'))"

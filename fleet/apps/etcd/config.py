@@ -13,6 +13,7 @@ from fleet.model.base import Model
 from fleet.model.frozen import FrozenMap
 from fleet.model.invalid import wrong
 from fleet.model.rule import Rule
+from fleet.model.shape import OF_NEW_APPS
 from fleet.model.types import Duration, Quantity
 
 _TYPED = {
@@ -62,8 +63,9 @@ class EtcdConfig(Model, frozen=True):
     quota: Quantity | None = None
     """How large the database may grow, less than the storage; unless given, three quarters of the storage, 8Gi at most,
     and less where that would leave under 512Mi for its logs."""
-    compaction: Duration = "1h"
-    """For how long old revisions are kept before etcd compacts them away."""
+    compaction: Annotated[Duration, OF_NEW_APPS] = "1h"
+    """For how long old revisions are kept before etcd compacts them away; unless given 1h, or what members that others
+    set up do."""
     snapshot_count: Annotated[int, Field(ge=100)] | None = None
     """After how many transactions etcd writes a snapshot; its own choice unless given."""
     heartbeat_ms: Annotated[int, Field(ge=10, le=10_000)] = 100

@@ -22,6 +22,7 @@ from fleet.apps.discovery import (
     is_updating,
     managers_in_the_way,
     services_of,
+    template_managers,
 )
 from fleet.apps.driver import Problem
 from fleet.apps.etcd import found as finding
@@ -243,8 +244,8 @@ def _adopt(found: Object, around: Surroundings, read: Layout, identity: str) -> 
     port = ports[0]["port"] if ports else read.port
     if port != Etcd.port:
         given["port"] = port
-    if in_the_way := managers_in_the_way(found):
-        given["take_from"] = list(in_the_way)
+    if in_the_way := {*managers_in_the_way(found), *template_managers(found)}:
+        given["take_from"] = sorted(in_the_way)
     return Adopt(**given)
 
 

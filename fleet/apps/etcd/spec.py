@@ -12,6 +12,7 @@ from fleet.model.app import App
 from fleet.model.backup import Backup, Restore
 from fleet.model.rule import IMMUTABLE, Rule
 from fleet.model.settings import TLS, Resources, Volume
+from fleet.model.shape import OF_NEW_APPS
 from fleet.model.types import Quantity, Version
 from fleet.model.types.quantity import amount
 from fleet.model.types.version import release
@@ -82,8 +83,8 @@ class Etcd(App, frozen=True):
     """How many members: 1, 3, 5 or 7. With 3, one may fail; with 5, two."""
     storage: Annotated[Quantity, ONLY_GROWS] = "8Gi"
     """The size of each member's volume, 256Mi at least. It can grow later, and never shrink."""
-    resources: Resources = Resources()
-    """CPU and memory of each member."""
+    resources: Annotated[Resources, OF_NEW_APPS] = Resources()
+    """CPU and memory of each member; unless given 250m and 512Mi, or what members that others set up have."""
     volume: Volume = Volume()
     """How the members' volumes are made and what becomes of them."""
     config: EtcdConfig = EtcdConfig()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from fleet.apps.discovery import template_managers
 from fleet.apps.driver import Problem
 from fleet.apps.etcd import fitting, names
 from fleet.apps.etcd import found as finding
@@ -28,7 +29,7 @@ from fleet.apps.held import held, is_held
 from fleet.apps.workload import Find
 from fleet.model.types.version import release
 from fleet.printable import count_noun
-from fleet_operator.core.ownership import MANAGER, spec_managers
+from fleet_operator.core.ownership import spec_managers
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.step import Decision, State, Take, blocked, step, wait
 from fleet_operator.core.world import Object, World, template_of
@@ -122,19 +123,13 @@ def let_go(seen: Seen) -> Decision | None:
 
 def owned_by_others(seen: Seen) -> Decision | None:
     """The first roll changes the template: not while it is somebody else's."""
-    found = seen.stateful_set
-    entries = found["metadata"].get("managedFields") or () if found else ()
-    theirs = {
-        str(one["manager"])
-        for one in entries
-        if "f:template" in ((one.get("fieldsV1") or {}).get("f:spec") or {}) and one["manager"] != MANAGER
-    }
+    theirs = template_managers(seen.stateful_set) if seen.stateful_set else ()
     if not theirs:
         return None
     return blocked(
         "ManagedByOthers",
-        f"members must restart with another template, which is managed by {', '.join(sorted(theirs))}; it is changed "
-        f"when git says take_from={sorted(theirs)}",
+        f"members must restart with another template, which is managed by {', '.join(theirs)}; it is changed "
+        f"when git says take_from={list(theirs)}",
     )
 
 
