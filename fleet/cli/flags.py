@@ -98,6 +98,11 @@ def claim_options(command: F) -> F:
     return command
 
 
+any_branch_option = click.option(
+    "--any-branch", is_flag=True, help="Apply a commit of another branch than the one that fleet.toml says is synced."
+)
+
+
 take_over_option = click.option(
     "--take-over",
     multiple=True,

@@ -24,6 +24,7 @@ def push_options(command: F) -> F:
     """--push and what only it takes."""
     for option in (
         signers_option,
+        click.option("--any-branch", is_flag=True, help="With --push, a commit of another branch than the synced one."),
         click.option("--with-secrets", is_flag=True, help="With --push, also values of Secrets: all who read git can."),
         click.option(
             "--allow-rewritten", is_flag=True, help="With --push, a commit that does not go on from the last."
@@ -62,6 +63,7 @@ def render_and_push(
     require_approved: bool,
     allow_deletes: int | None,
     allow_rewritten: bool,
+    any_branch: bool,
     with_secrets: bool,
     signers: Path | None,
 ) -> int:
@@ -73,13 +75,13 @@ def render_and_push(
     from fleet.rendered.reported import reports as place
     from fleet.sync import approvals
     from fleet.sync.evaluated import evaluated
-    from fleet.sync.source import commit
+    from fleet.sync.source import check_branch, commit
 
     if form == "yaml":
         raise click.UsageError("with --push the output is text or json")
     elsewhere = [place(one) for one in reports]
     with commit(revision or "HEAD", known=True) as files:
-        for line in files.remarks:
+        for line in check_branch(files, any_branch=any_branch):
             remark(line)
         if signers:
             from fleet.sync.trust import check_signature

@@ -135,10 +135,9 @@ def _data(seen: Observation) -> dict[str, Any]:
 
 
 def _versions(objects: Sequence[Any]) -> str:
-    told = (
-        f"{one.kind} {one.version}" + (f" ({one.members})" if one.members else "") for one in objects if one.version
-    )
-    return ", ".join(dict.fromkeys(told)) or "–"
+    from fleet.git.page import versions_of
+
+    return ", ".join(versions_of(objects)) or "–"
 
 
 def _of_git(files: Files, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleet.cli.flags import (
+    any_branch_option,
     choice_options,
     claim_options,
     colour_wanted,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 )
 @click.option("--ignore-rollout", is_flag=True, help="Change all clusters at once, whatever the stacks' rollouts say.")
 @click.option("--allow-rewritten", is_flag=True, help="Apply a commit that does not go on from what was applied.")
+@any_branch_option
 @signers_option
 @click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
 @output_option
@@ -85,15 +87,17 @@ def sync(
     allow_deletes: int | None,
     ignore_rollout: bool,
     allow_rewritten: bool,
+    any_branch: bool,
     signers: Path | None,
     status: bool,
     form: str,
 ) -> int:
     """Apply a commit to every cluster that it is about.
 
-    Only commits are applied; what is not committed is left out and named. A cluster that cannot be reached fails
-    alone. Nothing is deleted that this stack did not make, nor more than the budget of fleet.toml allows. A stack that
-    another repository applied is refused, and so is a commit that does not go on from the one that was applied.
+    Only commits are applied; what is not committed is left out and named, and what is not pushed is named. A cluster
+    that cannot be reached fails alone. Nothing is deleted that this stack did not make, nor more than the budget of
+    fleet.toml allows. A stack that another repository applied is refused, and so is a commit that does not go on from
+    the one that was applied, or is of another branch than the one that fleet.toml says is synced.
 
     Clusters are changed in the order that the stacks' rollouts and dependencies give, as by `fleet serve`: each begins
     when those before it have the commit and are healthy. What waits for something that this run does not bring about
@@ -110,12 +114,12 @@ def sync(
     """
     from fleet.cli.collector import collect_seldom
     from fleet.sync.evaluated import evaluated, narrowed
-    from fleet.sync.source import commit
+    from fleet.sync.source import check_branch, commit
     from fleet.sync.status import check_destination
 
     collect_seldom()
     with commit(revision or "HEAD", known=True) as files:
-        for line in files.remarks:
+        for line in check_branch(files, any_branch=any_branch or dry_run or expect_no_changes):
             remark(line)
         _check_signature(files, signers)
         if status:
@@ -183,7 +187,7 @@ def sync(
         run = asyncio.run(sync(wanted, how, progress, revision=files.revision, approve=approve))
     found = problems(run.results) + [one.unhealthy for one in run.results if one.unhealthy]
     part = bool(narrowing)
-    written = _published(files, run.results, wanted, narrowed=bool(clusters), part=part) if status else None
+    written = _published(files, run, wanted, narrowed=bool(clusters), part=part) if status else None
     emit({"revision": files.revision, **results_data(run.results)}, form, lambda: results_text(run.results))
     for line in run.remarks:
         remark(line)
@@ -265,16 +269,20 @@ def _check_signature(files: Files, signers: Path | None) -> None:
         check_signature(files.git, files.revision, signers)
 
 
-def _published(
-    files: Files, results: Sequence[Result], wanted: Sequence[Target], *, narrowed: bool, part: bool
-) -> FleetError | None:
+def _published(files: Files, run: Run, wanted: Sequence[Target], *, narrowed: bool, part: bool) -> FleetError | None:
     """The clusters are what they are: that git could not be told is an error of its own, said last."""
     from fleet.errors import FleetError
-    from fleet.sync.status import no_more, publish
+    from fleet.sync.status import no_more, publish, seen_from_here
 
     if part:
         remark("health was not written into git: only a part of the commit was applied")
         return None
+    results = seen_from_here(run.results, run.looked_at, by_account=bool(files.repository.settings.trust.account))
+    seen = {(one.stack, one.cluster) for one in results}
+    unseen = [f"{one.stack} on {one.cluster}" for one in run.results if (one.stack, one.cluster) not in seen]
+    if unseen:
+        more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
+        remark(f"not written into git, since it could not be looked at from here: {', '.join(unseen[:5])}{more}")
     try:
         if narrowed:
             publish(files, results)

@@ -6,7 +6,8 @@ It is a function of the record files alone, so that two writers that have the sa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from fleet.git.status import HEALTH, Record
 
@@ -22,6 +23,19 @@ _SIGNS = {
 }
 _WRONG_HEALTH = frozenset({"Degraded", "Missing"})
 _WRONG_SYNC = frozenset({"Failed", "Conflict", "Unreachable", "Cancelled", "Drifted"})
+
+
+class Versioned(Protocol):
+    """An app, as a record of the status branch or a look at a cluster has it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def members(self) -> str: ...
 
 
 def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
@@ -84,11 +98,18 @@ def _row(record: Record) -> str:
 
 
 def _versions(record: Record) -> str:
-    """Every kind of app once with each version that runs, and its members: "Etcd 3.6.5 (3/3), Postgres 17.2"."""
-    found = dict.fromkeys(
-        f"{app.kind} {app.version}" + (f" ({app.members})" if app.members else "") for app in record.apps if app.version
-    )
-    return ", ".join(_plain(version) for version in found) or "–"
+    return ", ".join(_plain(version) for version in versions_of(record.apps)) or "–"
+
+
+def versions_of(apps: Iterable[Versioned]) -> list[str]:
+    """Of each app the version that runs, and its members: "Etcd 3.6.5 (3/3)". Several of a kind have their names."""
+    running = [app for app in apps if app.version]
+    kinds = Counter(app.kind for app in running)
+    return [
+        f"{app.kind} {f'{app.name} ' if kinds[app.kind] > 1 else ''}{app.version}"
+        + (f" ({app.members})" if app.members else "")
+        for app in running
+    ]
 
 
 def _app_messages(record: Record) -> list[tuple[str, str, str]]:

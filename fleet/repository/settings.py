@@ -34,7 +34,7 @@ class Git:
     """Which branch is synced, and where health is written."""
 
     remote: str = "origin"  # where health is pushed to
-    branch: str = "main"  # what is synced; `fleet sync` remarks on another
+    branch: str = "main"  # what is synced; `fleet sync` applies another only with --any-branch
     status_branch: str = "fleet/status"
     rendered: str = "fleet/rendered"  # what clusters with an agent of their own are to have: a branch below for each
 

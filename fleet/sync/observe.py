@@ -10,6 +10,7 @@ from pathlib import Path
 from fleet.apps.registry import packages
 from fleet.errors import FleetError
 from fleet.evaluate import ClusterData
+from fleet.kube.cause import explained
 from fleet.kube.client import Client
 from fleet.kube.inventory import load_all
 from fleet.kube.live import read_around, read_live
@@ -77,10 +78,12 @@ async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Ob
     live = await read_live(client, versions, versions)
     live.update(await read_around(client, live))
     hidden = hidden_in((), [live])
+    causes = await explained(client, live, live)
     observed = []
     for inventory in inventories:
         keys = [entry.key for entry in inventory.entries]
-        objects = quiet(tuple(judged(key, live[key], live, is_app=_is_app(key)) for key in keys), hidden)
+        found = (judged(key, live[key], live, is_app=_is_app(key), cause=causes.get(key, "")) for key in keys)
+        objects = quiet(tuple(found), hidden)
         word = str(inventory.suspension or "")
         observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects, word))
     return observed

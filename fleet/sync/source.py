@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.errors import FleetError
+from fleet.errors import ConfigurationError, FleetError
 from fleet.evaluate.result import Evaluation
 from fleet.git import names
 from fleet.git.repository import Commit, Dirt
 from fleet.git.repository import Repository as Git
+from fleet.git.status import clean
 from fleet.git.tree import Tree
 from fleet.repository import Repository, find_root
 from fleet.repository.identity import identity
+from fleet.repository.settings import Git as GitSettings
 from fleet.repository.settings import Settings
 
 NO_FILES = Path(os.devnull) / "remembered"  # no directory, and none can be made there
@@ -36,6 +38,7 @@ class Files:
     tree: str = ""  # the id that git has for all the files together; "" for the working tree
     below: str = ""  # where in git's tree they lie, "" at its top
     remembered: Evaluation | None = None  # then the files themselves are not there: nobody needs them
+    other_branch: str = ""  # the one that HEAD is on, if fleet.toml says that another is synced
 
     @property
     def title(self) -> str:
@@ -64,15 +67,48 @@ def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = F
     below = here.relative_to(git.root.resolve())
     tree = found.tree if below == Path() else git.subtree(found, below.as_posix())
     with _files(git, found, below, tree if known else "") as (repository, remembered):
-        remarks: tuple[str, ...] = ()
+        other, settings = "", repository.settings.git
         if revision == "HEAD":
-            dirt, usual = git.dirt(), repository.settings.git.branch
-            about = (_uncommitted(dirt, below.as_posix(), found.short), _elsewhere(dirt.branch, usual))
-            remarks = tuple(filter(None, about))
+            dirt = git.dirt()
+            other = dirt.branch if dirt.branch and dirt.branch != settings.branch else ""
+            about = [_uncommitted(dirt, below.as_posix(), found.short)]
+            about += [_unpushed(git, found, settings)] if dirt.branch and not other else []
+        else:
+            about = [_outside(git, found, settings)]
         remotes = git.remotes()
         identity = _identity(repository.settings, git, here, remotes)
         inside = "" if below == Path() else below.as_posix()
-        yield Files(repository, found.id, found.subject, git, remarks, identity, remotes, tree, inside, remembered)
+        yield Files(
+            repository,
+            found.id,
+            found.subject,
+            git,
+            tuple(filter(None, about)),
+            identity,
+            remotes,
+            tree,
+            inside,
+            remembered,
+            other,
+        )
+
+
+def check_branch(files: Files, *, any_branch: bool) -> tuple[str, ...]:
+    """All that a person should know of the choice, before it is applied.
+
+    Raises ConfigurationError when it is a commit of another branch than the synced one, without `any_branch`.
+    """
+    if not files.other_branch:
+        return files.remarks
+    usual = files.repository.settings.git.branch
+    if not any_branch:
+        raise ConfigurationError(
+            f"this is the branch {files.other_branch}, and fleet.toml says that {usual} is synced",
+            hint=f"git switch {usual}; or apply it all the same with --any-branch: {usual} is then refused as "
+            "rewritten until it has these commits. If another branch is meant for good, say so under [git] branch",
+        )
+    after = f"{usual} will be refused as rewritten until it has {files.revision[:8]}"
+    return (*files.remarks, f"this is the branch {files.other_branch}: {after}")
 
 
 @contextmanager
@@ -123,9 +159,33 @@ def _first_commit(git: Git) -> str:
     return min(found.text.split(), default="") if found.status == 0 else ""
 
 
-def _elsewhere(here: str | None, usual: str) -> str:
-    """CI checks out commits and not branches; a person on another branch should know."""
-    return f"this is the branch {here}, and fleet.toml says that {usual} is synced" if here and here != usual else ""
+def _outside(git: Git, found: Commit, settings: GitSettings) -> str:
+    """Of a commit that a person names: that no branch of that name, as far as this clone knows it, has it."""
+    tips = _tips(git, settings).values()
+    if not tips or git.shallow or any(not git.outside([found.id], tip) for tip in tips):
+        return ""
+    return f"{found.short} is not on the branch {settings.branch}, which will be refused as rewritten until it has it"
+
+
+def _unpushed(git: Git, found: Commit, settings: GitSettings) -> str:
+    """Which commits nobody else has, as far as this clone knows the remote."""
+    remote = f"refs/remotes/{settings.remote}/{settings.branch}"
+    if _tips(git, settings).get(remote) in (None, found.id):
+        return ""
+    listed = git.git.run("compare with the remote", "log", "--format=%h %s", "--abbrev=8", f"{remote}..{found.id}").text
+    commits = [clean(line, 80) for line in listed.splitlines()]
+    if not commits:
+        return ""
+    named = ", ".join(commits[:3]) + (f" and {len(commits) - 3} more" if len(commits) > 3 else "")
+    return f"not pushed to {settings.remote}, so others cannot go on from it: {named}"
+
+
+def _tips(git: Git, settings: GitSettings) -> dict[str, str]:
+    """The branch that is synced, here and as the remote last had it, each with its commit, as far as there is one."""
+    refs = (f"refs/heads/{settings.branch}", f"refs/remotes/{settings.remote}/{settings.branch}")
+    listed = git.git.run("find the branch", "for-each-ref", "--format=%(refname) %(objectname)", *refs).text
+    tips = dict(line.split(" ") for line in listed.splitlines())
+    return {ref: tips[ref] for ref in refs if ref in tips}
 
 
 def _uncommitted(dirt: Dirt, below: str, short: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from fleet.errors import ConflictError, FleetError
+from fleet.errors import AccessError, ConflictError, FleetError
 from fleet.git.reporting import Gone, Pair, chosen, report
 from fleet.git.status import App, Report
 from fleet.kube.failure import UnansweredError
@@ -36,6 +36,22 @@ def publish(
     removed = [*left, *removed]
     by = person()
     report(files.git, reports, removed=removed, gone=gone, remote=remote, branch=settings.status_branch, by=by)
+
+
+def seen_from_here(results: Sequence[Result], looked_at: Collection[str], *, by_account: bool) -> list[Result]:
+    """Those that this run could look at. `by_account`: rights are those of the stacks' accounts.
+
+    What it could not look at says something about this machine and its credentials, and nothing that others should see:
+    the last that is known stays.
+    """
+
+    def is_seen(one: Result) -> bool:
+        if one.cluster not in looked_at:
+            return False
+        refused = isinstance(one.problem, AccessError) and not by_account
+        return one.plan is not None or not (refused or isinstance(one.problem, UnansweredError))
+
+    return [one for one in results if is_seen(one)]
 
 
 def no_more(targets: Sequence[Target]) -> Gone:

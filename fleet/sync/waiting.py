@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fleet.errors import FleetError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
+from fleet.kube.cause import explained, with_cause
 from fleet.kube.client import Client
 from fleet.kube.health import Health, State, is_inert, judge
 from fleet.kube.health.state import condition, status_of
@@ -20,9 +23,12 @@ WORST_LAST = tuple(
     state.value
     for state in (State.HEALTHY, State.SUSPENDED, State.PROGRESSING, State.MISSING, State.DEGRADED, State.UNKNOWN)
 )
+CAUSES_SECONDS = 5.0  # between two looks for what keeps a workload from getting healthy
 OPERATOR_SECONDS = 10.0  # an app that nobody reports on for so long after a change has no operator
 Tell = Callable[[str, str], None]
+Judged = tuple[str, tuple[ObjectHealth, ...]]
 UNKNOWN: Live = {}
+NO_CAUSES: Mapping[Key, str] = {}
 
 
 def health_now(desired: Desired | None, live: Live | None) -> tuple[str, tuple[ObjectHealth, ...]]:
@@ -32,8 +38,9 @@ def health_now(desired: Desired | None, live: Live | None) -> tuple[str, tuple[O
     return _health(_in_cluster(desired, live), live)
 
 
-def _health(keys: Mapping[Key, bool], live: Live) -> tuple[str, tuple[ObjectHealth, ...]]:
-    objects = tuple(judged(key, live.get(key), live, is_app=is_app) for key, is_app in keys.items())
+def _health(keys: Mapping[Key, bool], live: Live, causes: Mapping[Key, str] = NO_CAUSES) -> Judged:
+    found = (judged(key, live.get(key), live, is_app=app, cause=causes.get(key, "")) for key, app in keys.items())
+    objects = tuple(found)
     return worst(objects), objects
 
 
@@ -61,7 +68,7 @@ async def until_healthy(
     if open_ones:
         await _wait(client, open_ones, versions, seconds, tell)
         there = {**there, **await _read(client, open_ones, versions)}
-    health, objects = _health(keys, there)
+    health, objects = _health(keys, there, await explained(client, there, keys))
     return health, objects, _error(client.cluster, desired.stack, objects, seconds) if seconds else None
 
 
@@ -82,9 +89,28 @@ async def _wait(client: Client, keys: list[Key], versions: Mapping[Key, str], se
             tell("waiting for health", f"{done}/{len(keys)}  {key}: {health.message or health.state}")
 
     tell("waiting for health", f"0/{len(keys)}")
-    await wait_for_health(
-        client, keys, seconds=seconds, versions=versions, on_change=on_change, unknown_seconds=OPERATOR_SECONDS
-    )
+    telling = asyncio.create_task(_tell_causes(client, seen, versions, tell))
+    try:
+        await wait_for_health(
+            client, keys, seconds=seconds, versions=versions, on_change=on_change, unknown_seconds=OPERATOR_SECONDS
+        )
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _tell_causes(client: Client, seen: Mapping[Key, Health], versions: Mapping[Key, str], tell: Tell) -> None:
+    """Say what keeps the objects that are waited for: that a Secret is missing should not be news after ten minutes."""
+    told: dict[Key, str] = {}
+    while True:
+        await asyncio.sleep(CAUSES_SECONDS)
+        keys = [key for key, health in seen.items() if not health.is_settled]
+        with contextlib.suppress(FleetError):
+            found = await explained(client, await read_live(client, keys, versions), keys)
+            for key, cause in found.items():
+                if told.get(key) != cause:
+                    tell("waiting for health", f"{key}: {cause}")
+            told = found
 
 
 def _is_over(health: Health, *, changed: bool) -> bool:
@@ -106,8 +132,10 @@ def _key_there(one: Object, live: Mapping[Key, Any]) -> Key:
     return next((key for key in (one.key, *one.aliases) if live.get(key)), one.key)
 
 
-def judged(key: Key, live: dict[str, Any] | None, around: Around = NOTHING, *, is_app: bool) -> ObjectHealth:
-    health = judge(live, around)
+def judged(
+    key: Key, live: dict[str, Any] | None, around: Around = NOTHING, *, is_app: bool, cause: str = ""
+) -> ObjectHealth:
+    health = with_cause(judge(live, around), cause)
     version = str(status_of(live).get("version") or "") if live and is_app else ""
     members, available = _engine(live) if is_app and live else ("", "")
     found = (key.kind, key.namespace, key.name, health.state.value, health.message, version, is_app)

@@ -76,14 +76,50 @@ def test_a_remote_that_is_not_there_is_said_while_nothing_is_changed(repository:
     assert repository.sync("--no-status").code == 0
 
 
-def test_another_branch_than_the_one_that_is_synced_is_remarked(repository: FleetRepository) -> None:
+def test_another_branch_than_the_one_that_is_synced_is_refused_unless_a_person_says_so(
+    repository: FleetRepository,
+) -> None:
     repository.wants(config_map("settings", {"a": "1"}))
-    repository.commit()
+    first = repository.commit()
     assert "is synced" not in repository.sync().err
     git(repository.root, "switch", "--quiet", "--create", "idea")
+    repository.wants(config_map("settings", {"a": "2"}))
+    idea = repository.commit()
+    refused = repository.sync()
+    assert (refused.code, repository.data(repository.clusters[0], "settings")) == (2, {"a": "1"})
+    assert "this is the branch idea, and fleet.toml says that main is synced" in refused.err
+    assert "git switch main; or apply it all the same with --any-branch" in refused.err
+    assert "refused as rewritten" in refused.err
+    tried = repository.sync("--dry-run")
+    assert (tried.code, "main will be refused as rewritten" in tried.err) == (0, True), "to look is no harm"
+    git(repository.root, "switch", "--quiet", "main")
+    named = repository.sync("--revision", idea, "--dry-run")
+    assert f"{idea[:8]} is not on the branch main, which will be refused as rewritten until it has it" in named.err
+    assert "is not on the branch" not in repository.sync("--revision", first).err
+    git(repository.root, "switch", "--quiet", "idea")
+    done = repository.sync("--any-branch")
+    assert (done.code, repository.data(repository.clusters[0], "settings")) == (0, {"a": "2"})
+    assert f"this is the branch idea: main will be refused as rewritten until it has {idea[:8]}" in done.err
+    git(repository.root, "switch", "--quiet", "--detach", "idea")
+    assert repository.sync().code == 0, "CI checks out commits"
+    git(repository.root, "switch", "--quiet", "main")
+    repository.wants(config_map("settings", {"a": "3"}))
+    repository.commit()
+    locked = repository.sync()
+    assert (locked.code, "the history was rewritten" in locked.err) == (5, True), "as it was said beforehand"
+
+
+def test_commits_that_are_not_pushed_are_named(repository: FleetRepository) -> None:
+    repository.wants(config_map("settings", {"a": "1"}))
+    repository.commit("Settings")
+    assert "not pushed" not in repository.sync().err, "nobody knows what the remote has"
+    git(repository.root, "push", "--quiet", "--set-upstream", "origin", "main")
+    assert "not pushed" not in repository.sync().err
+    repository.wants(config_map("settings", {"a": "2"}))
+    mine = repository.commit("Larger\x1b[31m settings")
     done = repository.sync()
     assert done.code == 0
-    assert "this is the branch idea, and fleet.toml says that main is synced" in done.err
+    assert f"not pushed to origin, so others cannot go on from it: {mine[:8]} Larger [31m settings" in done.err
 
 
 def test_a_file_that_is_no_kubeconfig_is_named(repository: FleetRepository, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from fleet.evaluate import pool
 from fleet.kube import process
@@ -197,10 +198,38 @@ def test_an_object_of_somebody_else_is_a_conflict_and_stays_untouched(repository
     assert repository.data(eu, "old") is None
 
 
+@pytest.mark.parametrize("broken", ["the token", "the context"])
+def test_what_could_not_be_looked_at_from_here_is_not_written_for_others_to_see(
+    repository: FleetRepository, broken: str, tmp_path: Path
+) -> None:
+    eu, us = repository.clusters
+    repository.wants(config_map("one", {"a": "1"}))
+    first = repository.commit()
+    assert repository.sync().code == 0
+    repository.wants(config_map("one", {"a": "2"}))
+    second = repository.commit()
+    config = yaml.safe_load(eu.kubeconfig.read_text())
+    context = next(one for one in config["contexts"] if one["name"] == us.name)
+    if broken == "the token":
+        config["users"].append({"name": "nobody", "user": {"token": "wrong"}})
+        context["context"]["user"] = "nobody"
+    else:
+        config["contexts"].remove(context)
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    done = repository.sync("--kubeconfig", str(tmp_path / "kubeconfig"))
+    assert done.code != 0
+    assert f"could not be looked at from here: {repository.stack} on {us.name}" in done.err
+    status = repository.fleet("status", "--git", "-o", "json").json()["stacks"]
+    assert {one["cluster"]: (one["sync"], one["health"], one["wanted"]) for one in status} == {
+        eu.name: ("Synced", "Healthy", second),
+        us.name: ("Synced", "Healthy", first),
+    }
+
+
 def test_an_unreachable_cluster_fails_alone_and_nothing_of_it_is_pruned(repository: FleetRepository) -> None:
     eu, us = repository.clusters
     repository.wants(config_map("one", {"a": "1"}), config_map("two", {"a": "1"}))
-    repository.commit()
+    first = repository.commit()
     repository.sync()
     repository.wants(config_map("one", {"a": "2"}))
     revision = repository.commit()
@@ -212,9 +241,14 @@ def test_an_unreachable_cluster_fails_alone_and_nothing_of_it_is_pruned(reposito
     assert f"cannot reach cluster {us.name}" in done.err
     assert (repository.data(eu, "one"), repository.data(eu, "two")) == ({"a": "2"}, None)
     assert (repository.data(us, "one"), repository.data(us, "two")) == ({"a": "1"}, {"a": "1"})
+    assert (
+        f"not written into git, since it could not be looked at from here: {repository.stack} on {us.name}" in done.err
+    )
     status = repository.fleet("status", "--git", "-o", "json").json()["stacks"]
-    assert {one["cluster"]: one["sync"] for one in status} == {eu.name: "Synced", us.name: "Unreachable"}
-    assert {one["cluster"]: one["wanted"] for one in status} == {eu.name: revision, us.name: revision}
+    assert {one["cluster"]: (one["sync"], one["health"]) for one in status} == dict.fromkeys(
+        (eu.name, us.name), ("Synced", "Healthy")
+    )
+    assert {one["cluster"]: one["wanted"] for one in status} == {eu.name: revision, us.name: first}
     assert repository.sync().code == 0
     assert repository.data(us, "two") is None
 
