@@ -28,7 +28,8 @@ def test_the_table_has_a_row_per_stack_and_cluster() -> None:
     text = rendered(WELL, replace(WELL, cluster="us-1", health="Progressing"))
     assert "🟢 1 healthy · 🔵 1 progressing" in text
     assert "| Stack | Cluster | Health | Version | Revision | Since |" in text
-    row = ["[orders](clusters/eu-1/orders.json)", "eu-1", "🟢 Healthy", "Etcd 3.6.5 (3/3), Redis 8.0", "`aaaaaaaa`"]
+    versions = "Etcd config 3.6.5 (3/3), Etcd other 3.6.5 (3/3), Redis 8.0"
+    row = ["[orders](clusters/eu-1/orders.json)", "eu-1", "🟢 Healthy", versions, "`aaaaaaaa`"]
     assert f"| {' | '.join(row)} | 2025-03-01 12:00 UTC |" in text.splitlines()
 
 
