@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.printable import printable
+from fleet.printable import printable, without_credentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class FleetError(Exception):
     def __init__(
         self, message: str, *, hint: str | None = None, source: Source | None = None, field: str | None = None
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(without_credentials(message))
+        self.message = without_credentials(message)
+        self.hint = without_credentials(hint) if hint else hint
         self.source = source
         self.field = field
 

@@ -1,19 +1,40 @@
-"""Text for people: that of others as it may be shown, with nothing that a terminal would obey; numbers with nouns."""
+"""Text for people: that of others as it may be shown, with nothing that a terminal would obey and no password of a URL;
+numbers with nouns.
+"""
 
 from __future__ import annotations
 
 import re
 
-# Control characters, lone surrogates (bytes that are no UTF-8), and what changes the direction of text or is not seen:
-# with these a line can be made to look like another one.
+# Control characters, lone surrogates (bytes that are no UTF-8), and what changes the direction of text or is not seen,
+# tags included: with these a line can be made to look like another one, or say what only a program reads.
 _OBEYED = re.compile(
-    "[^\n\t\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]"
+    "[^\n\t\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
+# A user of an URL, up to the last @ before a slash; with a password, which may have slashes too, up to the last of all.
+# `host:8443/team@v2` is taken for a password as well: to show too little is the better mistake.
+_USER = re.compile(r"(?<=://)(?:[^\s/@:]*:\S*@|[^\s/]*@)")
 
 
 def printable(text: str) -> str:
     """With a mark in the place of each; lines and tabs stay."""
     return text if text.isascii() and text.isprintable() else _OBEYED.sub("�", text)
+
+
+def escaped(json: str) -> str:
+    """Return a JSON text with each of them as an escape, which is the same text to programs."""
+    return json if json.isascii() and "\x7f" not in json else _OBEYED.sub(_escape, json)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def without_credentials(text: str) -> str:
+    """Return the text with the user and password of every URL in it removed."""
+    return _USER.sub("", text) if "://" in text else text
 
 
 def count_noun(number: int, singular: str, plural: str = "") -> str:

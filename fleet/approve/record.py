@@ -1,7 +1,7 @@
 """What was approved, and the file that says it. Pure.
 
-The file format, version 1 (`trees/<tree>/<id>.json`, UTF-8, ends with a newline; `id` is a hash of the content but for
-the time):
+The file format, version 1 (`trees/<tree>/<id>.json`, or `forks/…` for what a fork proposes; UTF-8, ends with a newline;
+`id` is a hash of the content but for the time):
 
     schema     "fleet.dev/approval/v1"; a reader that finds another version leaves the file alone
     fleet      release that made it: another may carry the same out in another way, so it is part of the approval
@@ -48,7 +48,7 @@ _STATE = re.compile(
     r"(?:\+ignores-[0-9a-f]{20})?(?:\+adopt(?:-[0-9a-f]{20})?)?)?"
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_PATH = re.compile(r"trees/[0-9a-f]{40,64}/[0-9a-f]{20}\.json")
+_PATH = re.compile(r"(?:trees|forks)/[0-9a-f]{40,64}/[0-9a-f]{20}\.json")
 _SEVERITY = {one.name.lower(): one for one in Severity}
 
 
@@ -74,11 +74,12 @@ class Record:
     note: str = ""
     version: str = __version__
     recorded: str = ""
+    fork: bool = False  # who proposed it may not write to the repository; kept apart, and no part of what is approved
 
     @property
     def path(self) -> str:
         told = orjson.dumps({**_data(self), "recorded": ""})
-        return f"trees/{self.tree}/{hashlib.sha256(told).hexdigest()[:20]}.json"
+        return f"{'forks' if self.fork else 'trees'}/{self.tree}/{hashlib.sha256(told).hexdigest()[:20]}.json"
 
     def at(self, now: datetime | None = None) -> Record:
         return replace(self, recorded=timestamp(now or datetime.now(UTC)))
@@ -114,6 +115,7 @@ def decode(content: bytes, name: str) -> Record:
             note=clean(data["note"], 200),
             version=clean(data["fleet"], 60),
             recorded=_checked(_TIME, data["recorded"]),
+            fork=name.startswith("forks/"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(f"{name} is not a record of an approval: {clean(str(error), 100)}") from error

@@ -11,7 +11,7 @@ from fleet.approve.policy import KEY, PAIR, Policy, policy_at
 from fleet.approve.record import Edge, Record
 from fleet.errors import ConfigurationError
 from fleet.evaluate.result import Evaluation
-from fleet.git.history import parent
+from fleet.git.history import first_parents, parent
 from fleet.git.objects import Objects
 from fleet.git.reporting import chosen
 from fleet.git.repository import Repository as Git
@@ -22,7 +22,7 @@ from fleet.preview.merge import Merged
 from fleet.sync.source import Files
 
 
-def record_merge(made: Merged) -> tuple[Record, bool]:
+def record_merge(made: Merged, *, fork: bool = False) -> tuple[Record, bool]:
     """What the merge changes, by the tree that it leads to. False: it was recorded already."""
     files, sides = made.sides.base, made.sides
     git = _git(files)
@@ -38,6 +38,7 @@ def record_merge(made: Merged) -> tuple[Record, bool]:
         subject=sides.head.subject,
         edges=tuple(edges),
         plan_hash=made.plan_hash,
+        fork=fork,
     )
     return record, _write(files, record, files.repository.settings.approval.branch)
 
@@ -67,7 +68,9 @@ def record_commit(files: Files, evaluation: Evaluation, plans: Sequence[Plan], n
 
 def _write(files: Files, record: Record, branch: str) -> bool:
     remote = chosen(files.remotes, files.repository.settings.git.remote)
-    return ledger.write(_git(files), remote, branch, record)
+    git = _git(files)
+    history = first_parents(git, git.resolve(files.revision), files.below, most=ledger.MOST)
+    return ledger.write(git, remote, branch, record, merged={one.tree for one in history})
 
 
 def _policy_edge(was: Policy, will: Policy) -> list[Edge]:

@@ -145,7 +145,7 @@ def agent(
 
 def _print(image: str | None, flags: list[str], origin: Origin, replicas: int) -> int:
     from fleet.agent.manifests import manifests
-    from fleet.git.names import without_credentials
+    from fleet.printable import without_credentials
     from fleet.yaml_text import dump_all
 
     if not image:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from fleet.cli.output import json_text
+
 
 @click.command()
 @click.argument("kinds", nargs=-1, metavar="[KIND]…")
@@ -52,10 +54,8 @@ def _print(kinds: tuple[str, ...], form: str) -> None:
 
     wanted = _chosen(list(definitions().values()), kinds)
     if form == "json":
-        import orjson
-
         found = {"apiVersion": "v1", "kind": "List", "items": wanted}
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text(found))
     else:
         click.echo("---\n".join(text(made) for made in wanted), nl=False)
 

@@ -17,7 +17,7 @@ from fleet.cli.operator_words import (
     state_data,
     state_text,
 )
-from fleet.cli.output import emit, output_option
+from fleet.cli.output import emit, json_text, output_option
 from fleet.cli.places import Place, at_each, place_options, places
 
 if TYPE_CHECKING:
@@ -184,10 +184,8 @@ def _print(image: str, engines: Mapping[str, str], replicas: int | None, form: s
 
     found = manifests(Settings(image, {name: one for name, one in engines.items() if one}, replicas or 1))
     if form == "json":
-        import orjson
-
         data = {"apiVersion": "v1", "kind": "List", "items": found}
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text(data))
     elif form == "yaml":
         from fleet.yaml_text import dump_all
 
@@ -340,4 +338,4 @@ def run(arguments: tuple[str, ...]) -> NoReturn:
     if find_spec("fleet_operator") is None:
         raise NotFoundError("the operator is not part of this installation", hint="pip install fleet-gitops")
     # Another program, not an import: nothing in fleet depends on the operator.
-    os.execv(sys.executable, [sys.executable, "-m", "fleet_operator", "run", *arguments])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "fleet_operator", "run", *arguments])  # noqa: S606

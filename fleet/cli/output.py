@@ -21,15 +21,22 @@ output_option = click.option(
 def emit(data: Any, form: str, text: Callable[[], str]) -> None:
     """Print `data` as JSON or YAML, or what `text` makes of it for people."""
     if form == "json":
-        import orjson
-
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text(data))
     elif form == "yaml":
         from fleet.yaml_text import dump
 
         click.echo(dump(data).rstrip())
     else:
         click.echo(text())
+
+
+def json_text(data: Any) -> str:
+    """Return `data` as JSON in which nothing is invisible, or turns the text around it."""
+    import orjson
+
+    from fleet.printable import escaped
+
+    return escaped(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -43,6 +50,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def remark(text: str) -> None:
     """A line for people on stderr; never part of the result."""
-    from fleet.printable import printable
+    from fleet.printable import printable, without_credentials
 
-    click.echo(printable(text), err=True)
+    click.echo(printable(without_credentials(text)), err=True)

@@ -189,18 +189,18 @@ def _check_record(*, record: bool, merging: bool, narrowed: bool) -> None:
         raise click.UsageError("--record is of a whole change: leave out --stack and --cluster")
 
 
-def _forget(made: Merged) -> None:
+def _forget(made: Merged, *, fork: bool = False) -> None:
     """Nothing is kept of a preview unless that is asked for."""
 
 
-def _record(made: Merged) -> None:
+def _record(made: Merged, *, fork: bool = False) -> None:
     """What could not be planned is not recorded either; why it could not is said at the end."""
     from fleet.approve.recording import record_merge
 
     if not made.is_whole:
         remark("not recorded: not all of it could be planned")
         return
-    record, written = record_merge(made)
+    record, written = record_merge(made, fork=fork)
     remark(f"{'recorded' if written else 'recorded before'}: {record.head[:8]} as tree {record.tree[:8]}")
 
 

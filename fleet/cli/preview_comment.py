@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Keep(Protocol):
+    """What becomes of what was shown; `fork` says whose it is."""
+
+    def __call__(self, made: Merged, *, fork: bool) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """The options that matter here."""
@@ -46,7 +53,7 @@ class Wish:
     stacks: Sequence[str]
     clusters: Sequence[str]
     how: How | None  # to ask the clusters, where the pull request may
-    keep: Callable[[Merged], None]  # what becomes of what was shown
+    keep: Keep  # what becomes of what was shown
 
 
 def commented(
@@ -121,7 +128,8 @@ def _made(wish: Wish, request: Request, base: str, head: str) -> tuple[Run, Abou
         remark("a fork's commit that nobody approved: no cluster is asked")
     with shown(quiet=not request.live or not sys.stderr.isatty(), lines=False) as progress:
         told = (wish.how, progress) if request.live else ()
-        run, about = of_merge(base, head, *told, stacks=wish.stacks, clusters=wish.clusters, keep=wish.keep)
+        keep = partial(wish.keep, fork=request.pull_request.fork)
+        run, about = of_merge(base, head, *told, stacks=wish.stacks, clusters=wish.clusters, keep=keep)
     pull_request = request.pull_request
     assert about.base and about.head  # noqa: S101 - it is a merge
     named = (replace(about.base, name=pull_request.base_ref), replace(about.head, name=pull_request.head_ref))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleet.cli.check import opened
-from fleet.cli.output import remark, table
+from fleet.cli.output import json_text, remark, table
 from fleet.cli.render_push import push_options, render_and_push
 from fleet.printable import count_noun
 
@@ -91,9 +91,7 @@ def render(
     if directory is not None:
         _write(wanted, directory)
     elif form == "json":
-        import orjson
-
-        click.echo(orjson.dumps([_data(one) for one in wanted], option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_text([_data(one) for one in wanted]))
     elif form == "text":
         rows = [[one.stack, one.cluster, str(thing.key), str(thing.source)] for one in wanted for thing in one.objects]
         click.echo(table(["stack", "cluster", "object", "source"], rows))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fleet import errors
 from fleet.errors import FleetError
-from fleet.git.names import without_credentials
+from fleet.printable import without_credentials
 
 _ACCESS_HINT = "check the credentials: `git ls-remote` with the same url must work without a question"
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from fleet.errors import ConfigurationError, PolicyError
+from fleet.printable import without_credentials
 
 _SCP = re.compile(r"(?:[A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:(?!//|:)[^-:].*")
 _HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::|::")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]")
 _USER = re.compile(r"[A-Za-z0-9._~%+][A-Za-z0-9._~%+=-]*")
 _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|\.$|/$|^/|^\.|^-|/-|^@$")
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,6 @@ def branch(name: str) -> str:
         return ref(f"refs/heads/{name}" if not name.startswith("-") else name)
     except ConfigurationError:
         raise ConfigurationError(f"{name!r} is not a branch name", hint="for example fleet/status") from None
-
-
-def without_credentials(text: str) -> str:
-    """Text with the user and password of every url in it removed."""
-    return _USERINFO.sub("", text)
 
 
 def _protocol(url: str, shown: str) -> str:

@@ -23,6 +23,7 @@ from fleet.git.failure import from_stderr
 from fleet.git.names import Address
 from fleet.git.objects import Objects, Snapshot
 from fleet.git.repository import Repository
+from fleet.printable import without_credentials
 
 Changes = Mapping[str, bytes | None]
 """What to write by path; None removes the file."""
@@ -246,7 +247,7 @@ def _judge(ref: str, remote: Address, report: tuple[str, str] | None, stderr: st
     if _LOST_RACE.search(summary):
         return "lost"
     said = " ".join(line[8:].strip() for line in stderr.splitlines() if line.startswith("remote: "))
-    reason = names.without_credentials(f"{summary} {said}".strip())[:400]
+    reason = without_credentials(f"{summary} {said}".strip())[:400]
     return AccessError(
         f"{remote} refused {ref}: {''.join(letter if letter.isprintable() else ' ' for letter in reason)}",
         hint=f"allow this writer to push to {ref} (branch protection, hooks, deploy key with write access)",

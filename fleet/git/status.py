@@ -36,8 +36,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fleet.errors import ConfigurationError
-from fleet.git.names import without_credentials
-from fleet.printable import without_output
+from fleet.printable import without_credentials, without_output
 
 SCHEMA = "fleet.dev/status/v1"
 HEALTH = ("Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown")

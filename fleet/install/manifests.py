@@ -106,7 +106,7 @@ def _pod(settings: Settings) -> Manifest:
                 "name": "operator",
                 "image": settings.image,
                 "imagePullPolicy": "IfNotPresent",
-                "command": ["python3", "-m", "fleet_operator", "run"],
+                "command": ["python3", "-P", "-m", "fleet_operator", "run"],
                 "args": [
                     f"--metrics=:{PORT}",
                     *(f"{ENGINE}{engine}={image}" for engine, image in sorted(settings.engine_images.items())),

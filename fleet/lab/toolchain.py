@@ -79,7 +79,7 @@ def installer() -> list[str]:
     if uv:
         return [uv, "pip", "install", "--quiet", "--python", sys.executable]
     if importlib.util.find_spec("pip"):
-        return [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        return [sys.executable, "-P", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     raise ResourceError(
         "neither uv nor pip is here to install Python packages", hint="install one: `python -m ensurepip`"
     )

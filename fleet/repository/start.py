@@ -2,7 +2,7 @@
 
 In the template, `dot-` stands for the dot of hidden files and `.in` ends the names of Python files: tools that look
 at our own tree leave them alone then. `@name@` stands for the fleet's name, which is the directory's with some letters
-that make it unlike any other. A test checks what comes out.
+that make it unlike any other, `@version@` for this release. A test checks what comes out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import secrets
 from pathlib import Path
 
 from fleet.errors import ConfigurationError
+from fleet.version import __version__
 
 TEMPLATE = Path(__file__).parent / "template"
 
@@ -30,7 +31,7 @@ def start(directory: Path) -> tuple[str, ...]:
     for name, content in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        path.write_bytes(content.replace(b"@version@", __version__.encode()))
     return tuple(files)
 
 

@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Any
 
-from fleet.printable import printable
+from fleet.printable import escaped, printable, without_credentials
 
 FIELDS = ("repository", "stack", "cluster", "revision", "sync", "health", "evaluated", "pull_request")
 
@@ -23,12 +23,12 @@ class JsonLines(logging.Formatter):
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": printable(record.getMessage()),
+            "message": printable(without_credentials(record.getMessage())),
         }
         line |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return orjson.dumps(line, default=str).decode()
+        return escaped(orjson.dumps(line, default=str).decode())
 
 
 def log_to_stderr(form: str, *, verbose: bool) -> None:

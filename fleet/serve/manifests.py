@@ -109,7 +109,7 @@ def pod(image: str, arguments: Sequence[str], *, name: str = NAME, command: str 
                 "name": command,
                 "image": image,
                 "imagePullPolicy": "IfNotPresent",
-                "command": ["python3", "-m", "fleet", command],
+                "command": ["python3", "-P", "-m", "fleet", command],
                 "args": [f"--listen=:{PORT}", f"--cache={CACHE}", "--log=json", *arguments],
                 "env": [
                     {"name": "HOME", "value": HOME},  # where git looks for .gitconfig and its credentials

@@ -9,6 +9,7 @@ from fleet.errors import ConfigurationError
 from fleet.git import names
 from fleet.git.mirror import Mirror
 from fleet.git.repository import Repository as Git
+from fleet.printable import without_credentials
 
 USUAL_BRANCH = "main"
 
@@ -43,7 +44,7 @@ class Origin:
         return cls(url, branch)
 
     def __str__(self) -> str:
-        return f"{names.without_credentials(self.url)}#{self.branch}"
+        return f"{without_credentials(self.url)}#{self.branch}"
 
     def mirror(self, cache: Path) -> Mirror:
         return Mirror.of(self.url, cache, by_person=True)

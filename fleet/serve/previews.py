@@ -13,6 +13,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from traceback import format_tb
 
 from fleet.approve.recording import record_merge
@@ -54,9 +55,9 @@ def nothing(_: Merged) -> None:
     pass
 
 
-def record(made: Merged) -> None:
+def record(made: Merged, *, fork: bool) -> None:
     if made.is_whole:
-        record_merge(made)
+        record_merge(made, fork=fork)
 
 
 def _problem(result: Result) -> FleetError | None:
@@ -205,7 +206,8 @@ class Previews:
         """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
         known = replace(base.files, remembered=base.evaluation)
         told = (how, Quiet()) if how else ()
-        keep = record if known.repository.settings.approval.required else nothing
+        recorded = partial(record, fork=request.pull_request.fork)
+        keep = recorded if known.repository.settings.approval.required else nothing
         return of_merge(base.revision, request.pull_request.head_sha, *told, keep=keep, known=known)
 
     def _repository(self, base: Wanted) -> Repository:

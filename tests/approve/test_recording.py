@@ -198,3 +198,27 @@ def test_a_file_that_is_no_record_or_another_one_counts_for_nothing(field: str, 
         decode(json.dumps(data).encode(), made.path)
     with pytest.raises(ConfigurationError):
         decode(b"[" * 100_000, made.path)
+
+
+def test_records_of_forks_take_away_no_others(plain: PlainRepository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does what is proposed take away what is merged, and applied by its record."""
+    monkeypatch.setattr(ledger, "MOST", 3)
+    repository = Repository.find(plain.root)
+
+    def write(number: int, *, fork: bool = False) -> None:
+        day = f"2026-01-{number + 1:02}T00:00:00Z"
+        monkeypatch.setattr("fleet.approve.record.timestamp", lambda now: day)
+        assert ledger.write(repository, None, BRANCH, replace(record(number), fork=fork), merged=merged)
+
+    merged = {record(0).tree, record(1).tree}
+    for number in range(2):
+        write(number, fork=number == 1)
+    for number in range(2, 5):
+        write(number)
+    for number in range(5, 15):
+        write(number, fork=True)
+    kept = sorted((one.tree, one.fork) for one in recorded(plain))
+    expected = [(0, False), (1, True), (2, False), (3, False), (4, False), (12, True), (13, True), (14, True)]
+    assert kept == sorted((record(number).tree, fork) for number, fork in expected)
+    write(15)
+    assert record(2).tree not in {one.tree for one in recorded(plain)}, "of its own kind the oldest goes"

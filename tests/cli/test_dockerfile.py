@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from fleet.cli import run
-from fleet.install.dockerfile import STAGES
+from fleet.install.dockerfile import LOCK, STAGES
 from fleet.version import __version__
 
 CLONE = Path(__file__).parents[2] / "operator" / "deploy" / "Dockerfile"
@@ -20,7 +21,23 @@ def test_the_printed_dockerfile_has_the_stages_of_the_one_in_the_clone(capsys: p
     text = capsys.readouterr().out
 
     assert f"fleet-gitops=={__version__}\n" in text
+    assert LOCK in text
     assert text.endswith(STAGES)
     assert CLONE.read_text().endswith(STAGES)
     assert all(_INSTRUCTION.fullmatch(line) for line in text.splitlines())
     assert "COPY . ." not in text, "it is given to docker alone, without files"
+
+
+def test_images_are_made_from_files_whose_hashes_are_locked(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is installed comes from a directory that was filled by hash, and from no index."""
+    assert run(["operator", "dockerfile"]) == 0
+    for text in (capsys.readouterr().out, CLONE.read_text()):
+        commands = [
+            part for part in re.split(r"\n|&&", text.replace("\\\n", " ")) if "pip " in part and "#" not in part
+        ]
+        (locked,) = (one for one in commands if "--requirement" in one)
+        assert "pip download" in locked and "--require-hashes" in locked
+        installs = [one for one in commands if "pip install" in one]
+        assert installs and all("--no-index --find-links /tmp/locked" in one for one in installs)
+    project = tomllib.loads((CLONE.parents[2] / "pyproject.toml").read_text())
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["requirements.lock"] == LOCK

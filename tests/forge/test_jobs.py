@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from fleet.repository.start import start
 from fleet.testing import Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
+from fleet.version import __version__
 from tests.forge.workflow_parser import problems
 
 PREVIEW = ".github/workflows/fleet-preview.yml"
@@ -55,6 +57,19 @@ def test_the_job_beside_the_token_runs_nothing_of_the_head(root: Path) -> None:
     text = (root / ".github/workflows/fleet.yml").read_text()
     assert "pull_request_target" not in text  # the job that runs the head's tests has no token that writes
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
+
+
+def test_no_job_runs_what_somebody_may_exchange(root: Path) -> None:
+    """Actions by commit and not by tag, fleet by version, and all that it needs by hash."""
+    files = [*(root / ".github/workflows").iterdir(), root / ".gitlab/fleet.yml"]
+    assert len(files) == 3
+    for file in files:
+        text = file.read_text()
+        for action in re.findall(r"\buses: (\S+)", text):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action), action
+        assert f"fleet-gitops=={__version__}\n" in text
+        for install in re.findall(r"pip install .+", text):
+            assert "--require-hashes" in install or "--no-deps" in install, install
 
 
 def shell(directory: Path, script: str, environment: dict[str, str]) -> None:

@@ -196,7 +196,7 @@ def test_an_api_server_takes_the_manifests_and_the_account_may_do_little(cluster
 def test_an_api_server_takes_the_agent_s_manifests_and_it_may_do_everything_there(cluster: Cluster) -> None:
     made = agent_manifests("localhost/serve:1", ["--repository=https://git.example.com/f.git", "--cluster=edge-1"], 1)
     (container,) = made[-1]["spec"]["template"]["spec"]["containers"]
-    assert container["command"] == ["python3", "-m", "fleet", "agent"]
+    assert container["command"] == ["python3", "-P", "-m", "fleet", "agent"]
     assert {one["name"] for one in container["env"]} == {"HOME", "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
     assert [one["name"] for one in made[-1]["spec"]["template"]["spec"]["volumes"]] == ["cache", "tmp", "git"]
     apply = ("-n", "fleet-system", "apply", "--server-side", "--field-manager=test", "-f", "-")

@@ -30,7 +30,7 @@ def ensure(lab: Path) -> None:
     process.start(
         lab,
         ROLE,
-        [sys.executable, "-m", "fleet.lab.faults.guardian", lab.name],
+        [sys.executable, "-P", "-m", "fleet.lab.faults.guardian", lab.name],
         records.directory(lab) / "guardian.log",
         _environment(lab),
     )

@@ -31,7 +31,7 @@ def build() -> Path:
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as work:
         done = subprocess.run(
-            [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", work],
+            [sys.executable, "-P", "-m", "hatchling", "build", "--target", "wheel", "--directory", work],
             cwd=SOURCE,
             check=False,
             capture_output=True,

@@ -51,7 +51,7 @@ def container(
 
 
 def operator_command(*arguments: str) -> list[str]:
-    return ["python3", "-m", "fleet_operator", "backup", *arguments]
+    return ["python3", "-P", "-m", "fleet_operator", "backup", *arguments]
 
 
 def job_spec(

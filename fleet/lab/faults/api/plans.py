@@ -49,7 +49,7 @@ def add(lab: Lab, cluster: str, number: int, plan: Plan) -> None:
 
 def _start(lab: Lab, cluster: str, place: Path) -> subprocess.Popen[bytes]:
     (place / "carried-out").unlink(missing_ok=True)
-    command = [sys.executable, "-m", "fleet.lab.faults.api.front", lab.spec.name, cluster]
+    command = [sys.executable, "-P", "-m", "fleet.lab.faults.api.front", lab.spec.name, cluster]
     environment = {"FLEET_STATE_DIR": str(lab.directory.parent.parent)}
     return process.start(lab.directory, _role(cluster), command, _log(place), environment)
 
