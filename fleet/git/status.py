@@ -13,7 +13,8 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
     since      when sync or health (or `content`) last became what they are, UTC, RFC 3339, whole seconds
     revision   commit id of what is applied in the cluster, "" when nothing ever was
     wanted     commit id of what should be; equals `revision` when Synced
-    message    one line, at most 300 letters, why it is not healthy or not synced, else ""; nothing that a container printed
+    message    one line, at most 300 letters, why it is not healthy or not synced, else ""; of what a container printed,
+               nothing
     apps       list, by kind, namespace and name, of
         kind, namespace, name (of one that was renamed with `aliases`, its name in git)
         version    the version that runs, "" when it is not known
