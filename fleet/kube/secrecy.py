@@ -9,17 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from fleet.errors import FleetError
 from fleet.kube.client import Client
+from fleet.kube.schema import GroupVersion, document
 from fleet.kube.together import together
 from fleet.model.secrecy import EVERYTHING, Secrecy, Trail, marked_fields
 from fleet.plan.equal import is_builtin
 from fleet.plan.step import Plan, Step
-
-GroupVersion = tuple[str, str]
-_known: WeakKeyDictionary[Client, dict[GroupVersion, dict[str, Any] | None]] = WeakKeyDictionary()
 
 
 async def secrecy_of(client: Client, plans: Iterable[Plan]) -> Secrecy:
@@ -45,14 +41,8 @@ async def secrecy_for(client: Client, steps: Iterable[Step]) -> Secrecy:
 
 async def _schemas(client: Client, which: GroupVersion) -> dict[str, Any] | None:
     """The schema of each kind of a group and version; None when the server does not tell."""
-    known = _known.setdefault(client, {})
-    if which not in known:
-        try:
-            answer = await client.request("GET", f"/openapi/v3/apis/{which[0]}/{which[1]}", expect=(404,))
-        except FleetError:
-            return None
-        known[which] = _by_kind(answer.body, which) if answer.status == 200 else None
-    return known[which]
+    known = await document(client, which)
+    return _by_kind(known, which) if known is not None else None
 
 
 def _by_kind(document: Any, which: GroupVersion) -> dict[str, Any] | None:

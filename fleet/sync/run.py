@@ -112,6 +112,7 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
     """Look and plan. Sends no write whatsoever."""
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
+        await asyncio.gather(*(_check_schema(site, least=1) for site in sites))
         hidden = _hidden(sites)
         looked = _judged(sites, how)
         remarks = _remarks(sites, planned=True)
@@ -148,6 +149,9 @@ async def sync(
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
         others = await _open_all(stack, how.order.bystanders, how, Lines(said=False), revision) if how.order else []
+        await asyncio.gather(
+            *(_check_schema(site, least=2) for site in sites)
+        )  # the server refuses one write as a whole
         hidden = _hidden([*sites, *others])
         words = await how.elsewhere(_to_be_changed(sites)) if how.elsewhere else NOWHERE
         planned = [discreet(result, hidden) for its in _judged(sites, how, words) for result in its]
@@ -160,6 +164,29 @@ async def sync(
         done = await asyncio.gather(*(_work(site, refused, turns, how, seen, revision=revision) for site in sites))
         results = tuple(discreet(result, hidden) for results in done for result in results)
         return Run(results, _remarks(sites, planned=False), looked_at=_clusters_seen(sites))
+
+
+async def _check_schema(site: Site, *, least: int) -> None:
+    """What the server's schema has against the plans with so many writes: a problem of the stack, of which then nothing
+    is written."""
+    if site.client is None or site.problem:
+        return
+    client, plans = site.client, [seen.plan for seen in site.look.seen if seen.plan]
+    writing = [seen for seen in site.look.seen if seen.plan and not seen.problem and _writes(seen.plan) >= least]
+    if not writing:
+        return
+    from fleet.kube.schema import refusal  # noqa: PLC0415 - only when there is something to write
+
+    kinds = (step.manifest for made in plans for step in made.steps if step.key.kind == "CustomResourceDefinition")
+    changing = {manifest["spec"]["group"] for manifest in kinds if manifest}
+    found = [await refusal(client, seen.plan, changing=changing) for seen in writing if seen.plan]
+    problems = {seen.stack: problem for seen, problem in zip(writing, found, strict=True) if problem}
+    seen = tuple(replace(one, problem=problems.get(one.stack, one.problem)) for one in site.look.seen)
+    site.look = replace(site.look, seen=seen)
+
+
+def _writes(made: Plan) -> int:
+    return sum(step.verb.writes for step in made.steps)
 
 
 def _turns(

@@ -76,6 +76,30 @@ def test_a_remote_that_is_not_there_is_said_while_nothing_is_changed(repository:
     assert repository.sync("--no-status").code == 0
 
 
+def test_a_field_that_no_kind_has_and_a_number_for_text_are_found_before_even_the_namespace_is_made(
+    repository: FleetRepository,
+) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "localhost/web"}]}}
+    spec = {"replica": 2, "selector": {"matchLabels": labels}, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    numbers = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"port": 8080}}
+    for manifest, field, hint in (
+        (web, "spec.replica", "did you mean 'replicas'?"),
+        (numbers, "data.port", 'in quotes it is text: "8080"'),
+    ):
+        repository.wants(config_map("first", {"a": "1"}), f"fleet.Manifest({manifest!r})")
+        repository.commit()
+        for command in (["preview"], ["sync", "--dry-run"], ["sync"]):
+            refused = repository.fleet(*command)
+            assert refused.code == 2, command
+            assert refused.err.count("error: ") == 1, "one for both clusters"
+            assert f"error: stacks/stack.py:8: {field}: {manifest['kind']}" in refused.err, refused.err
+            assert hint in refused.err
+        for cluster in repository.clusters:
+            assert cluster.kubectl("get", "namespace", repository.namespace, "--ignore-not-found") == ""
+
+
 def test_another_branch_than_the_one_that_is_synced_is_refused_unless_a_person_says_so(
     repository: FleetRepository,
 ) -> None:

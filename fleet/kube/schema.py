@@ -1,0 +1,184 @@
+"""What a server's own schema has against a plan, before the first object of it is written.
+
+A dry run cannot try what belongs into a namespace that the same plan makes, and a sync would stop half-way there with
+the words of the server's decoder. The schema that the server publishes (OpenAPI v3) says the same beforehand: fields
+that a kind does not have, and values of another type. Everything else, such as what is required or allowed, is the
+server's to judge. Nothing is refused that the schema leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from fleet.errors import ConfigurationError, FleetError
+from fleet.kube.client import Client
+from fleet.kube.together import together
+from fleet.model.desired import Key
+from fleet.plan import Plan, Step, paths
+from fleet.suggestion import suggestion
+
+GroupVersion = tuple[str, str]
+Document = Mapping[str, Any]
+DEEPEST = 64  # levels of a manifest
+MOST = 20  # mistakes of one manifest
+_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+_TYPES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a string",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+}
+_known: WeakKeyDictionary[Client, dict[GroupVersion, Document | None]] = WeakKeyDictionary()
+
+
+class Mistake(NamedTuple):
+    field: str
+    message: str
+    hint: str | None
+
+
+async def document(client: Client, which: GroupVersion) -> Document | None:
+    """The schemas of a group and version; None when the server does not tell. Asked for once per client."""
+    known = _known.setdefault(client, {})
+    if which not in known:
+        group, version = which
+        path = f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"
+        try:
+            answer = await client.request("GET", path, expect=(404,))
+        except FleetError:
+            return None
+        known[which] = answer.body if answer.status == 200 and isinstance(answer.body, dict) else None
+    return known[which]
+
+
+async def refusal(client: Client, made: Plan, *, changing: Iterable[str] = ()) -> ConfigurationError | None:
+    """The error for the first object of a plan that cannot be what it says; None if all can.
+
+    Of the groups that are `changing`, because definitions of theirs are written in the same run, nothing is known yet.
+    """
+    unknown = frozenset(changing)
+    steps = [step for step in made.steps if step.manifest and step.verb.writes and step.key.group not in unknown]
+    versions = {_version_of(step) for step in steps}
+    found = dict(zip(versions, await together([document(client, one) for one in versions]), strict=True))
+    refused = [(step, mistakes) for step in steps if (mistakes := _mistakes(step, found[_version_of(step)]))]
+    if not refused:
+        return None
+    step, mistakes = refused[0]
+    count = sum(len(each) for _, each in refused) - 1
+    more = f" (and {count} more mistake{'s' if count > 1 else ''})" if count else ""
+    return ConfigurationError(
+        f"{step.key.kind} {step.key.name} {mistakes[0].message}{more}",
+        hint=mistakes[0].hint,
+        source=step.source if step.source.file else None,
+        field=mistakes[0].field,
+    )
+
+
+def _version_of(step: Step) -> GroupVersion:
+    assert step.manifest is not None  # noqa: S101 - only such steps are looked at
+    return step.key.group, str(step.manifest["apiVersion"]).rpartition("/")[2]
+
+
+def _mistakes(step: Step, known: Document | None) -> list[Mistake]:
+    return mistakes(step.key, step.manifest or {}, known) if known is not None else []
+
+
+def mistakes(key: Key, manifest: Mapping[str, Any], known: Document) -> list[Mistake]:
+    """Pure. Nothing for a kind that the document does not have."""
+    schemas = (known.get("components") or {}).get("schemas") or {}
+    version = str(manifest["apiVersion"]).rpartition("/")[2]
+    wanted = {"group": key.group, "version": version, "kind": key.kind}
+    root = next((one for one in schemas.values() if wanted in (one.get("x-kubernetes-group-version-kind") or ())), None)
+    if root is None:
+        return []
+    found = []
+    for mistake in _walk(dict(manifest), root, schemas, "", shown=key.kind != "Secret", depth=0):
+        found.append(mistake)
+        if len(found) == MOST:
+            break
+    return found
+
+
+def _walk(
+    value: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], path: str, *, shown: bool, depth: int
+) -> Iterator[Mistake]:
+    schema = _resolved(schema, schemas)
+    if value is None or depth > DEEPEST or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    types = _types(schema)
+    if types and not any(_is(value, one) for one in types):
+        expected = " or ".join(_TYPES.get(one, one) for one in types)
+        yield _mistyped(value, path, expected, is_text="string" in types, shown=shown)
+    elif isinstance(value, dict):
+        fields, others = schema.get("properties"), schema.get("additionalProperties")
+        for name, one in value.items():
+            if fields and name in fields:
+                yield from _walk(one, fields[name], schemas, paths.child(path, name), shown=shown, depth=depth + 1)
+            elif isinstance(others, dict):
+                yield from _walk(one, others, schemas, paths.child(path, name), shown=shown, depth=depth + 1)
+            elif fields and not others:
+                yield Mistake(paths.child(path, name), f"has no field {name!r} there", suggestion(name, fields))
+    elif isinstance(value, list) and isinstance(schema.get("items"), dict):
+        for position, one in enumerate(value):
+            yield from _walk(one, schema["items"], schemas, f"{path}[{position}]", shown=shown, depth=depth + 1)
+
+
+def _mistyped(value: Any, path: str, expected: str, *, is_text: bool, shown: bool) -> Mistake:
+    scalar = shown and isinstance(value, bool | int | float | str)
+    text = {True: "true", False: "false"}.get(value, value) if isinstance(value, bool) else value
+    given = f"{_NAMES.get(type(value), 'something else')}" + (f" ({str(text)[:40]})" if scalar else "")
+    quoted = is_text and isinstance(value, bool | int | float)
+    hint = (f'in quotes it is text: "{str(text)[:40]}"' if shown else "in quotes it is text") if quoted else None
+    return Mistake(path, f"needs {expected} there, and has {given}", hint)
+
+
+def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a value may be; none named: anything."""
+    if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
+        return ("integer", "string")
+    one = schema.get("type")
+    if isinstance(one, str):
+        return (one,)
+    choices = schema.get("oneOf")
+    if isinstance(choices, list) and choices and all(isinstance(each.get("type"), str) for each in choices):
+        return tuple(each["type"] for each in choices)
+    return ("object",) if schema.get("properties") else ()
+
+
+def _is(value: Any, name: str) -> bool:
+    match name:
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return not isinstance(value, bool) and (isinstance(value, int) or _is_whole(value))
+        case "number":
+            return not isinstance(value, bool) and isinstance(value, int | float)
+        case _:
+            return True
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, float) and value.is_integer()
+
+
+def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a reference, or the only part of a whole, stands for; `{}`, which allows anything, if nothing is there."""
+    for _ in range(8):
+        whole = schema.get("allOf")
+        if isinstance(schema.get("$ref"), str):
+            schema = schemas.get(schema["$ref"].rpartition("/")[2]) or {}
+        elif isinstance(whole, list) and len(whole) == 1 and "properties" not in schema:
+            schema = whole[0]
+        else:
+            return schema
+    return {}
