@@ -21,6 +21,7 @@ from fleet.cli.output import emit, json_text, output_option
 from fleet.cli.places import Place, at_each, place_options, places
 
 if TYPE_CHECKING:
+    from fleet.apps.permissions import Permissions
     from fleet.cli.lab_images import LabImages
     from fleet.install.apply import Done
     from fleet.install.install import Installed
@@ -58,6 +59,27 @@ def operator() -> None:
     help="An engine's image, with {version}, {series} or {tag} in it; ENGINE= is the official one. May be repeated.",
 )
 @click.option(
+    "--allow-image",
+    "allow_images",
+    multiple=True,
+    metavar="PATTERN",
+    help="Images that apps may name. May be repeated.",
+)
+@click.option(
+    "--allow-store",
+    "allow_stores",
+    multiple=True,
+    metavar="PATTERN",
+    help="Places that backups may be at: claim/NAME, nfs://SERVER/PATH. [default: claims, but no member's]",
+)
+@click.option(
+    "--allow-restore",
+    "allow_restores",
+    multiple=True,
+    metavar="PATTERN",
+    help="Namespaces whose backups apps of others may start from.",
+)
+@click.option(
     "--replicas", type=click.IntRange(1, 5), help="One leads, the others stand by. [default: as installed, or 1]"
 )
 @take_over_option
@@ -72,6 +94,9 @@ def install(
     kubeconfig: Path | None,
     image: str | None,
     engine_images: Sequence[str],
+    allow_images: Sequence[str],
+    allow_stores: Sequence[str],
+    allow_restores: Sequence[str],
     replicas: int | None,
     take_over: bool,
     dry_run: bool,
@@ -82,22 +107,29 @@ def install(
     """Install the operator, or bring it up to this release.
 
     It gets rights on apps everywhere, and on what they are made of only in namespaces with a RoleBinding: syncs bring
-    it with their apps, `fleet operator allow` makes it for others. Engine images and replicas stay as they are unless
-    they are given. Apps do not notice. A cluster that cannot be reached does not keep it from the others.
+    it with their apps, `fleet operator allow` makes it for others. Engine images, replicas and what is allowed stay as
+    they are unless they are given; an empty pattern is the default again. Apps do not notice. A cluster that cannot be
+    reached does not keep it from the others.
 
     \b
     fleet operator install --image registry.example.com/fleet-operator:1.0 --replicas 2
     fleet operator install --image … --dry-run -o yaml | kubectl apply --server-side -f -
     """
-    engines = _engines(engine_images)
+    from fleet.apps.permissions import Permissions
+
+    def allowed(before: Permissions) -> Permissions:
+        return Permissions.said(allow_images, allow_stores, allow_restores, before)
+
+    engines, now = _engines(engine_images), allowed(Permissions())
     if dry_run and image:
-        return _print(image, engines, replicas, form)
+        return _print(image, engines, replicas, now, form)
     chosen = places(clusters, context, kubeconfig)
     if dry_run:
         first = _images(chosen[0], image, build=False)
-        return _print(first.operator, {**first.engines, **engines}, replicas, form)
+        return _print(first.operator, {**first.engines, **engines}, replicas, now, form)
 
     import asyncio
+    from dataclasses import replace
 
     from fleet.cli.preview import finish
     from fleet.sync.progress import shown
@@ -118,6 +150,7 @@ def install(
                     tell("images", "a lab gets those that it lacks")
                 images = await asyncio.to_thread(_images, place, image, build=True)
             settings = _settings(images, before, engines, replicas)
+            settings = replace(settings, allowed=allowed(before.allowed if before else Permissions()))
             made = await install(client, settings, take_over=take_over, wait=wait, seconds=timeout, tell=tell)
             progress.update("operator", place.name, "done")
             return made
@@ -179,10 +212,10 @@ def _settings(images: LabImages, before: Settings | None, engines: Mapping[str, 
     )
 
 
-def _print(image: str, engines: Mapping[str, str], replicas: int | None, form: str) -> int:
+def _print(image: str, engines: Mapping[str, str], replicas: int | None, allowed: Permissions, form: str) -> int:
     from fleet.install.manifests import Settings, manifests
 
-    found = manifests(Settings(image, {name: one for name, one in engines.items() if one}, replicas or 1))
+    found = manifests(Settings(image, {name: one for name, one in engines.items() if one}, replicas or 1, allowed))
     if form == "json":
         data = {"apiVersion": "v1", "kind": "List", "items": found}
         click.echo(json_text(data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.output import table
@@ -40,6 +41,7 @@ def installed_data(made: Installed) -> dict[str, Any]:
     return {
         "image": made.settings.image,
         "engineImages": dict(made.settings.engine_images),
+        "allowed": asdict(made.settings.allowed),
         "replicas": made.settings.replicas,
         "objects": [{"object": str(one.key), "done": one.what} for one in made.done],
     }
@@ -87,11 +89,18 @@ def state_text(results: Mapping[str, State]) -> str:
     for cluster, one in results.items():
         if one.installed and one.health != "Healthy":
             lines.append(f"  {cluster}: {one.message}")
+        lines += [f"  {cluster}: {words}" for words in _allowed_words(one)]
         if one.without_rights:
             names = " ".join(one.without_rights)
             lines.append(f"  {cluster}: no rights in {names}; give them with: fleet operator allow {names}")
         lines += [f"  {cluster}: {_definition_advice(each)}" for each in one.definitions if not each.fits]
     return "\n".join(lines)
+
+
+def _allowed_words(one: State) -> list[str]:
+    """Only what somebody said; the defaults are on the page about the operator."""
+    said = {"images": one.allowed.images, "stores": one.allowed.stores, "restores from": one.allowed.restores}
+    return [f"apps may bring {what}: {', '.join(patterns)}" for what, patterns in said.items() if patterns]
 
 
 def _definition_words(fits: bool | None) -> str:
@@ -111,6 +120,7 @@ def state_data(one: State) -> dict[str, Any]:
         "version": one.version,
         "image": one.image,
         "engineImages": one.engine_images,
+        "allowed": asdict(one.allowed),
         "ready": one.ready,
         "replicas": one.replicas,
         "health": one.health,

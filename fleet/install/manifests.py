@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.install import rights
 from fleet.render.crd import definitions
 from fleet.render.rights import OPERATOR, PART, SYSTEM, home
@@ -24,6 +25,11 @@ SELECTOR = {"app.kubernetes.io/name": OPERATOR}
 USER = 65532
 PORT = 8080
 ENGINE = "--image="  # the operator's flag for the image of an engine
+ALLOW = {
+    "images": "--allow-image=",
+    "stores": "--allow-store=",
+    "restores": "--allow-restore=",
+}  # by field of Permissions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class Settings:
         default_factory=dict
     )  # engine → image with {version}, {series} or {tag} in it
     replicas: int = 1
+    allowed: Permissions = DEFAULT
     built: str = ""
 
 
@@ -110,6 +117,7 @@ def _pod(settings: Settings) -> Manifest:
                 "args": [
                     f"--metrics=:{PORT}",
                     *(f"{ENGINE}{engine}={image}" for engine, image in sorted(settings.engine_images.items())),
+                    *(f"{flag}{one}" for field, flag in ALLOW.items() for one in getattr(settings.allowed, field)),
                 ],
                 "env": [{"name": "FLEET_OPERATOR_IMAGE", "value": settings.image}],  # pods of backups run it too
                 "ports": [{"name": "metrics", "containerPort": PORT}],
@@ -135,12 +143,17 @@ def settings_of(deployment: Manifest) -> Settings:
     """What an installed operator was told, so that the next installation need not be told again."""
     spec = deployment["spec"]
     container = spec["template"]["spec"]["containers"][0]
-    pairs = (one.removeprefix(ENGINE).partition("=") for one in container.get("args", ()) if one.startswith(ENGINE))
+    pairs = (one.partition("=") for one in _said(container, ENGINE))
     return Settings(
         image=container["image"],
         engine_images={engine: image for engine, _, image in pairs},
         replicas=int(spec.get("replicas", 1)),
+        allowed=Permissions(**{field: tuple(_said(container, flag)) for field, flag in ALLOW.items()}),
     )
+
+
+def _said(container: Manifest, flag: str) -> list[str]:
+    return [one.removeprefix(flag) for one in container.get("args", ()) if one.startswith(flag)]
 
 
 def _of_this_release(definition: Manifest) -> Manifest:

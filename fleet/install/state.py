@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.install.apply import DEFINITIONS, get
 from fleet.install.manifests import VERSION, settings_of
 from fleet.install.rollout import DEPLOYMENT
@@ -42,6 +43,7 @@ class State:
     version: str = ""  # of the fleet that installed it
     image: str = ""  # "" when it is not installed
     engine_images: dict[str, str] = field(default_factory=dict)
+    allowed: Permissions = DEFAULT
     ready: int = 0
     replicas: int = 0
     health: str = ""
@@ -72,6 +74,7 @@ async def state(client: Client) -> State:
         version=str((found["metadata"].get("labels") or {}).get("app.kubernetes.io/version", "unknown")),
         image=settings.image,
         engine_images=dict(settings.engine_images),
+        allowed=settings.allowed,
         ready=int((found.get("status") or {}).get("readyReplicas", 0)),
         replicas=settings.replicas,
         health=str(health.state),

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from fleet.model.base import Model
-from fleet.model.rule import IMMUTABLE, Rule
+from fleet.model.invalid import wrong
+from fleet.model.rule import IMMUTABLE, STORED, Rule
 from fleet.model.types import Duration, ObjectName, Quantity
 from fleet.model.types.quantity import amount
+from fleet.span import seconds
+
+SHORTEST_LIFE, LONGEST_LIFE = 4 * 60, 3650 * 86_400  # seconds; a renewed file takes a minute to reach a pod
+_SECONDS = " + ".join(
+    f"(self.find('[0-9]+{unit}') == '' ? 0 : int(self.find('[0-9]+{unit}').replace('{unit}', '')) * {length})"
+    for unit, length in (("w", 604_800), ("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+)
+_LIFE = "must be between four minutes and ten years"
+LIFE = Rule(
+    cel=f"size(self) <= 12 && {_SECONDS} >= {SHORTEST_LIFE} && {_SECONDS} <= {LONGEST_LIFE}",
+    message=_LIFE,
+)
+
+
+def _check_life(text: str, info: ValidationInfo) -> str:
+    """One that a cluster has already is older than these bounds; the operator keeps to them in any case."""
+    if not (info.context or {}).get(STORED) and not SHORTEST_LIFE <= seconds(text) <= LONGEST_LIFE:
+        raise wrong(
+            f"{_LIFE}, not {text!r}", "90d is the usual choice: certificates are renewed after two thirds of it"
+        )
+    return text
 
 
 def _within(limit: str | None, request: str) -> bool:
@@ -61,7 +83,7 @@ class TLS(Model, frozen=True):
     enabled: bool = True
     """Encrypt, and let only clients in that have a certificate of the app's own CA, which the operator makes.
     It cannot be changed once the app exists, but can be turned on for members that were taken over without it."""
-    lifetime: Duration = "90d"
+    lifetime: Annotated[Duration, AfterValidator(_check_life), LIFE] = "90d"
     """How long certificates are valid; they are renewed after two thirds of it."""
     authority: Annotated[str, Field(max_length=63)] = ""
     """Any word. Another one makes a new CA: members restart once to trust it, then certificates move to it."""

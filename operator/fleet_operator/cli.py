@@ -44,6 +44,11 @@ def check() -> None:
     envvar="FLEET_IMAGES",
     help="The image of an engine, with {version}, {series} or {tag} in it; the official one unless given.",
 )
+@click.option("--allow-image", "allow_images", multiple=True, metavar="PATTERN", help="Images that apps may name.")
+@click.option("--allow-store", "allow_stores", multiple=True, metavar="PATTERN", help="Places that backups may be at.")
+@click.option(
+    "--allow-restore", "allow_restores", multiple=True, metavar="PATTERN", help="Namespaces whose backups others take."
+)
 @click.option("--operator-image", default="", envvar="FLEET_OPERATOR_IMAGE", help="Our own image, for Jobs.")
 @click.option("--lease/--no-lease", default=True, help="Stand by while another process leads.")
 @click.option("--lease-seconds", default=15.0, show_default=True, help="After so long a silence another may lead.")
@@ -55,6 +60,9 @@ def run(  # noqa: PLR0917 - click gives them by name
     context: str | None,
     namespace: str,
     images: tuple[str, ...],
+    allow_images: tuple[str, ...],
+    allow_stores: tuple[str, ...],
+    allow_restores: tuple[str, ...],
     operator_image: str,
     lease: bool,
     lease_seconds: float,
@@ -65,6 +73,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     """Look after all apps of the cluster until told to stop (SIGTERM, Ctrl-C)."""
     import logging  # noqa: PLC0415
 
+    from fleet.apps.permissions import Permissions  # noqa: PLC0415
     from fleet.kube.runtime import Lease  # noqa: PLC0415
     from fleet_operator.run import NAME, operator  # noqa: PLC0415
 
@@ -74,6 +83,7 @@ def run(  # noqa: PLR0917 - click gives them by name
     pairs = (image.partition("=") for image in images)
     program = operator(
         {NAME: operator_image, **{engine: image for engine, _, image in pairs}},
+        permissions=Permissions(allow_images, allow_stores, allow_restores),
         namespace=namespace,
         lease=Lease(lease_namespace, NAME, seconds=lease_seconds) if lease else None,
         metrics=metrics,

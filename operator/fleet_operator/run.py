@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
 from fleet.kube.runtime.mapping import label
 from fleet_operator.core import kinds
@@ -16,19 +17,22 @@ NAME = "fleet-operator"
 SYSTEM = "fleet-system"
 
 
-def engines(images: Mapping[str, str]) -> list[Engine[Any, Any]]:
-    return [EtcdEngine(images)]
+def engines(images: Mapping[str, str], permissions: Permissions = DEFAULT) -> list[Engine[Any, Any]]:
+    return [EtcdEngine(images, permissions)]
 
 
 def operator(
     images: Mapping[str, str],
     *,
+    permissions: Permissions = DEFAULT,
     namespace: str = "",
     lease: Lease | None = None,
     metrics: tuple[str, int] | None = None,
 ) -> Operator:
     """`namespace`: look at apps in that one only."""
-    return Operator(NAME, [_controller(engine, namespace) for engine in engines(images)], lease=lease, metrics=metrics)
+    return Operator(
+        NAME, [_controller(engine, namespace) for engine in engines(images, permissions)], lease=lease, metrics=metrics
+    )
 
 
 def _controller(engine: Engine[Any, Any], namespace: str) -> Controller:

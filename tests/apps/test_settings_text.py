@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from fleet import TLS
+from fleet.apps import Etcd
 from fleet.apps.etcd import EtcdConfig
 from fleet.apps.settings_text import SettingsError, read_settings, read_value
 from fleet.errors import ConfigurationError
@@ -72,6 +74,23 @@ def test_an_option_that_unfolds_is_refused_where_it_is_written() -> None:
     with pytest.raises(ConfigurationError, match="the value of 'log-outputs' has an anchor or an alias") as refused:
         EtcdConfig(options={"log-outputs": LAUGHS})
     assert refused.value.source is not None and refused.value.source.file.endswith("test_settings_text.py")
+
+
+@pytest.mark.parametrize("life", ["1s", "3m", "3651d", "99999999w", "9999999999999999999999w"])
+def test_a_lifetime_of_certificates_that_makes_no_sense_is_refused_where_it_is_written(life: str) -> None:
+    with pytest.raises(ConfigurationError, match="must be between four minutes and ten years") as refused:
+        TLS(lifetime=life)
+    assert refused.value.field == "lifetime" and "test_settings_text.py:" in str(refused.value)
+
+
+@pytest.mark.parametrize("life", ["4m", "90d", "3650d", "520w", "1h30m"])
+def test_a_lifetime_of_certificates_that_makes_sense_is_taken(life: str) -> None:
+    assert TLS(lifetime=life).lifetime == life
+
+
+def test_a_lifetime_that_a_cluster_has_already_stops_nobody_from_reading_the_app() -> None:
+    manifest = {"apiVersion": "fleet.dev/v1alpha1", "kind": "Etcd", "metadata": {"name": "db", "namespace": "shop"}}
+    assert Etcd.from_manifest({**manifest, "spec": {"version": "3.5", "tls": {"lifetime": "1s"}}}).tls.lifetime == "1s"
 
 
 @pytest.mark.parametrize(

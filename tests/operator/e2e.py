@@ -81,6 +81,7 @@ class Operator:
             f"--namespace={self.cluster.namespace}",
             f"--operator-image={OPERATOR_IMAGE}",
             f"--image=etcd={ETCD_IMAGE}",
+            "--allow-image=*",
         ]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=REPOSITORY)

@@ -320,7 +320,7 @@ def test_the_latest_is_the_newest_that_is_complete(source: Source, tmp_path: Pat
 
 
 def _picked(source: Source, directory: Path, snapshot: str = "latest", **other: str) -> Record:
-    options = {"app": "copy", "namespace": "ns", "version": source.app.version, **other}
+    options: dict[str, Any] = {"app": "copy", "namespace": "ns", "version": source.app.version, **other}
     return pick(directory, snapshot, **options)
 
 

@@ -17,6 +17,7 @@ from fleet_operator.backup.schedule import cron_job
 from fleet.apps.backup import backup_job
 from fleet.apps.etcd import Etcd, names
 from fleet.apps.etcd.manifests import stateful_set, surroundings, template
+from fleet.apps.permissions import place
 from fleet.apps.status import LastBackup
 from fleet.model.backup import NFS, S3, Backup, Claim, Restore
 from fleet.model.settings import Volume
@@ -124,10 +125,10 @@ def test_without_tls_there_are_no_certificates() -> None:
 def test_each_kind_of_store_is_mounted_in_its_way() -> None:
     claim = Claim("backups", folder="a/b")
     assert store.volume(claim, read_only=True)["persistentVolumeClaim"] == {"claimName": "backups", "readOnly": True}
-    assert (store.directory(claim), store.place(claim)) == ("/store/a/b", "claim/backups/a/b")
+    assert (store.directory(claim), place(claim)) == ("/store/a/b", "claim/backups/a/b")
     share = NFS("files.example", "/exports/etcd")
     assert store.volume(share, read_only=False)["nfs"]["server"] == "files.example"
-    assert (store.directory(share), store.place(share)) == ("/store", "nfs://files.example/exports/etcd")
+    assert (store.directory(share), place(share)) == ("/store", "nfs://files.example/exports/etcd")
 
 
 def test_s3_is_refused_by_name() -> None:

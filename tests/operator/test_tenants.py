@@ -97,6 +97,7 @@ def test_odd_objects_of_one_tenant_are_that_tenants_trouble_alone(
         ledger("many", own, json.dumps({"identity": "c1", "places": places})),
         etcd("laughs", own, config={"options": {"log-outputs": LAUGHS}}),
         etcd("trusts", own, config={"options": {"client-transport-security": "{client-cert-auth: false}"}}),
+        etcd("image", own, image="registry.example.com/mine:1"),
         etcd("deep", own),
         etcd("many", own),
     )
@@ -108,7 +109,13 @@ def test_odd_objects_of_one_tenant_are_that_tenants_trouble_alone(
         )
 
     cluster.wait("the other tenant's app", lambda: is_reconciled("store"), 120)
-    wanted = {"laughs": "Invalid", "trusts": "Invalid", "deep": "OperatorFailed", "many": "OperatorFailed"}
+    wanted = {
+        "image": "NotAllowed",
+        "laughs": "Invalid",
+        "trusts": "Invalid",
+        "deep": "OperatorFailed",
+        "many": "OperatorFailed",
+    }
     cluster.wait("each says so", lambda: {name: reason(cluster, name) for name in wanted} == wanted, 60)
     assert "anchor" in status_of(cluster, "laughs")["message"]
     assert "64 is the most" in status_of(cluster, "many")["message"]

@@ -81,6 +81,10 @@ def keep(
 @click.option("--snapshot", required=True, metavar="NAME", help="Which; `latest` is the newest that is complete.")
 @click.option("--version", required=True, metavar="VERSION", help="Of the etcd that shall start from it.")
 @click.option("--checksum", default="", metavar="TEXT", help="That it must have.")
+@click.option(
+    "--origin", "origins", multiple=True, metavar="PATTERN", help="Namespaces whose backups may be taken too."
+)
+@click.option("--recorded", is_flag=True, help="Only what says whose it is.")
 @click.option("--link", type=click.Path(path_type=Path), metavar="PATH", help="A name to give to it.")
 @_volume
 def pick(
@@ -91,6 +95,8 @@ def pick(
     snapshot: str,
     version: str,
     checksum: str,
+    origins: tuple[str, ...],
+    recorded: bool,
     link: Path | None,
     volume: Path | None,
 ) -> None:
@@ -101,7 +107,16 @@ def pick(
     def work() -> str:
         if volume is not None:
             places.clear(volume, checksum)  # before anything is read: a volume with data of another origin ends it here
-        record = choice.pick(directory, snapshot, app=app, namespace=namespace, version=version, checksum=checksum)
+        record = choice.pick(
+            directory,
+            snapshot,
+            app=app,
+            namespace=namespace,
+            version=version,
+            checksum=checksum,
+            origins=origins,
+            recorded=recorded,
+        )
         if link is not None:
             places.link(directory / record.name, link)
         return record.write()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from fleet.errors import ConfigurationError, NotFoundError, ResourceError
+from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
 from fleet.model.types.version import release
 from fleet_operator.backup import shelf
 from fleet_operator.backup.record import Record
@@ -14,9 +15,26 @@ from fleet_operator.backup.snapshot import Facts, verified
 LATEST = "latest"
 
 
-def pick(directory: Path, snapshot: str, *, app: str, namespace: str, version: str, checksum: str = "") -> Record:
-    """The backup, after every byte of it was read. A snapshot that somebody else made can be named too."""
+def pick(
+    directory: Path,
+    snapshot: str,
+    *,
+    app: str,
+    namespace: str,
+    version: str,
+    checksum: str = "",
+    origins: Sequence[str] | None = None,
+    recorded: bool = False,
+) -> Record:
+    """The backup, after every byte of it was read. A snapshot that somebody else made can be named too.
+
+    `origins`: patterns of namespaces beside the app's own whose backups may be taken; None: any. `recorded`: only what
+    says whose it is.
+    """
     records = shelf.complete(directory)
+    if origins is not None:
+        _refuse_others(records, snapshot, namespace, origins, recorded=recorded)
+        records = [one for one in records if _may_take(one, namespace, origins)]
     if snapshot == LATEST:
         chosen: Record | None = latest(records, app, namespace)
     else:
@@ -33,6 +51,27 @@ def pick(directory: Path, snapshot: str, *, app: str, namespace: str, version: s
     if (reason := unreadable(facts.data_version, version)) is not None:
         raise ConfigurationError(f"{name} {reason}")
     return chosen or _foreign(name, facts)
+
+
+def _refuse_others(
+    records: Sequence[Record], snapshot: str, namespace: str, origins: Sequence[str], *, recorded: bool
+) -> None:
+    """One that is named and is not to be had says why; `latest` is looked for among the others."""
+    named = next((one for one in records if one.name == snapshot), None)
+    if named is not None and not _may_take(named, namespace, origins):
+        raise PolicyError(
+            f"{snapshot} is a backup of namespace {named.namespace}, and may not be restored in {namespace}",
+            hint=f"fleet operator install --allow-restore {named.namespace}",
+        )
+    if named is None and snapshot != LATEST and recorded and "*" not in origins:
+        raise PolicyError(
+            f"{plain(snapshot)} does not say whose backup it is, and its place is not of this namespace alone",
+            hint="fleet operator install --allow-restore '*'",
+        )
+
+
+def _may_take(record: Record, namespace: str, origins: Sequence[str]) -> bool:
+    return record.namespace == namespace or any(fnmatchcase(record.namespace, pattern) for pattern in origins)
 
 
 def latest(records: Sequence[Record], app: str, namespace: str) -> Record:

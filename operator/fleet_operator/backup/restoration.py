@@ -15,7 +15,7 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import claim_template, metadata
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import hashed, mark_of
-from fleet.model.backup import Restore
+from fleet.model.backup import Claim, Restore
 from fleet.model.types.version import release
 from fleet_operator.backup import store
 from fleet_operator.backup.outcome import is_complete, is_failed, read_record, troubles, why_failed
@@ -60,8 +60,10 @@ def restoration(
     jobs: Iterable[Manifest],
     pods: Iterable[Manifest],
     claims: Iterable[Manifest],
+    origins: Sequence[str] = (),
 ) -> Restoration:
-    """What to do next, until it is done. `founders` are pods; `jobs`, `pods` and `claims` are the app's."""
+    """What to do next, until it is done. `founders` are pods; `jobs`, `pods` and `claims` are the app's, `origins` the
+    namespaces whose backups it may start from beside its own."""
     there = {one["metadata"]["name"]: one for one in jobs}
     found = {one["metadata"]["name"]: one for one in claims}
     told = list(pods)
@@ -71,17 +73,15 @@ def restoration(
         return Restoration("not needed", "there are volumes with data; no backup is put back")
     choice = next((one for one in filled.values() if one), None)
     if choice is None:
-        job = pick_job(app, restore, operator_image=operator_image, version=version)
+        job = pick_job(app, restore, operator_image=operator_image, version=version, origins=origins)
         state = _judge(job, there, told, "a backup is chosen")
         if state.state != "done":
             return state
         choice = chosen(told, job["metadata"]["name"])
         if choice is None:  # its pod is gone, and with it what it said
             return Restoration("working", "a backup is chosen again", delete=(there[job["metadata"]["name"]],))
-    made = [
-        restore_job(app, restore, pod, founders, choice, image=image, operator_image=operator_image, version=version)
-        for pod in founders
-    ]
+    tools = {"image": image, "operator_image": operator_image, "version": version}
+    made = [restore_job(app, restore, pod, founders, choice, **tools, origins=origins) for pod in founders]
     missing = [claim(app, pod, choice) for pod in founders if f"{names.DATA}-{pod}" not in found]
     if missing or any(job["metadata"]["name"] not in there for job in made):
         lacking = [job for job in made if job["metadata"]["name"] not in there]
@@ -101,10 +101,12 @@ def leftovers(app: Etcd, jobs: Iterable[Manifest]) -> list[Manifest]:
     return [job for job in jobs if job["metadata"]["name"] in own]
 
 
-def pick_job(app: Etcd, restore: Restore, *, operator_image: str, version: str) -> Manifest:
+def pick_job(
+    app: Etcd, restore: Restore, *, operator_image: str, version: str, origins: Sequence[str] = ()
+) -> Manifest:
     """Chooses the backup, and says which one in its last words."""
     pick = container(
-        "pick", operator_image, _pick(app, restore, restore.snapshot, version), [store.mount(read_only=True)]
+        "pick", operator_image, _pick(app, restore, restore.snapshot, version, origins), [store.mount(read_only=True)]
     )
     volumes = [store.volume(restore.source, read_only=True)]
     return _job(app, "pick", job_spec(app, "restore", first=[], last=pick, volumes=volumes, seconds=DEADLINE_SECONDS))
@@ -137,6 +139,7 @@ def restore_job(
     image: str,
     operator_image: str,
     version: str,
+    origins: Sequence[str] = (),
 ) -> Manifest:
     """Fills the volume of one founder. It asks for what a member asks for: the volume will be where this ran."""
     kept = store.mount(read_only=True)
@@ -149,7 +152,7 @@ def restore_job(
         container(
             "pick",
             operator_image,
-            [*_pick(app, restore, choice.snapshot, version), *exact, f"--link={_LINK}"],
+            [*_pick(app, restore, choice.snapshot, version, origins), *exact, f"--link={_LINK}"],
             [kept, data, work],
         ),
         container(
@@ -182,7 +185,7 @@ def restore_job(
     return _job(app, str(names.ordinal(pod)), spec)
 
 
-def _pick(app: Etcd, restore: Restore, snapshot: str, version: str) -> list[str]:
+def _pick(app: Etcd, restore: Restore, snapshot: str, version: str, origins: Sequence[str]) -> list[str]:
     return operator_command(
         "pick",
         f"--directory={store.directory(restore.source)}",
@@ -190,6 +193,8 @@ def _pick(app: Etcd, restore: Restore, snapshot: str, version: str) -> list[str]
         f"--app={app.name}",
         f"--namespace={app.namespace}",
         f"--version={version}",
+        *(f"--origin={pattern}" for pattern in origins),
+        *([] if isinstance(restore.source, Claim) else ["--recorded"]),
     )
 
 

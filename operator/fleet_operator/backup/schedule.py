@@ -6,6 +6,7 @@ from __future__ import annotations
 from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import metadata
 from fleet.apps.etcd.spec import Etcd
+from fleet.apps.permissions import place
 from fleet.model.backup import Backup
 from fleet_operator.backup import store
 from fleet_operator.backup.keep import DEADLINE_SECONDS, part_of
@@ -45,7 +46,7 @@ def cron_job(
             f"--identity={identity}",
             f"--version={version}",
             f"--keep={backup.keep}",
-            f"--place={store.place(backup.to)}",
+            f"--place={place(backup.to)}",
         ),
         kept,
         environment=[_JOB],

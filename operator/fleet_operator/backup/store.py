@@ -1,4 +1,4 @@
-"""Where backups are: how a pod reaches the place, and what it is called in words. Pure."""
+"""Where backups are: how a pod reaches the place. Pure."""
 
 from __future__ import annotations
 
@@ -35,13 +35,3 @@ def directory(store: Store) -> str:
     """Inside the pod."""
     folder = store.folder if isinstance(store, Claim) else None
     return f"{MOUNT}/{folder}" if folder else MOUNT
-
-
-def place(store: Store) -> str:
-    """In words: "claim/backups/orders", "nfs://server/exports"."""
-    match store:
-        case Claim(claim=name, folder=folder):
-            return f"claim/{name}/{folder}" if folder else f"claim/{name}"
-        case NFS(server=server, path=path):
-            return f"nfs://{server}{path}".rstrip("/")
-    return f"s3://{store.place}"

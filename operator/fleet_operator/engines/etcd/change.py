@@ -142,6 +142,13 @@ def image_in(seen: Seen, pod: Object) -> str:
     return next((str(one["image"]) for one in pod.get("spec", {}).get("containers", ()) if one["name"] == name), "")
 
 
+def images_of(seen: Seen) -> set[str]:
+    """What members have: by their StatefulSet, or by their pods where it is gone."""
+    found = seen.stateful_set
+    templates = [found["spec"]["template"]] if found else [one for pod in seen.places if (one := seen.world.pod(pod))]
+    return {image_in(seen, one) for one in templates}
+
+
 def next_hop(seen: Seen) -> Hop | Refusal | None:
     """The next release on the way to the wanted one; None when the members run that series."""
     running, wanted = seen.oldest_version, seen.app.version

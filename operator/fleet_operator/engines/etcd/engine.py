@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.image import template, version_in
 from fleet.apps.etcd.manifests import surroundings
 from fleet.apps.etcd.spec import Etcd
+from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.apps.status import LastBackup, MemberStatus
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime import Name
@@ -24,12 +25,12 @@ from fleet_operator.backup.outcome import backed_up, newest
 from fleet_operator.backup.schedule import cron_job
 from fleet_operator.core.certificates import Pair, client_context, found_context
 from fleet_operator.core.engine import Allowed, Report
-from fleet_operator.core.order import Concerns
-from fleet_operator.core.step import Act, Decision, Object
+from fleet_operator.core.order import Concern, Concerns
+from fleet_operator.core.step import Act, Decision, Object, blocked
 from fleet_operator.core.world import World
 from fleet_operator.engines.etcd import adoption, encrypt
 from fleet_operator.engines.etcd.act import act
-from fleet_operator.engines.etcd.change import chosen_image, image_in
+from fleet_operator.engines.etcd.change import chosen_image, image_in, images_of
 from fleet_operator.engines.etcd.decide import OPERATOR, at_rest, concerns
 from fleet_operator.engines.etcd.faults import describe
 from fleet_operator.engines.etcd.observe import observe
@@ -59,8 +60,9 @@ class EtcdEngine:
     resource = Resource(GROUP, "v1alpha1", "Etcd", "etcds", True)
     app = Etcd
 
-    def __init__(self, images: Mapping[str, str]) -> None:
+    def __init__(self, images: Mapping[str, str], permissions: Permissions = DEFAULT) -> None:
         self._images = images
+        self._permissions = permissions
         self._connections: dict[Name, _Connection] = {}  # open connections, and nothing else
 
     def surroundings(self, app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
@@ -75,16 +77,25 @@ class EtcdEngine:
         return names_of_keys(app if app.adoption is None else adoption.placed(app, world).app)
 
     async def observe(self, app: Etcd, world: World) -> Seen:
+        return self.judged(await self._observed(app, world))
+
+    async def _observed(self, app: Etcd, world: World) -> Seen:
         if app.adoption is None:
             return await observe(app, world, await self._connected(app, world))
         placed = adoption.placed(app, world)
         etcd = None if placed.unfit else await self._connected(placed.app, placed.world)
         return adoption.known(placed, await observe(placed.app, placed.world, etcd))
 
+    def judged(self, seen: Seen) -> Seen:
+        """With what the operator's owner does not allow. What members run already came from whoever may make them."""
+        own = {one for one in [seen.app.image] if one and version_in(one, self._images) is not None}
+        barred = self._permissions.problems(seen.app, [*own, *images_of(seen)])
+        return replace(seen, barred=barred, origins=self._permissions.restores)
+
     def attachments(self, seen: Seen) -> list[Object]:
         app, version = seen.app, seen.oldest_version
         founded = seen.ledger is not None and seen.ledger.identity
-        if app.backup is None or not founded or version is None or store.problems(app):
+        if app.backup is None or not founded or version is None or store.problems(app) or seen.barred:
             return []
         job = cron_job(
             app,
@@ -98,7 +109,13 @@ class EtcdEngine:
 
     def concerns(self, seen: Seen) -> Concerns:
         held = authorities(seen.app, seen.world) if names.certified(seen.app) else None
-        return concerns(seen, self._images, held.trust if held else "")
+        made = concerns(seen, self._images, held.trust if held else "")
+        if not (problems := seen.bars("image")):
+            return made
+        refused = blocked("NotAllowed", "; ".join(map(str, problems)))
+        if seen.stateful_set is None or seen.ledger is None or not seen.ledger.identity:
+            return {**made, Concern.ADOPTION: (lambda: refused,)}
+        return {**made, Concern.REVIVAL: (), Concern.ROLL: (lambda: refused,)}  # members are looked after as they are
 
     def at_rest(self, seen: Seen) -> Decision:
         return at_rest(seen)
@@ -186,7 +203,7 @@ def _pair(found: Mapping[str, bytes]) -> Pair:
 def _backup_conditions(seen: Seen, known: LastBackup | None) -> tuple[tuple[str, str, str, str], ...]:
     if seen.app.backup is None:
         return ()
-    if problems := store.problems(seen.app):
+    if problems := [*store.problems(seen.app), *seen.bars("backup.to")]:
         return (("BackedUp", "False", "CannotBackUp", "; ".join(map(str, problems))),)
     pods = seen.world.all("Pod")
     return (backed_up(seen.world.all("Job"), pods, newest(pods, known)),)

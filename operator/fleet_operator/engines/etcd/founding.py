@@ -60,7 +60,7 @@ def _restored(seen: Seen, ledger: Ledger, image: str, operator_image: str) -> De
     app, world = seen.app, seen.world
     if app.restore_from is None or ledger.identity:
         return None
-    if problems := store.problems(app):
+    if problems := [*store.problems(app), *seen.bars("restore_from.source")]:
         return blocked("CannotRestore", "; ".join(map(str, problems)))
     state = restoration(
         app,
@@ -72,6 +72,7 @@ def _restored(seen: Seen, ledger: Ledger, image: str, operator_image: str) -> De
         jobs=world.all("Job"),
         pods=world.all("Pod"),
         claims=world.all("PersistentVolumeClaim"),
+        origins=seen.origins,
     )
     if state.state in ("done", "not needed"):
         return None

@@ -15,6 +15,7 @@ from typing import Any
 from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import TRUST, metadata
 from fleet.apps.etcd.spec import Etcd
+from fleet.model.settings import LONGEST_LIFE, SHORTEST_LIFE
 from fleet.span import seconds
 from fleet_operator.core.certificates import Leaf, Pair
 from fleet_operator.core.step import Decision, blocked
@@ -31,7 +32,7 @@ def secrets(app: Etcd, world: World, now: datetime.datetime) -> list[Object]:
         return [_secret(app, names.connection_secret(app), _connection(app, {}))]
     if _lost(app, world):
         return []
-    life = timedelta(seconds=seconds(app.tls.lifetime))
+    life = timedelta(seconds=min(max(seconds(app.tls.lifetime), SHORTEST_LIFE), LONGEST_LIFE))
     authorities = _authorities(app, world, now, life)
     server = Leaf(app.name, names.server_names(app), ("127.0.0.1", "::1"), server=True, client=True, lifetime=life)
     peer = Leaf(f"{app.name}-peer", names.peer_names(app), server=True, client=True, lifetime=life)

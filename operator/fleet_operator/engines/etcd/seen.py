@@ -34,11 +34,16 @@ class Seen:
     silent: Mapping[str, str] = field(default_factory=dict)  # by pod, why it did not
     members: tuple[Member, ...] | None = None
     alarms: tuple[Alarm, ...] = ()
+    barred: tuple[Problem, ...] = ()  # what the app asks for and the operator's owner does not allow
+    origins: tuple[str, ...] = ()  # patterns of namespaces beside its own whose backups it may start from
     unfit: Problem | None = None  # why what runs already cannot be taken over, as far as that can be read
 
     @property
     def stateful_set(self) -> Object | None:
         return self.world.get("StatefulSet", names.stateful_set(self.app))
+
+    def bars(self, field: str) -> list[Problem]:
+        return [problem for problem in self.barred if problem.field == field]
 
     @property
     def replicas(self) -> int:

@@ -54,9 +54,11 @@ def filed(seen: Seen) -> Decision | None:
 
 
 def tidied(seen: Seen) -> Decision | None:
-    """Jobs of a restore that is over, and a schedule that git does not have any more."""
+    """Jobs of a restore that is over, and a schedule that git does not have any more, or whose place is not allowed."""
     gone = leftovers(seen.app, seen.world.all("Job"))
-    if seen.app.backup is None and (cron := seen.world.get("CronJob", cron_job_name(seen.app))):
+    if (seen.app.backup is None or seen.bars("backup.to")) and (
+        cron := seen.world.get("CronJob", cron_job_name(seen.app))
+    ):
         gone.append(cron)
     gone = [one for one in gone if not is_leaving(one)]
     return step(State.PROGRESSING, "Tidying", "what is over is removed", *map(Delete, gone)) if gone else None
