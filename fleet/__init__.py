@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from fleet.version import __version__
 
-TYPE_CHECKING = False  # type checkers take it for True; `typing` itself takes as long to load as all the rest
+# Type checkers take it for True, whatever it says, and Jedi takes it for neither, as it has a type of its own; `typing`
+# itself takes as long to load as all the rest.
+TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
     from fleet.errors import ConfigurationError as ConfigurationError
     from fleet.errors import FleetError as FleetError

@@ -6,7 +6,7 @@ editors and type checkers; at run time the packages are found by name and loaded
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in fleet/__init__.py
+TYPE_CHECKING: bool = False  # as in fleet/__init__.py
 if TYPE_CHECKING:
     from fleet.apps.etcd import Etcd as Etcd
 

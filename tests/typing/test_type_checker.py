@@ -1,4 +1,6 @@
-"""A strict type checker on users' stacks: silent on right ones, and on wrong ones the error at the very line."""
+"""A strict type checker on users' stacks: silent on right ones, and on wrong ones the error at the very line. And what
+editors show that use Jedi.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,12 @@ import runpy
 from collections import defaultdict
 from pathlib import Path
 
+import jedi
 import pytest
 from mypy import api
+
+from fleet.apps import Etcd
+from fleet.model.docs import field_docs
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent.parent / ".mypy_cache" / "stacks"
@@ -46,3 +52,40 @@ def test_a_wrong_stack_fails_at_each_wrong_line_and_nowhere_else(errors: dict[st
     assert sorted(found) == sorted(expected)
     for line, message in expected.items():
         assert any(message in said for said in found[line]), (line, message, found[line])
+
+
+EDITED = """import fleet
+from fleet.apps import Etcd
+from fleet import Backup
+
+app = Etcd("db", version="3.5",
+app.force
+fleet.Bac
+Backup(
+"""
+
+
+def _edited(line: int) -> tuple[jedi.Script, int, int]:
+    """A script as an editor has it, with the cursor at the end of one line and without those behind it."""
+    lines = EDITED.splitlines()[:line]
+    if line > 5:
+        lines[4] += ")"
+    script = jedi.Script("\n".join(lines), path=HERE / "edited.py", project=jedi.Project(HERE.parent.parent))
+    return script, line, len(lines[-1])
+
+
+def test_an_editor_with_jedi_shows_what_can_be_said_of_an_app_and_what_its_fields_are_for() -> None:
+    script, *end = _edited(5)
+    (signature,) = script.get_signatures(*end)
+    shown = signature.to_string()
+    assert [name for name in Etcd.model_fields if f" {name}: " not in shown.replace("(", " ")] == []
+    assert "members: Annotated[int, Field(ge=1, le=7), ODD]=3" in shown
+    assert signature.docstring().endswith("An etcd cluster.")
+    script, *end = _edited(6)
+    (field,) = script.complete(*end)
+    assert (field.name, field.docstring()) == ("force_quorum", field_docs(Etcd)["force_quorum"])
+    script, *end = _edited(7)
+    assert [one.name for one in script.complete(*end)] == ["Backup"]
+    script, *end = _edited(8)
+    (signature,) = script.get_signatures(*end)
+    assert {"to", "schedule", "keep"} <= {one.name for one in signature.params}
