@@ -66,6 +66,19 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
     is_flag=True,
     help="Kubeconfigs in Secrets may run programs (exec) and read files here. [default: such ones are refused]",
 )
+@click.option(
+    "--reach",
+    multiple=True,
+    metavar="REPOSITORY=PATTERN,…",
+    help="The contexts, and Secrets as namespace/name, that it may use; once for each. [default: all share all]",
+)
+@click.option(
+    "--forge-token",
+    "tokens",
+    multiple=True,
+    metavar="REPOSITORY=VARIABLE",
+    help="The environment variable with its forge's token; others then have none. [default: all share one]",
+)
 @click.option("--lease/--no-lease", default=True, help="Stand by while another replica leads. [default: lease]")
 @click.option(
     "--reports",
@@ -95,6 +108,8 @@ def serve(
     cache: Path | None,
     management: str | None,
     trust_kubeconfigs: bool,
+    reach: Sequence[str],
+    tokens: Sequence[str],
     lease: bool,
     reports: Sequence[str],
     form: str,
@@ -124,6 +139,7 @@ def serve(
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
         flags += [] if previews else ["--no-previews"]
         flags += ["--trust-kubeconfigs"] if trust_kubeconfigs else []
+        flags += [*(f"--reach={one}" for one in reach), *(f"--forge-token={one}" for one in tokens)]
         flags += [f"--reports={one}" for one in reports]
         flags += [f"--public-url={public_url}"] if public_url else []
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
@@ -138,12 +154,14 @@ def serve(
     from fleet.serve.logs import log_to_stderr
     from fleet.serve.manner import Manner
     from fleet.serve.program import NAME, Program
+    from fleet.serve.scope import parse_scopes
 
     if public_url and listen is None:
         raise click.UsageError("--public-url says how people reach what listens: say --listen, too")
     origins = _origins(repositories, signers)
     client = _management(management, kubeconfig)
-    may_tell = any(os.environ.get(name) for name in TOKENS)
+    scopes = parse_scopes([one.address for one in origins], reach, tokens)
+    may_tell = any(os.environ.get(name) for name in (*TOKENS, *(one.variable or "" for one in scopes.values())))
     manner = Manner(
         kubeconfig,
         cache or cache_of(),
@@ -164,7 +182,7 @@ def serve(
     log_to_stderr(form, verbose=verbose)
     shared = Lease("fleet-system", NAME) if client is not None and lease else None
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
-    asyncio.run(Program(origins, manner, listen, client, shared, secret).run())
+    asyncio.run(Program(origins, manner, listen, client, shared, secret, scopes=scopes).run())
     return 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fleet.kube.client import Client
 from fleet.rendered.reported import Reports
+from fleet.serve.scope import SHARED, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Manner:
     settle: float = 0.5
     every: float = 3.0  # seconds between two writes of health
     management: Client | None = None  # for clusters that are reached through a Secret there
+    scope: Scope = SHARED  # of the one repository
     trust_kubeconfigs: bool = False  # in Secrets: they may run programs and read files here
     signers: Path | None = None  # only commits signed with one of their keys are applied
     inside: bool = False  # the one cluster that is meant is the one that it runs in

@@ -44,7 +44,12 @@ class Origin:
         return cls(url, branch)
 
     def __str__(self) -> str:
-        return f"{without_credentials(self.url)}#{self.branch}"
+        return f"{self.address}#{self.branch}"
+
+    @property
+    def address(self) -> str:
+        """Where it is, as it may be shown and named in flags."""
+        return without_credentials(self.url)
 
     def mirror(self, cache: Path) -> Mirror:
         return Mirror.of(self.url, cache, by_person=True)

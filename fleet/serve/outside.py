@@ -24,6 +24,7 @@ from fleet.forge.find import find, token
 from fleet.git.status import Report
 from fleet.kube.runtime.metrics import Counter
 from fleet.serve.origin import Origin
+from fleet.serve.scope import SHARED, Scope
 from fleet.serve.verdicts import Said, statuses
 from fleet.serve.wanted import Wanted
 
@@ -44,6 +45,7 @@ class Outside:
     counted: Counter
     url: str = ""  # of notifications; "": none are sent
     secret: str = field(default="", repr=False)  # they are signed with it, as GitHub signs webhooks
+    scope: Scope = SHARED
     forge: bool = True  # commit statuses, where the forge is known and there is a token
     _reports: dict[str, dict[str, Report]] = field(default_factory=dict)  # stack → cluster → newest
     _changed: set[str] = field(default_factory=set)  # stacks
@@ -118,7 +120,7 @@ class Outside:
             return
         try:
             repository = find(self.origin.url, current.files.repository.settings.forge)
-            async with connect(repository, token(repository, os.environ)) as forge:
+            async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
                 for stack in stacks:
                     for context, said in statuses(stack, self._reports.get(stack, {}), self._said).items():
                         if self._said.get(context) != said:

@@ -37,6 +37,7 @@ from fleet.preview.words import Words, made, refused
 from fleet.serve.origin import Origin
 from fleet.serve.pages import Pages
 from fleet.serve.quiet import Quiet
+from fleet.serve.scope import SHARED, Scope
 from fleet.serve.secret import Reach
 from fleet.serve.threads import in_thread
 from fleet.serve.wanted import Wanted
@@ -84,6 +85,7 @@ class Previews:
     management: Client | None = None  # for clusters that are reached through a Secret there
     every: float = LOOK
     pages: Pages = field(default_factory=Pages)
+    scope: Scope = SHARED
     trusted: bool = False  # kubeconfigs in Secrets: they may run programs and read files here
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
@@ -119,7 +121,7 @@ class Previews:
 
     async def _look_once(self, base: Wanted, mirror: Mirror) -> None:
         repository = self._repository(base)
-        async with connect(repository, token(repository, os.environ)) as forge:
+        async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
             found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
         self._note(found)
         await in_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
@@ -153,7 +155,7 @@ class Previews:
             self._queue.add_after(number, 1.0)
             return
         repository = self._repository(base)
-        async with connect(repository, token(repository, os.environ)) as forge:
+        async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
             try:
                 request = await consult(forge, number, live=True)
             except ConfigurationError:
@@ -199,7 +201,9 @@ class Previews:
 
     async def _how(self, base: Wanted) -> How:
         """Clusters are reached as the base says, which is what the service goes by."""
-        reach = await Reach.of(base.evaluation.clusters, self.how.kubeconfig, self.management, trusted=self.trusted)
+        reach = await Reach.of(
+            base.evaluation.clusters, self.how.kubeconfig, self.management, trusted=self.trusted, scope=self.scope
+        )
         return replace(self.how, reach=reach.to)
 
     def _merged(self, base: Wanted, request: Request, how: How | None) -> tuple[Run, About]:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from aiohttp import web
@@ -28,6 +28,7 @@ from fleet.serve.manner import Manner
 from fleet.serve.origin import Origin
 from fleet.serve.pages import PREFIX, answered
 from fleet.serve.reading import Evaluating, Reading
+from fleet.serve.scope import SHARED, Scope
 from fleet.serve.service import Service
 
 NAME = "fleet-serve"
@@ -48,6 +49,7 @@ class Program:
     webhook_secret: str = field(default="", repr=False)
     reading: Callable[[], Reading] = Evaluating  # of each repository
     metrics: Metrics = field(default_factory=Metrics)
+    scopes: Mapping[str, Scope] = field(default_factory=dict)  # by address; empty: all share everything
     services: list[Service] = field(default_factory=list)
     address: tuple[str, int] | None = None  # where it listens, once it does
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -77,7 +79,8 @@ class Program:
             await self._lead(manner)
 
     async def _lead(self, manner: Manner) -> None:
-        self.services = [Service(origin, manner, self.metrics, self.reading()) for origin in self.origins]
+        scoped = [(one, replace(manner, scope=self.scopes.get(one.address, SHARED))) for one in self.origins]
+        self.services = [Service(origin, its, self.metrics, self.reading()) for origin, its in scoped]
         self._leads = True
         running = [asyncio.create_task(service.run()) for service in self.services]
         stopping = asyncio.create_task(self._stop.wait())

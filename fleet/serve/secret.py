@@ -15,6 +15,7 @@ from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.kubeconfig import read
 from fleet.kube.objects import get
+from fleet.serve.scope import SHARED, Scope
 from fleet.sync.run import connect
 
 SECRETS = Resource("", "v1", "Secret", "secrets", True)
@@ -65,6 +66,7 @@ class Reach:
         default_factory=dict, repr=False
     )  # by cluster, or why there is none
     trusted: bool = False  # those may run programs and read files here
+    scope: Scope = SHARED
 
     @classmethod
     async def of(
@@ -74,20 +76,23 @@ class Reach:
         management: Client | None,
         *,
         trusted: bool = False,
+        scope: Scope = SHARED,
     ) -> Reach:
         texts: dict[str, bytes | FleetError] = {}
         if management is None:
-            return cls(kubeconfig)
+            return cls(kubeconfig, scope=scope)
         for one in clusters:
             if one.secret and not one.pull:
                 try:
+                    scope.check_reach(one)
                     texts[one.name] = await kubeconfig_of(one, management)
                 except FleetError as problem:
                     texts[one.name] = problem
-        return cls(kubeconfig, texts, trusted)
+        return cls(kubeconfig, texts, trusted, scope)
 
     @contextlib.asynccontextmanager
     async def to(self, cluster: ClusterData) -> AsyncIterator[Client]:
+        self.scope.check_reach(cluster)
         text = self.texts.get(cluster.name) if cluster.secret else None
         if isinstance(text, FleetError):
             raise text

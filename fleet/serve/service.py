@@ -112,6 +112,7 @@ class Service:
             self.manner.notify,
             self.manner.notify_secret,
             forge=self.manner.forge,
+            scope=self.manner.scope,
         )
         if self.manner.previews:
             self._previews = Previews(
@@ -122,6 +123,7 @@ class Service:
                 self.manner.management,
                 pages=Pages(self.manner.public_url),
                 trusted=self.manner.trust_kubeconfigs,
+                scope=self.manner.scope,
             )
         self._sites = Sites(
             self.manner.kubeconfig,
@@ -130,6 +132,7 @@ class Service:
             self._turned,
             inside=self.manner.inside,
             trusted=self.manner.trust_kubeconfigs,
+            scope=self.manner.scope,
         )
         self._agents = ForAgents(
             lambda: self.current,

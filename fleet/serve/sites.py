@@ -18,6 +18,7 @@ from fleet.kube.client import Client
 from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
 from fleet.serve.happenings import recorder
+from fleet.serve.scope import SHARED, Scope
 from fleet.serve.secret import client_of, kubeconfig_of
 from fleet.serve.watching import Kind, Watching
 from fleet.sync.run import connect
@@ -53,7 +54,9 @@ class Sites:
         *,
         inside: bool = False,
         trusted: bool = False,
+        scope: Scope = SHARED,
     ) -> None:
+        self._scope = scope
         self._inside = inside
         self._trusted = trusted
         self._kubeconfig = kubeconfig
@@ -116,6 +119,7 @@ class Sites:
     async def _client(self, cluster: ClusterData, held: contextlib.ExitStack) -> Client:
         if self._inside:
             return Client(in_cluster=True, cluster=cluster.name)
+        self._scope.check_reach(cluster)
         if not cluster.secret or self._management is None:
             return connect(cluster, self._kubeconfig)
         return client_of(cluster, await kubeconfig_of(cluster, self._management), held, trusted=self._trusted)

@@ -1,0 +1,74 @@
+"""What one of several repositories may use of the service: which clusters it reaches, and whose token speaks for it.
+
+The person who runs the service says it; a repository's own files say nothing about it. Once one repository has a scope,
+each must have one, so that nobody is given everything by being forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from fleet.errors import AccessError, ConfigurationError
+from fleet.evaluate.result import ClusterData
+
+TOKEN = "FLEET_FORGE_TOKEN"  # noqa: S105 - the name of the variable
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Of one repository; with neither, it shares what the service has."""
+
+    reach: tuple[str, ...] | None = None  # patterns of contexts and of Secrets as namespace/name; None is all
+    variable: str | None = None  # the environment variable with its forge's token; "" is none, None the shared one
+
+    def check_reach(self, cluster: ClusterData) -> None:
+        """Raise AccessError where the way to a cluster is not one of this repository's."""
+        way = cluster.secret or cluster.kubeconfig_context
+        if self.reach is not None and not any(fnmatchcase(way, pattern) for pattern in self.reach):
+            what = "Secret" if cluster.secret else "context"
+            raise AccessError(
+                f"{cluster.name} is reached with the {what} {way}, which this repository may not use here",
+                hint="who runs the service says so with --reach",
+            )
+
+    def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
+        """Return where its forge's token is looked for."""
+        if self.variable is None:
+            return environment
+        return {TOKEN: environment[self.variable]} if environment.get(self.variable) else {}
+
+
+SHARED = Scope()
+
+
+def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str]) -> dict[str, Scope]:
+    """Return the scope of each repository, from texts such as URL=PATTERN,PATTERN and URL=VARIABLE."""
+    known = tuple(urls)
+    patterns, variables = _by_url(known, reach, "--reach"), _by_url(known, tokens, "--forge-token")
+    for url in known if patterns else ():
+        if url not in patterns:
+            raise ConfigurationError(
+                f"--reach says nothing about {url}", hint=f"say what it may use, too: --reach '{url}=*' is all"
+            )
+    return {
+        url: Scope(
+            tuple(patterns[url].split(",")) if patterns else None,
+            variables.get(url, "") if variables else None,
+        )
+        for url in known
+    }
+
+
+def _by_url(known: tuple[str, ...], texts: Iterable[str], flag: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        url, _, value = text.rpartition("=")
+        if url not in known or not value or url in found:
+            raise ConfigurationError(
+                f"{flag} {text!r} is not about one of the repositories, or the second about one",
+                hint=f"write {flag} 'URL=…' with one of: {', '.join(known)}",
+            )
+        found[url] = value
+    return found

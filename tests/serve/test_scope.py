@@ -1,0 +1,87 @@
+"""What one of several repositories of a service may use: decided with data."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fleet.errors import AccessError, ConfigurationError, Source
+from fleet.evaluate.result import ClusterData
+from fleet.serve.scope import SHARED, Scope, parse_scopes
+from fleet.serve.secret import Reach
+from fleet.serve.sites import Sites
+
+A, B = "https://git.example.com/a.git", "https://git.example.com/b.git"
+
+
+def cluster(name: str, context: str | None = None, secret: str | None = None) -> ClusterData:
+    return ClusterData(name, {}, context, secret, False, Source("clusters/all.py", 1))
+
+
+SCOPES = parse_scopes([A, B], [f"{A}=a-*,fleet-system/a-*", f"{B}=b-*"], [f"{B}=B_TOKEN"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "may"),
+    [
+        (cluster("a-1"), True),
+        (cluster("b-1", context="a-2"), True),
+        (cluster("a-1", context="b-1"), False),
+        (cluster("b-1"), False),
+        (cluster("eu", secret="fleet-system/a-eu"), True),
+        (cluster("a-1", secret="fleet-system/b-eu"), False),
+        (cluster("a-1", secret="other/a-eu"), False),
+    ],
+)
+def test_a_repository_reaches_only_what_who_runs_the_service_gives_it(wanted: ClusterData, may: bool) -> None:
+    SHARED.check_reach(wanted)
+    if may:
+        SCOPES[A].check_reach(wanted)
+        return
+    with pytest.raises(AccessError, match="which this repository may not use here"):
+        SCOPES[A].check_reach(wanted)
+
+
+def test_neither_passes_nor_previews_connect_to_the_clusters_of_another_repository() -> None:
+    theirs = cluster("b-1")
+
+    async def tried() -> None:
+        sites = Sites(None, None, lambda stack, name: None, lambda name: None, scope=SCOPES[A])
+        with pytest.raises(AccessError, match="the context b-1"):
+            async with sites.reached(theirs, frozenset()):
+                pass
+        reach = await Reach.of((theirs,), None, None, scope=SCOPES[A])
+        with pytest.raises(AccessError, match="the context b-1"):
+            async with reach.to(theirs):
+                pass
+
+    asyncio.run(tried())
+
+
+def test_the_token_of_one_repository_is_not_for_the_others() -> None:
+    environment = {"FLEET_FORGE_TOKEN": "shared", "GITHUB_TOKEN": "shared too", "B_TOKEN": "of b"}
+    assert SHARED.environment(environment) == environment
+    assert SCOPES[A].environment(environment) == {}
+    assert SCOPES[B].environment(environment) == {"FLEET_FORGE_TOKEN": "of b"}
+    assert parse_scopes([A], [f"{A}=*"], [])[A].environment(environment) == environment
+
+
+@pytest.mark.parametrize(
+    ("reach", "tokens", "message"),
+    [
+        ([f"{A}=*"], [], f"--reach says nothing about {B}"),
+        ([f"{A}=*", "https://elsewhere.example.com=*"], [], "is not about one of the repositories"),
+        ([f"{A}=*", f"{A}=b-*", f"{B}=*"], [], "or the second about one"),
+        ([], [f"{A}="], "is not about one of the repositories"),
+        ([], ["A_TOKEN"], "is not about one of the repositories"),
+    ],
+)
+def test_what_is_said_of_repositories_is_whole_or_refused(reach: list[str], tokens: list[str], message: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_scopes([A, B], reach, tokens)
+    assert message in refused.value.message
+
+
+def test_without_a_word_all_share_all() -> None:
+    assert parse_scopes([A, B], [], []) == {A: Scope(), B: Scope()}
