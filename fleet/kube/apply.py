@@ -7,7 +7,7 @@ confirmed to be gone. Nothing is deleted while something of the stack could not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
 from fleet.printable import count_noun
 
+MOST_MISSING = 100  # objects that are named as not there: the head of an inventory stays small
 APPLIED = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
 
 
@@ -122,7 +123,7 @@ def _with_intents(plan: Plan) -> Inventory:
     return owned.with_entries(intents, revision=(plan.revision or None) if intents else None)
 
 
-def inventory_after(plan: Plan, results: Iterable[Result]) -> Inventory:
+def inventory_after(plan: Plan, results: Sequence[Result]) -> Inventory:
     """Pure: what the stack owns after these results."""
     before = plan.inventory.by_key()
     entries: dict[Key, Entry] = dict(before)
@@ -137,7 +138,20 @@ def inventory_after(plan: Plan, results: Iterable[Result]) -> Inventory:
         changed = changed or entry != before.get(step.key)
     revision = plan.revision if plan.revision and changed else plan.inventory.revision
     ordered = tuple(entries[key] for key in sorted(entries))
-    return replace(plan.inventory, cluster=plan.cluster, revision=revision, entries=ordered, repository=plan.owner)
+    after = replace(plan.inventory, cluster=plan.cluster, revision=revision, entries=ordered, repository=plan.owner)
+    return replace(after, missing=_missing(plan.inventory.missing, results, entries))
+
+
+def _missing(before: Collection[Key], results: Iterable[Result], entries: Collection[Key]) -> tuple[Key, ...]:
+    """What was to be created and is not there, also of a sync before, of which this one left a part out. Nothing of a
+    stack that has nothing there: it has no inventory."""
+    keys = {
+        result.step.key
+        for result in results
+        if (result.step.verb is Verb.CREATE and result.state not in (State.DONE, State.CONFLICT))
+        or (result.step.verb is Verb.UNCHANGED and result.step.key in before)
+    }
+    return tuple(sorted(keys - set(entries))[:MOST_MISSING]) if entries else ()
 
 
 def _entry_after(known: Entry | None, result: Result) -> Entry | None:

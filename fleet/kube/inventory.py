@@ -184,6 +184,7 @@ def _joined(client: Client, stack: str, parts: list[tuple[dict[str, str], Chunk]
         repository=head.get("repository", ""),
         changed=max(chunk.changed for _, chunk in parts),
         suspension=Suspension.read(head.get("suspended", "")),
+        missing=ledger.read_keys(head.get("missing", "")),
     )
     return Stored(inventory.with_entries(merged.values()), tuple(chunk for _, chunk in parts))
 
@@ -200,6 +201,7 @@ async def _write(client: Client, inventory: Inventory, chunk: Chunk) -> Chunk:
         data |= {"stack": inventory.stack, "cluster": inventory.cluster, "revision": inventory.revision}
         data |= {"repository": inventory.repository} if inventory.repository else {}
         data |= {"suspended": inventory.suspension.line()} if inventory.suspension else {}
+        data |= {"missing": ledger.write_keys(inventory.missing)} if inventory.missing else {}
     if chunk.resource_version:
         metadata |= {"uid": chunk.uid, "resourceVersion": chunk.resource_version}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

@@ -52,6 +52,15 @@ def read(text: str) -> list[Entry]:
     return entries
 
 
+def write_keys(keys: Iterable[Key]) -> str:
+    return "".join(f"{_reference(key)}\n" for key in keys)
+
+
+def read_keys(text: str) -> tuple[Key, ...]:
+    """What is damaged is left out: it is only told."""
+    return tuple(_key(one) for one in text.splitlines() if one.count("/") == 3)
+
+
 def _entry(cells: Sequence[str], known: dict[str, tuple[Key, ...]]) -> Entry:
     """From the columns in their order. Thousands are read in every sync, so what is empty is not looked into.
 

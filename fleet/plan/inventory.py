@@ -52,6 +52,7 @@ class Inventory:
     repository: str = ""  # whose stack it is; "": recorded by nobody yet
     changed: str = field(default="", compare=False)  # when it was last written, by the server's clock; RFC 3339
     suspension: Suspension | None = None  # then nothing of the stack is changed here
+    missing: tuple[Key, ...] = ()  # what the last sync was to create and could not; a look alone would not miss it
 
     def get(self, key: Key) -> Entry | None:
         return next((entry for entry in self.entries if entry.key == key), None)

@@ -88,7 +88,7 @@ class Plan:
     @property
     def target(self) -> Inventory:
         """The inventory once every step is done; uids of objects still to be created are empty."""
-        empty = replace(self.inventory, cluster=self.cluster, entries=(), repository=self.owner)
+        empty = replace(self.inventory, cluster=self.cluster, entries=(), repository=self.owner, missing=())
         return empty.with_entries(self._entries(self.inventory.by_key()).values())
 
     def _entries(self, before: dict[Key, Entry]) -> dict[Key, Entry]:
@@ -115,6 +115,7 @@ class Plan:
         if (
             self.inventory.cluster != self.cluster
             or self.taken_from
+            or self.inventory.missing
             or any(step.verb in WRITING for step in self.steps)
         ):
             return False

@@ -12,6 +12,7 @@ from fleet.errors import FleetError
 from fleet.evaluate import ClusterData
 from fleet.kube.cause import explained
 from fleet.kube.client import Client
+from fleet.kube.health import State
 from fleet.kube.inventory import load_all
 from fleet.kube.live import read_around, read_live
 from fleet.model.app import GROUP
@@ -83,10 +84,16 @@ async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Ob
     for inventory in inventories:
         keys = [entry.key for entry in inventory.entries]
         found = (judged(key, live[key], live, is_app=_is_app(key), cause=causes.get(key, "")) for key in keys)
-        objects = quiet(tuple(found), hidden)
+        objects = quiet((*found, *(_not_made(key) for key in inventory.missing if key not in versions)), hidden)
         word = str(inventory.suspension or "")
         observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects, word))
     return observed
+
+
+def _not_made(key: Key) -> ObjectHealth:
+    """What the last sync could not create is missing, though no inventory entry says that it should be there."""
+    message = "the last sync was to create it, and could not"
+    return ObjectHealth(key.kind, key.namespace, key.name, State.MISSING.value, message, is_app=_is_app(key))
 
 
 def _is_app(key: Key) -> bool:

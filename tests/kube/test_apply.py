@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from fleet.kube.apply import apply, inventory_after
 from fleet.kube.client import Client
 from fleet.kube.inventory import StalePlanError, load
 from fleet.kube.lease import Lease
+from fleet.kube.ledger import read_keys, write_keys
 from fleet.kube.result import Outcome, Result, State
 from fleet.model.desired import Desired, Key
 from fleet.plan.decide import plan
@@ -295,6 +297,26 @@ def test_the_inventory_after_each_kind_of_result(result: Result, known: str | No
     after = inventory_after(made, [result])
     assert [entry.uid for entry in after.entries] == ([] if uid is None else [uid])
     assert after.revision == ("r1" if after.entries == entries else "r2")
+
+
+def test_what_was_to_be_created_and_is_not_there_stays_known_until_it_is_or_nobody_wants_it() -> None:
+    there, other = Entry(Key("", "Namespace", "", "n"), "v1", "u"), Key("", "ConfigMap", "n", "b")
+    inventory = Inventory("s", "c", "r1", (there,))
+    refused = _result(Verb.CREATE, State.FAILED)
+    made = Plan("s", "c", (refused.step,), inventory, "r2")
+    after = inventory_after(made, [refused])
+    assert after.missing == (refused.step.key,)
+    assert read_keys(write_keys((*after.missing, other))) == (*after.missing, other)
+    done = _result(Verb.CREATE, State.DONE, uid="u")
+    assert inventory_after(replace(made, inventory=after), [done]).missing == ()
+    assert inventory_after(made, [_result(Verb.CREATE, State.CONFLICT)]).missing == (), "it is there, and another's"
+    gone = Plan("s", "c", (), after)
+    assert not gone.empty, "a plan without steps still clears it"
+    assert (inventory_after(gone, []).missing, gone.target.missing) == ((), ())
+    left_out = Result(refused.step._replace(verb=Verb.UNCHANGED, entry=None), State.UNCHANGED)
+    assert inventory_after(replace(made, inventory=after), [left_out]).missing == after.missing
+    nothing = Plan("s", "c", (refused.step,), Inventory("s", "c"), "r2")
+    assert inventory_after(nothing, [refused]).missing == (), "what has nothing there has no inventory"
 
 
 def test_a_sync_is_few_requests_beside_the_objects(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -196,6 +197,40 @@ def test_an_object_of_somebody_else_is_a_conflict_and_stays_untouched(repository
     assert repository.sync().code == 0
     assert repository.data(eu, "taken") == {"a": "1", "theirs": "1"}
     assert repository.data(eu, "old") is None
+
+
+def test_after_a_first_sync_that_failed_half_way_status_git_and_diff_say_the_same(repository: FleetRepository) -> None:
+    labels = {"matchLabels": {"app": "web"}}
+    template = {"metadata": {"labels": {"app": "other"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": labels, "template": template}
+    web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+    def status(*flags: str) -> Any:
+        return repository.fleet("status", "--stack", repository.stack, *flags, "-o", "json").json()["stacks"]
+
+    eu = repository.clusters[0].name
+    repository.wants(f"fleet.Manifest({web!r})", clusters=[eu])
+    repository.commit()
+    failed = repository.sync()
+    assert failed.code == 4
+    assert "selector" in failed.err
+    (live,) = status()
+    assert (live["stack"], live["health"]) == (repository.stack, "Missing")
+    assert {(one["kind"], one["health"]) for one in live["objects"]} == {
+        ("Namespace", "Healthy"),
+        ("Deployment", "Missing"),
+    }
+    (told,) = status("--git")
+    assert (told["sync"], told["health"]) == ("Failed", "Missing")
+    assert "Deployment" in repository.fleet("diff").out
+    repository.wants(config_map("one", {"a": "1"}), clusters=[eu])
+    repository.commit()
+    assert repository.sync().code == 0
+    assert [one["health"] for one in status()] == ["Healthy"]
+    repository.wants(clusters=[eu])
+    repository.commit()
+    assert repository.sync().code == 0
+    assert repository.sync("--expect-no-changes").code == 0
 
 
 @pytest.mark.parametrize("broken", ["the token", "the context"])
