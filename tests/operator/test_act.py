@@ -20,7 +20,8 @@ from fleet_operator.core.step import Act, NotYetError
 from fleet_operator.engines.etcd.act import act
 from fleet_operator.engines.etcd.protocol import Etcd, Refused
 
-from tests.operator.drawn import Drawing, app
+from fleet.apps.etcd.files import quota
+from tests.operator.drawn import Drawing, app, member_id
 
 UNHEALTHY = "etcdserver: unhealthy cluster"
 DONE = ""
@@ -111,3 +112,47 @@ def test_leadership_that_has_moved_by_itself_is_not_called_moved() -> None:
 def test_a_downgrade_that_is_over_needs_not_be_taken_back() -> None:
     spoken = asked("no-downgrade", "etcdserver: no inflight downgrade job", DONE, DONE)
     assert spoken == [("127.17.0.1", "downgrade")]
+
+
+def test_one_member_is_made_smaller_in_a_pass_and_writes_are_let_in_after_the_last() -> None:
+    """A large member takes minutes for it, and a pass has its end: nothing is begun that cannot be finished."""
+    drawing = Drawing(app(tls={"enabled": False}), leader=0).alarm("NOSPACE", member_id(1))
+    limit = quota(drawing.app)
+    sizes = {f"127.17.0.{number + 1}": limit for number in range(3)}
+    for pod, address in zip(drawing.pods.values(), sizes, strict=True):
+        pod["status"]["podIP"] = address
+    did: list[str] = []
+
+    def member(address: str) -> web.Server:
+        async def answer(request: web.BaseRequest) -> web.Response:
+            what = request.path.rpartition("/")[2]
+            if what == "defragment":
+                sizes[address] = limit // 10
+                did.append(f"{what} {address}")
+            if what == "alarm":
+                did.append(what)
+            in_use = {"dbSize": str(sizes[address]), "dbSizeInUse": str(limit // 10)}
+            return web.json_response({"header": {"revision": "7"}, "version": "3.5.16", **in_use})
+
+        return web.Server(answer)
+
+    async def run() -> list[list[str]]:
+        passes = []
+        async with AsyncExitStack() as stack:
+            for address in sizes:
+                runner = web.ServerRunner(member(address))
+                await runner.setup()
+                stack.push_async_callback(runner.cleanup)
+                await web.TCPSite(runner, address, 2379).start()
+            async with Etcd(None) as etcd:
+                for _ in range(3):
+                    await act(etcd, drawing.seen(), Act("free-space"))
+                    passes.append(did.copy())
+                    did.clear()
+        return passes
+
+    assert asyncio.run(run()) == [
+        ["defragment 127.17.0.2"],
+        ["defragment 127.17.0.3"],
+        ["defragment 127.17.0.1", "alarm"],
+    ]

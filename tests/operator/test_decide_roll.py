@@ -210,6 +210,23 @@ def test_an_image_that_no_registry_can_have_is_given_up_at_once() -> None:
     assert drawing.decision().reason == "RollFailed"
 
 
+def test_a_member_that_recovers_is_not_rolled_back_while_it_does() -> None:
+    """To begin anew would cost it what it has recovered so far, and the next one takes as long."""
+    drawing = upgrade().roll("db-2", partition=2).unready("db-2", since=7200)
+    drawing.statuses["db-2"] = replace(drawing.statuses["db-2"], raft_applied_index=0)
+    drawing.statuses["db-0"] = replace(drawing.statuses["db-0"], raft_index=1_000_000)
+    assert drawing.decision().reason != "RollFailed", "it has a leader and catches up"
+    drawing.statuses["db-2"] = replace(drawing.statuses["db-2"], leader=0)
+    assert drawing.decision().reason == "RollFailed", "it is in touch with nobody"
+
+
+@pytest.mark.parametrize(("size", "since", "failed"), [(0, 400, True), (8 << 30, 1200, False), (8 << 30, 1400, True)])
+def test_a_silent_member_has_the_time_that_its_data_takes(size: int, since: float, failed: bool) -> None:
+    drawing = upgrade().roll("db-2", partition=2).silence("db-2").unready("db-2", since=since)
+    drawing.statuses = {pod: replace(one, db_size=size) for pod, one in drawing.statuses.items()}
+    assert (drawing.decision().reason == "RollFailed") is failed
+
+
 @pytest.mark.parametrize("silent", [("db-2",), PODS])
 def test_a_template_is_not_given_up_because_the_operator_is_cut_off(silent: tuple[str, ...]) -> None:
     """The kubelet says that the members are ready: who does not reach them is the operator."""

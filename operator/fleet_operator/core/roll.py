@@ -16,7 +16,7 @@ from fleet_operator.core.step import Act, Apply, Decision, Delete, Revert, State
 from fleet_operator.core.world import World, is_leaving, is_ready, never_starts, template_of, why_not_started
 
 Object = dict[str, Any]
-PATIENCE = 300.0  # seconds that a member has to come back with the new template
+PATIENCE = 300.0  # seconds that a member has to come back with the new template, if it has nothing to recover
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Rolling:
     healthy: Callable[[str], bool]
     leader: str | None
     can_stop: Callable[[str], bool]
+    patience: Callable[[str], float]  # seconds that a member has to come back: what it recovers takes its time
     settling: Callable[[str], bool]  # not well only because the operator has just had its pod started
 
     def old(self) -> list[str]:
@@ -58,9 +59,10 @@ def broken(rolling: Rolling) -> str | None:
             continue
         if never_starts(found):
             return f"{pod} does not start with it: {why_not_started(found) or 'its container ends each time'}"
-        if rolling.world.unready_for(found) > PATIENCE:
+        patience = rolling.patience(pod)
+        if rolling.world.unready_for(found) > patience:
             why = f": {reason}" if (reason := why_not_started(found)) else ""
-            return f"{pod} is not well {PATIENCE / 60:.0f} minutes after its restart with it{why}"
+            return f"{pod} is not well {patience / 60:.0f} minutes after its restart with it{why}"
     return None
 
 

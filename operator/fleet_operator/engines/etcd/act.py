@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 from fleet.apps.etcd.files import quota
 from fleet.errors import ResourceError
 from fleet_operator.core.step import Act, NotYetError
 from fleet_operator.engines.etcd.observe import endpoint
-from fleet_operator.engines.etcd.protocol import Alarm, Endpoint, Etcd, Refused
+from fleet_operator.engines.etcd.protocol import Alarm, Endpoint, Etcd, MemberStatus, Refused
 from fleet_operator.engines.etcd.seen import FULL, Seen
 
 
@@ -118,7 +117,11 @@ async def _lead(etcd: Etcd, seen: Seen, pod: str) -> None:
 
 
 async def _free_space(etcd: Etcd, seen: Seen) -> None:
-    """Compact to now, defragment one after the other with the leader last, and let writes in again."""
+    """Compact to now, defragment one member, the leader last, and let writes in again after the last of them.
+
+    One in a pass: a member answers nothing meanwhile, for minutes if it is large, and a pass has its end. What is free
+    in its file says whether it is done.
+    """
     asked = _anyone(seen)
     try:
         await etcd.compact(asked, await etcd.revision(asked))
@@ -132,14 +135,22 @@ async def _free_space(etcd: Etcd, seen: Seen) -> None:
             f"the database is full with live data: {used} of {limit} bytes",
             hint="delete keys, or raise config.quota (and storage) in git",
         )
-    for pod in sorted(seen.statuses, key=lambda one: one == seen.leader):
-        place = endpoint(seen.app, seen.world, pod)
-        if place is not None:
-            await etcd.defragment(place)
-            await asyncio.sleep(0)
+    worn = []
+    for pod in sorted(seen.statuses, key=lambda one: (one == seen.leader, one)):
+        if (place := endpoint(seen.app, seen.world, pod)) is not None and _is_worn(await etcd.status(place), limit):
+            worn.append(place)
+    if worn:
+        await etcd.defragment(worn[0])
+    if len(worn) > 1:
+        return
     for alarm in seen.alarms:
         if alarm.kind == "NOSPACE":
             await etcd.disarm(asked, alarm)
+
+
+def _is_worn(status: MemberStatus, limit: int) -> bool:
+    """Whether its file is larger than what is in it by so much that it matters to the quota."""
+    return status.db_size > FULL * limit or status.db_size - status.db_size_in_use > (1 - FULL) * limit
 
 
 async def _allow_downgrade(etcd: Etcd, seen: Seen, version: str) -> None:

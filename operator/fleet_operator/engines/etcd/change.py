@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,12 +22,14 @@ from fleet.printable import count_noun
 from fleet_operator.core import revive, roll
 from fleet_operator.core.roll import Rolling
 from fleet_operator.core.step import Act, Decision, State, blocked, step
-from fleet_operator.core.world import Object, template_of
+from fleet_operator.core.world import Object, container, template_of
 from fleet_operator.engines.etcd.faults import is_settling, spoiled
 from fleet_operator.engines.etcd.notes import noted
-from fleet_operator.engines.etcd.seen import Seen, ledger_of, set_of
+from fleet_operator.engines.etcd.seen import BEHIND, Seen, ledger_of, set_of
 
 Images = Mapping[str, str]
+READ_BYTES = 8 << 20  # of a database that a member on a slow disk reads in a second when it starts
+MOST_READING = 3600.0  # seconds
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?")
 
 
@@ -104,8 +107,21 @@ def rolling(seen: Seen, images: Images, trust: str) -> Rolling | Refusal:
         healthy=seen.healthy,
         leader=seen.leader,
         can_stop=seen.can_lose,
+        patience=lambda pod: patience_for(seen, pod),
         settling=lambda pod: is_settling(seen, pod),
     )
+
+
+def patience_for(seen: Seen, pod: str) -> float:
+    """Seconds that a member has after its restart. To begin anew would cost it all that it has recovered so far, so one
+    that is in touch with its leader and only behind has any time, and one that is silent as long as its data takes."""
+    status = seen.statuses.get(pod)
+    if status is not None and status.leader and seen.lag(pod) >= BEHIND:
+        return math.inf
+    if "running" not in container(seen.world.pod(pod) or {}).get("state", {}):
+        return roll.PATIENCE
+    size = max((one.db_size for one in seen.statuses.values()), default=0)
+    return roll.PATIENCE + min(size / READ_BYTES, MOST_READING)
 
 
 def wanted_template(seen: Seen, images: Images, trust: str) -> tuple[Object, str] | Refusal:

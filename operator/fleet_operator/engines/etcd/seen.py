@@ -99,8 +99,12 @@ class Seen:
         status, member = self.statuses.get(pod), self.by_pod.get(pod)
         if status is None or member is None or member.is_learner or not status.leader:
             return False
+        return status.member_id == member.id and self.lag(pod) < BEHIND
+
+    def lag(self, pod: str) -> int:
+        """By how many entries of the log a member that answered is behind the one that knows most."""
         top = max(one.raft_index for one in self.statuses.values())
-        return status.member_id == member.id and top - status.raft_applied_index < BEHIND
+        return top - self.statuses[pod].raft_applied_index
 
     @property
     def healthy_pods(self) -> list[str]:
