@@ -18,7 +18,7 @@ from fleet.evaluate import ClusterData
 from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
 from fleet.model.hidden import Hidden
-from fleet.plan import Claim, Plan
+from fleet.plan import Claim, Plan, Verb
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
 from fleet.plan.suspension import Suspension
 from fleet.sync.choice import Target
@@ -112,7 +112,7 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
     """Look and plan. Sends no write whatsoever."""
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
-        await asyncio.gather(*(_check_schema(site, least=1) for site in sites))
+        await asyncio.gather(*(_check_schema(site, least=1, tried=how.dry_run) for site in sites))
         hidden = _hidden(sites)
         looked = _judged(sites, how)
         remarks = _remarks(sites, planned=True)
@@ -166,13 +166,15 @@ async def sync(
         return Run(results, _remarks(sites, planned=False), looked_at=_clusters_seen(sites))
 
 
-async def _check_schema(site: Site, *, least: int) -> None:
+async def _check_schema(site: Site, *, least: int, tried: bool = False) -> None:
     """What the server's schema has against the plans with so many writes: a problem of the stack, of which then nothing
-    is written."""
+    is written. Of what is `tried` in a dry run, the server has its own say: only where the namespace is new it cannot.
+    """
     if site.client is None or site.problem:
         return
     client, plans = site.client, [seen.plan for seen in site.look.seen if seen.plan]
     writing = [seen for seen in site.look.seen if seen.plan and not seen.problem and _writes(seen.plan) >= least]
+    writing = [seen for seen in writing if not tried or (seen.plan and _makes_namespace(seen.plan))]
     if not writing:
         return
     from fleet.kube.schema import refusal  # noqa: PLC0415 - only when there is something to write
@@ -183,6 +185,10 @@ async def _check_schema(site: Site, *, least: int) -> None:
     problems = {seen.stack: problem for seen, problem in zip(writing, found, strict=True) if problem}
     seen = tuple(replace(one, problem=problems.get(one.stack, one.problem)) for one in site.look.seen)
     site.look = replace(site.look, seen=seen)
+
+
+def _makes_namespace(made: Plan) -> bool:
+    return any((step.key.group, step.key.kind) == ("", "Namespace") for step in made.having(Verb.CREATE))
 
 
 def _writes(made: Plan) -> int:
