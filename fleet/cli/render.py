@@ -130,7 +130,8 @@ def _documents(wanted: Iterable[Desired]) -> Iterable[str]:
 
 
 def _in_order(manifest: dict[str, Any]) -> dict[str, Any]:
-    return {**_first(manifest, "apiVersion", "kind"), "metadata": _first(manifest["metadata"], "name", "namespace")}
+    named = _first(manifest["metadata"], "name", "namespace")
+    return _first({**manifest, "metadata": named}, "apiVersion", "kind", "metadata")
 
 
 def _first(mapping: dict[str, Any], *names: str) -> dict[str, Any]:

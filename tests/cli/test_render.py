@@ -127,6 +127,7 @@ def test_what_kubectl_would_read_otherwise_is_in_quotes(root: Path, tmp_path_fac
     assert result.returncode == 0, result.stderr
     (documents,) = judge([result.stdout])
     assert documents["error"] == ""
+    assert result.stdout.index("metadata:") < result.stdout.index("data:\n"), "as people expect it"
     namespace, one = documents["documents"]
     assert (namespace["kind"], one["kind"], one["data"]) == ("Namespace", "ConfigMap", words)
 
