@@ -1,7 +1,7 @@
 """The benchmark's work with fleet.kube.runtime. See go/main.go: this is the same, line by line.
 
-Probes go over aiohttp with the settings that the etcd engine has, as those of the operator that is shipped do; writes go
-over the runtime's own connections (`wire`).
+Probes go over aiohttp with the settings that the shipped etcd engine has, writes over the runtime's own connections
+(`wire`), as in the operator.
 
 python -m tests.bench.operators.ours KUBECONFIG CONTEXT NAMESPACE ENGINE INTERVAL
 """
