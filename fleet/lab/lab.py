@@ -183,11 +183,18 @@ def prepare(nodes: Nodes, binaries: Binaries | None = None) -> None:
     """Install and build whatever clusters with such nodes need; with warm caches that is nothing."""
     binaries = binaries or Binaries(KUBERNETES)
     if nodes == "real":
-        packages.require(packages.NODES, "real nodes")
-        inotify.allow_enough()
-    for program in ("kube-apiserver", "provisioner", *(("coredns",) if nodes == "real" else ())):
-        binaries[program]
+        packages.find_missing(packages.NODES, "real nodes")  # what cannot be had is said before minutes of building
+    with ThreadPoolExecutor(1) as pool:
+        # Packages come over the network while the processors compile; those for images with them, since real nodes
+        # run little without.
+        wanted = packages.NODES | (packages.IMAGES if packages.can_install() else {})
+        installed = pool.submit(packages.require, wanted, "real nodes") if nodes == "real" else None
+        for program in ("kube-apiserver", "provisioner", *(("coredns",) if nodes == "real" else ())):
+            binaries[program]
+        if installed:
+            installed.result()
     if nodes == "real":
+        inotify.allow_enough()
         bake.pause(PAUSE)
 
 

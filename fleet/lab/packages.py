@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 from fleet.errors import ResourceError
@@ -24,21 +25,32 @@ NODES = {
     "mkfs.xfs": "xfsprogs",
 }
 IMAGES = {"mmdebstrap": "mmdebstrap"}
+_ONE_AT_A_TIME = threading.Lock()  # apt locks what it reads without waiting
 
 
 def require(programs: dict[str, str], purpose: str) -> None:
     """Make sure that the programs are there; install the Debian packages of those that are not."""
+    with _ONE_AT_A_TIME:
+        missing = find_missing(programs, purpose)
+        if missing:
+            with Progress(f"installing {', '.join(missing)}"):
+                _apt("update")
+                _apt("install", "--yes", "--no-install-recommends", *missing)
+
+
+def find_missing(programs: dict[str, str], purpose: str) -> list[str]:
+    """Return the Debian packages of the programs that are not there; raise if they cannot be installed here."""
     missing = sorted({package for program, package in programs.items() if not find(program)})
-    if not missing:
-        return
-    if not shutil.which("apt-get") or os.geteuid() != 0:
+    if missing and not can_install():
         raise ResourceError(
             f"{purpose} need programs that are not installed: {', '.join(missing)}",
             hint="install them with the system's package manager (the names are Debian's), as root",
         )
-    with Progress(f"installing {', '.join(missing)}"):
-        _apt("update")
-        _apt("install", "--yes", "--no-install-recommends", *missing)
+    return missing
+
+
+def can_install() -> bool:
+    return bool(shutil.which("apt-get")) and os.geteuid() == 0
 
 
 def find(program: str) -> str | None:

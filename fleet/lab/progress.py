@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
+
+_LINE = threading.Lock()  # the one line of a terminal that is written over
+SETTLED = 0.05  # the part of the work after which its pace says something
 
 
 class Progress:
@@ -12,13 +16,15 @@ class Progress:
 
     def __init__(self, title: str, *, quiet: bool = False) -> None:
         self.title = title
-        self._live = sys.stderr.isatty() and not quiet
+        self._terminal = sys.stderr.isatty()
+        self._live = False  # whether the line on the terminal is this one's
         self._quiet = quiet
         self._started = time.monotonic()
         self._printed = 0.0
         self._width = 0
 
     def __enter__(self) -> Progress:
+        self._live = self._terminal and not self._quiet and _LINE.acquire(blocking=False)
         self._say(f"{self.title} …")
         return self
 
@@ -26,13 +32,16 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._say(f"{self.title}: {'failed' if error else 'done'} in {self._elapsed()}", last=True)
+        if self._live:
+            _LINE.release()
 
     def update(self, done: int, total: int, detail: str = "") -> None:
         # Elsewhere than on a terminal a line each half minute shows that it lives, without filling a log.
         pause = 0.1 if self._live else 30
         if time.monotonic() - self._printed >= pause:
             share = f"{done}/{total}" if total else str(done)
-            self._say(f"{self.title}: {share} · {self._elapsed()} · {detail}")
+            left = words_left(time.monotonic() - self._started, done, total)
+            self._say(f"{self.title}: {share} · {self._elapsed()}{left} · {detail}")
 
     def _elapsed(self) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
@@ -42,10 +51,25 @@ class Progress:
         if self._quiet:
             return
         self._printed = time.monotonic()
-        if self._live:
+        if self._terminal and not self._live and not last:
+            return
+        if self._terminal:
             text = text[:118]
-            sys.stderr.write("\r" + text.ljust(self._width) + ("\n" if last else ""))
+            width = self._width if self._live else 118  # over what another one's line says
+            sys.stderr.write("\r" + text.ljust(width) + ("\n" if last else ""))
             self._width = len(text)
         else:
             sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def words_left(elapsed: float, done: int, total: int) -> str:
+    """Return how long the rest takes at the pace so far, in words; "" while that cannot be said."""
+    if not total or done >= total or done < total * SETTLED:
+        return ""
+    seconds = elapsed * (total - done) / done
+    return (
+        f", about {seconds / 60:.0f} min left"
+        if seconds >= 90
+        else f", about {max(1, round(seconds / 10)) * 10} s left"
+    )

@@ -14,17 +14,20 @@ import psutil
 from tests.bench.figure import HEADER, Figure
 
 BENCHMARKS = ("cli", "evaluate", "sandbox", "preview", "sync", "serve", "operator", "failover", "lab", "demo")
+ON_DEMAND = ("cold",)  # minutes of the whole machine: measured when named
 MODULES = {"operator": "operators.bench"}  # those whose module is not named as they are
 DOCS = Path(__file__).parents[2] / "docs" / "performance"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}, all by default; or {ON_DEMAND[0]}"
+    )
     parser.add_argument("--write", action="store_true", help="keep the figures in docs/performance/NAME.md")
     options = parser.parse_args()
-    for unknown in set(options.names) - set(BENCHMARKS):
-        parser.error(f"there is no benchmark {unknown!r}; there are: {', '.join(BENCHMARKS)}")
+    for unknown in set(options.names) - {*BENCHMARKS, *ON_DEMAND}:
+        parser.error(f"there is no benchmark {unknown!r}; there are: {', '.join((*BENCHMARKS, *ON_DEMAND))}")
     for name in options.names or BENCHMARKS:
         module = importlib.import_module(f"tests.bench.{MODULES.get(name, name)}")
         print(f"measuring {name} …", file=sys.stderr)

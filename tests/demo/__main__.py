@@ -15,15 +15,20 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from fleet.lab import Lab
+from fleet.lab.images.bake import bake
+from fleet.lab.images.recipes import find
+from fleet.lab.plan import default_nodes
 
 PROJECT = Path(__file__).parents[2]
 NAME = "demo"
 CLUSTERS = ["eu-1", "us-1"]
 ETCD = "etcd=localhost/fleet-lab/etcd:{series}"
+IMAGES = ("etcd:3.5", "fleet-operator")
 PATIENCE = 180.0  # seconds for a lost member
 
 
@@ -32,8 +37,12 @@ def main() -> None:
     parser.add_argument("--name", default=NAME, help="of the lab")
     name = parser.parse_args().name
     say("Two clusters, each with an API server of its own and two nodes")
-    lab = Lab.up(name, CLUSTERS, workers=2, say=lambda text: print(f"  {text}", file=sys.stderr))
-    run(lab, PROJECT, "fleet", "lab", "image", "build", "--name", name, "etcd:3.5", "fleet-operator")
+    with ThreadPoolExecutor(1) as pool:  # the first time, images are made while Kubernetes is compiled
+        images = pool.submit(make_images) if default_nodes() == "real" else None
+        lab = Lab.up(name, CLUSTERS, workers=2, say=lambda text: print(f"  {text}", file=sys.stderr))
+        if images:
+            images.result()
+    run(lab, PROJECT, "fleet", "lab", "image", "build", "--name", name, *IMAGES)
     run(lab, PROJECT, "fleet", "lab", "status", "--name", name)
 
     say("A git repository with the example fleet: stacks/ and clusters/")
@@ -78,6 +87,12 @@ def main() -> None:
     print(f"  fleet lab shell --name {name} kubectl --context eu-1 describe etcd --all-namespaces")
     print("  $EDITOR stacks/coordination.py                       # then fleet preview, git commit, fleet sync")
     print(f"  {f'fleet lab down --name {name}':<52} # removes everything, this repository too")
+
+
+def make_images() -> None:
+    for name in IMAGES:
+        for recipe in find(name):
+            bake(recipe)
 
 
 def page(lab: Lab, clone: Path, members: int) -> None:

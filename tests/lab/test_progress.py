@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fleet.lab.progress import Progress
+from fleet.lab.progress import Progress, words_left
 
 
 class Terminal(io.StringIO):
@@ -52,3 +52,29 @@ def test_quiet_means_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("building etcd", quiet=True) as progress:
         progress.update(1, 2)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "done", "total", "words"),
+    [
+        (181.0, 1885, 2840, ", about 2 min left"),
+        (30.0, 454, 2840, ", about 3 min left"),
+        (240.0, 2400, 2840, ", about 40 s left"),
+        (240.0, 2839, 2840, ", about 10 s left"),
+        (3.0, 20, 2840, ""),  # too early to say
+        (3.0, 20, 0, ""),
+        (300.0, 2840, 2840, ""),
+    ],
+)
+def test_it_says_how_long_is_left(elapsed: float, done: int, total: int, words: str) -> None:
+    assert words_left(elapsed, done, total) == words
+
+
+def test_beside_other_work_on_a_terminal_only_the_end_of_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress("building etcd"), Progress("installing iptables"):
+        pass
+    lines = [line.strip().rpartition("\r")[2] for line in terminal.getvalue().strip().split("\n")]
+    assert [line.partition(":")[0] for line in lines] == ["installing iptables", "building etcd"]
+    assert "installing iptables …" not in terminal.getvalue()
