@@ -20,6 +20,7 @@ from fleet.kube.health.state import condition
 from fleet.kube.objects import Scope, pages
 from fleet.kube.together import together
 from fleet.model.desired import Key
+from fleet.printable import count_noun
 
 PODS = Resource("", "v1", "Pod", "pods", True)
 EVENTS = Resource("", "v1", "Event", "events", True)
@@ -120,7 +121,7 @@ def _ended(container: dict[str, Any]) -> str:
     if not ended or not (ended.get("exitCode") or ended.get("reason") not in (None, "Completed")):
         return ""
     count = container.get("restartCount", 0)
-    times = f", {count} restarts" if count else ""
+    times = f", {count_noun(count, 'restart')}" if count else ""
     return f"{ended.get('reason', 'Error')}, exit code {ended.get('exitCode', 0)}{times}"
 
 

@@ -17,6 +17,7 @@ from fleet.kube.client import Client
 from fleet.kube.together import together
 from fleet.model.desired import Key
 from fleet.plan import Plan, Step, paths
+from fleet.printable import count_noun
 from fleet.suggestion import suggestion
 
 GroupVersion = tuple[str, str]
@@ -69,7 +70,7 @@ async def refusal(client: Client, made: Plan, *, changing: Iterable[str] = ()) -
         return None
     step, mistakes = refused[0]
     count = sum(len(each) for _, each in refused) - 1
-    more = f" (and {count} more mistake{'s' if count > 1 else ''})" if count else ""
+    more = f" (and {count_noun(count, 'more mistake')})" if count else ""
     return ConfigurationError(
         f"{step.key.kind} {step.key.name} {mistakes[0].message}{more}",
         hint=mistakes[0].hint,
