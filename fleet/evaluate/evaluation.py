@@ -10,7 +10,7 @@ twice      where asked, all of it in a second zygote that differs in everything 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -190,11 +190,11 @@ class _Evaluator:
         return [replace(job, files=(file,), only=tuple(only), exports=exports) for file, only in by_file.items()]
 
     def _run(self, jobs: list[Job]) -> Iterator[tuple[Job, Outcome, Outcome | None]]:
-        if not self._twice:
-            return zip(jobs, self._pool.run(jobs, self._deadline), [None] * len(jobs), strict=True)
         # First and second time of a job beside each other: both zygotes have work from the beginning.
-        outcomes = self._pool.run([one for job in jobs for one in (job, replace(job, disturbed=True))], self._deadline)
-        return zip(jobs, outcomes[::2], outcomes[1::2], strict=True)
+        asked = [one for job in jobs for one in (job, replace(job, disturbed=True))] if self._twice else jobs
+        outcomes = deque(self._pool.run(asked, self._deadline))
+        for job in jobs:  # what was read is let go: it is as large as what it is read into
+            yield job, outcomes.popleft(), outcomes.popleft() if self._twice else None
 
 
 def _known(before: Before) -> _Found:

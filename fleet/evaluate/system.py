@@ -38,6 +38,14 @@ def die_with(parent: int, life: int) -> None:
         os._exit(1)
 
 
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process, which was just begun, when the thread that started it ends."""
+    if LINUX:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
 def die_first() -> None:
     """When memory runs out, of a group or of the machine: this process and its children, before whoever started it."""
     if LINUX:

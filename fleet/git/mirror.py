@@ -54,9 +54,13 @@ class Mirror:
             raise NotFoundError(f"{self.address} has no branch {branch!r}", hint="name another one, or push it")
         return found
 
-    def fetch(self, refspecs: Sequence[str] = (BRANCHES, TAGS)) -> None:
-        """Bring the mirror to what the remote has now; branches that went there go here."""
-        with _locked(self.repository.root):
+    def fetch(self, refspecs: Sequence[str] = (BRANCHES, TAGS), *, lock: str = "") -> None:
+        """Bring the mirror to what the remote has now; branches that went there go here.
+
+        Those who fetch other refs, and are not to be waited for, name a lock of their own: git itself keeps apart what
+        writes at once.
+        """
+        with _locked(self.repository.root, lock):
             self.repository.git.run(
                 f"fetch from {self.address}",
                 "fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
@@ -83,8 +87,8 @@ def _refspec(text: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, name: str = "") -> Iterator[None]:
     """One process at a time; the lock goes with the process that holds it."""
-    with path.with_suffix(".lock").open("w") as lock:
+    with path.with_suffix(f".{name}.lock" if name else ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -14,6 +14,7 @@ from fleet.version import __version__
 
 Manifest = dict[str, Any]
 NAME = "fleet-serve"
+MEMORY = "4Gi"  # of a service: each preview is a process beside it, and so is each worker of an evaluation
 PORT = 8080
 USER = 65532
 SELECTOR = {"app.kubernetes.io/name": NAME}
@@ -121,7 +122,10 @@ def pod(image: str, arguments: Sequence[str], *, name: str = NAME, command: str 
                 "ports": [{"name": "http", "containerPort": PORT}],
                 "livenessProbe": _probe("/healthz", periodSeconds=10, failureThreshold=6),
                 "readinessProbe": _probe("/readyz", periodSeconds=2),
-                "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+                "resources": {
+                    "requests": {"cpu": "100m", "memory": "256Mi"},
+                    "limits": {"memory": MEMORY if is_service else "1Gi"},
+                },
                 "securityContext": {
                     "allowPrivilegeEscalation": False,
                     "readOnlyRootFilesystem": True,

@@ -32,16 +32,23 @@ class Pages:
     _names: dict[int, str] = field(default_factory=dict)  # of pull requests
     _kept: dict[str, str] = field(default_factory=dict)  # by name
 
+    def address(self, number: int) -> str:
+        """Where the page of a pull request is, or will be; "" where there is none."""
+        return f"{self.at.rstrip('/')}{PREFIX}{self._name(number)}" if self.at else ""
+
+    def _name(self, number: int) -> str:
+        return self._names.setdefault(number, secrets.token_urlsafe(24))
+
     def keep(self, number: int, text: str) -> str:
         """The address of the page; "" where there is none."""
         if not self.at or len(text) > MOST:
             return ""
-        name = self._names.setdefault(number, secrets.token_urlsafe(24))
+        name = self._name(number)
         self._kept.pop(name, None)
         self._kept[name] = text
         while sum(map(len, self._kept.values())) > MOST:
             del self._kept[next(iter(self._kept))]
-        return f"{self.at.rstrip('/')}{PREFIX}{name}"
+        return self.address(number)
 
     def only(self, numbers: Set[int]) -> None:
         """The others are closed."""

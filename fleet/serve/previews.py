@@ -4,6 +4,10 @@ A webhook or the regular look at the forge says that something may have changed;
 The head is fetched into the mirror and evaluated in the sandbox as code of others; nothing of it is checked out, and
 the base is the newest good commit of the branch that is served. A fork's head is compared with no cluster until
 somebody who may write to the repository names that very commit (see fleet.forge.approval).
+
+A preview is made by a process of its own, within bounds (see fleet.serve.preview_process). Several are made at once,
+with turns of their own for forks and for each author, so nobody's is held up by one that takes long. One that does not
+come to its end is told as such, and not tried again before its commit changes, by no later process either.
 """
 
 from __future__ import annotations
@@ -11,60 +15,49 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from pathlib import Path
 from traceback import format_tb
+from typing import IO
+from weakref import WeakValueDictionary
 
-from fleet.approve.recording import record_merge
 from fleet.errors import ConfigurationError, FleetError
 from fleet.forge.approval import asked
 from fleet.forge.client import Forge, connect
 from fleet.forge.find import find, token
 from fleet.forge.model import Action, Commented, Event, PullRequest, PullRequestChanged, Repository
 from fleet.forge.sticky import room
+from fleet.git.limits import USUAL
 from fleet.git.mirror import Mirror
 from fleet.kube.client import Client
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff, Queue
-from fleet.plan.forest import About
-from fleet.plan.page import page
-from fleet.preview.merge import Merged, of_merge
 from fleet.preview.request import Request, consult
 from fleet.preview.tell import begin, give_up, tell
 from fleet.preview.voice import Voice
-from fleet.preview.words import Words, made, refused
+from fleet.preview.words import Words, refused
+from fleet.serve.attempts import Attempts
+from fleet.serve.child import HINT, MIB, EndedError
 from fleet.serve.origin import Origin
 from fleet.serve.pages import Pages
-from fleet.serve.quiet import Quiet
+from fleet.serve.preview_process import Task, preview, written
 from fleet.serve.scope import SHARED, Scope
 from fleet.serve.secret import Reach
 from fleet.serve.threads import in_thread
 from fleet.serve.wanted import Wanted
-from fleet.sync.outcome import Result
-from fleet.sync.run import How, Run
-from fleet.sync.verdict import objection_of, problem_of
 
 LOOK = 60.0  # seconds between two looks at the forge, at least: they are counted there
 PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long as they are open
 GONE = frozenset({Action.CLOSED, Action.MERGED})
+AT_ONCE = 2  # previews that are made at a time: of forks, and of branches
+ASKING = 4  # questions to the forge at a time
+LAST_WORD = 5.0  # seconds for a status when the service ends
+# What a head may be: a fork's is of anybody, and while it is fetched others wait for their turn.
+OF_HEADS = replace(USUAL, transfer_seconds=120, transfer_bytes=512 * MIB)
 
 log = logging.getLogger(__name__)
-
-
-def nothing(_: Merged) -> None:
-    pass
-
-
-def record(made: Merged, *, fork: bool) -> None:
-    if made.is_whole:
-        record_merge(made, fork=fork)
-
-
-def _problem(result: Result) -> FleetError | None:
-    if result.problem or result.plan is None:
-        return result.problem
-    return problem_of(result.plan, None) or objection_of(result.plan)
 
 
 def _said(problem: Exception) -> str:
@@ -74,12 +67,29 @@ def _said(problem: Exception) -> str:
     return f"{type(problem).__name__}, which nobody foresaw\n{''.join(format_tb(problem.__traceback__))}"
 
 
+class Turns:
+    """Who is next: so many of forks, so many of branches, and of one author one at a time."""
+
+    def __init__(self) -> None:
+        self._lanes = {fork: asyncio.Semaphore(AT_ONCE) for fork in (False, True)}
+        self._authors = WeakValueDictionary[tuple[bool, str], asyncio.Lock]()
+
+    @asynccontextmanager
+    async def of(self, found: PullRequest) -> AsyncIterator[bool]:
+        """For as long as the block lasts. Gives whether that had to be waited for."""
+        lane = self._lanes[found.fork]
+        author = self._authors.setdefault((found.fork, found.author), asyncio.Lock())
+        waits = author.locked() or lane.locked()
+        async with author, lane:
+            yield waits
+
+
 @dataclass(slots=True)
 class Previews:
     """Of one repository. `hear` what webhooks say; `run` for ever. `base` gives the newest good commit."""
 
     origin: Origin
-    how: How
+    kubeconfig: Path | None
     base: Callable[[], Wanted | None]
     counted: Counter
     management: Client | None = None  # for clusters that are reached through a Secret there
@@ -90,13 +100,17 @@ class Previews:
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
     _tried: dict[int, str] = field(default_factory=dict)  # the head that was last begun with
+    _untold: dict[int, tuple[Request, str, Words, Voice]] = field(default_factory=dict)  # with the base's commit
+    _turns: Turns = field(default_factory=Turns)
+    _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKING))
+    _attempts: Attempts = field(default_factory=Attempts)
+    _written: tuple[str, IO[bytes]] | None = None  # the base's evaluation, by its commit
     _told: str = ""
 
     def hear(self, event: Event) -> None:
         match event:
             case PullRequestChanged(pull_request=found, action=action) if action in GONE:
-                self._done.pop(found.number, None)
-                self.pages.forget(found.number)
+                self._forget(found.number)
             case PullRequestChanged(pull_request=found):
                 self._queue.add(found.number)
             case Commented(number=number, body=body) if asked(body) is not None:
@@ -104,9 +118,15 @@ class Previews:
 
     async def run(self, mirror: Mirror) -> None:
         """For ever: what goes wrong with one pull request, or with one look, is said, and tried again."""
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._look(mirror))
-            both.create_task(self._make(mirror))
+        self._attempts = await in_thread(Attempts.beside, mirror.repository.root)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._look(mirror))
+                both.create_task(self._make(mirror))
+        finally:
+            if self._written:
+                self._written[1].close()
+                self._written = None
 
     async def _look(self, mirror: Mirror) -> None:
         """Open pull requests that nobody told us of: webhooks get lost, and there was a time before this process."""
@@ -128,26 +148,38 @@ class Previews:
 
     def _note(self, found: list[PullRequest]) -> None:
         numbers = {one.number for one in found}
-        self._done = {number: one for number, one in self._done.items() if number in numbers}
-        self._tried = {number: head for number, head in self._tried.items() if number in numbers}
+        for number in {*self._done, *self._tried, *self._untold} - numbers:
+            self._forget(number)
+        self._attempts.only(numbers)
         self.pages.only(numbers)
         for one in found:
             waits = self._queue.failures(one.number) and self._tried.get(one.number) == one.head_sha
             if self._done.get(one.number, ("", False)) != (one.head_sha, True) and not waits:
                 self._queue.add(one.number)
 
+    def _forget(self, number: int) -> None:
+        """It is open no more; should it be opened again, it is new."""
+        for known in (self._done, self._tried, self._untold):
+            known.pop(number, None)
+        self._attempts.forget(number)
+        self.pages.forget(number)
+
     async def _make(self, mirror: Mirror) -> None:
-        while True:
-            item = await self._queue.get()
-            try:
-                await self._preview(mirror, item.key)
-                self._queue.forgive(item.key)
-            except Exception as problem:
-                self.counted.add(str(self.origin), "failed")
-                log.warning("pull request %d: %s", item.key, _said(problem), extra=self._about(item.key))
-                self._queue.retry(item.key)
-            finally:
-                self._queue.done(item.key)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                item = await self._queue.get()
+                tasks.create_task(self._one(mirror, item.key))
+
+    async def _one(self, mirror: Mirror, number: int) -> None:
+        try:
+            await self._preview(mirror, number)
+            self._queue.forgive(number)
+        except Exception as problem:
+            self.counted.add(str(self.origin), "failed")
+            log.warning("pull request %d: %s", number, _said(problem), extra=self._about(number))
+            self._queue.retry(number)
+        finally:
+            self._queue.done(number)
 
     async def _preview(self, mirror: Mirror, number: int) -> None:
         base = self.base()
@@ -156,63 +188,104 @@ class Previews:
             return
         repository = self._repository(base)
         async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
+            request = await self._asked(forge, number)
+            if request is None:
+                return
+            async with self._turns.of(request.pull_request) as waited:
+                if waited:
+                    request, base = await self._asked(forge, number), self.base()
+                if request is not None and base is not None:
+                    await self._preview_of(mirror, forge, base, request)
+
+    async def _asked(self, forge: Forge, number: int) -> Request | None:
+        """What there is to preview; None: nothing, or that was done."""
+        async with self._asking:
             try:
                 request = await consult(forge, number, live=True)
             except ConfigurationError:
-                return  # it is open no more
-            found = request.pull_request
-            if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
-                return
-            self._tried[number] = found.head_sha
-            try:
+                return None  # it is open no more
+        found = request.pull_request
+        if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
+            return None
+        return request
+
+    async def _preview_of(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> None:
+        found = request.pull_request
+        number = found.number
+        self._tried[number] = found.head_sha
+        known = self._untold.get(number)
+        try:
+            if known is None or known[:2] != (request, base.revision):  # else only the telling failed
                 words, voice = await self._words(mirror, forge, base, request)
-                await tell(forge, request, voice, words)
-            except FleetError:
-                raise  # it could not be told
-            except BaseException:
-                await give_up(forge, request, Voice(), "the preview did not come to its end")
-                raise
-            self._done[number] = (found.head_sha, request.live)
-            self.counted.add(str(self.origin), str(words.state))
-            depth = "compared with the clusters" if request.live else "desired only"
-            log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
+                known = self._untold[number] = (request, base.revision, words, voice)
+            _, _, words, voice = known
+            await tell(forge, request, voice, words)
+        except FleetError:
+            raise  # it could not be told
+        except BaseException:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORD):
+                    await give_up(forge, request, Voice(), "the preview did not come to its end")
+            raise
+        self._untold.pop(number, None)
+        self._done[number] = (found.head_sha, request.live)
+        self.counted.add(str(self.origin), str(words.state))
+        depth = "compared with the clusters" if request.live else "desired only"
+        log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
 
     async def _words(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> tuple[Words, Voice]:
         found, voice = request.pull_request, Voice()
+        number, head, live = found.number, found.head_sha, request.live
+        if reason := self._attempts.reason(number, head, live=live):
+            return _ended(reason, request), voice
         await begin(forge, request, voice)
+        self._attempts.begin(number, head, live=live)
         try:
-            ref = found.fetch_ref(forge.repository.kind)
-            await in_thread(mirror.fetch, (f"+{ref}:{PULLS}{found.number}",))
-            how = await self._how(base) if request.live else None
-            run, about = await in_thread(self._merged, base, request, how)
+            await in_thread(self._fetch, mirror, f"+{found.fetch_ref(forge.repository.kind)}:{PULLS}{number}")
+            told = await preview(await self._task(base, request, room(forge)))
+        except EndedError as problem:
+            self._attempts.give_up(number, head, problem.message, live=live)
+            log.warning("pull request %d: %s", number, problem.message, extra=self._about(number))
+            return _ended(problem.message, request), voice
         except FleetError as problem:
+            self._attempts.forget(number)
             return refused(problem, request=request, voice=voice), voice
-        assert about.base and about.head  # noqa: S101 - it is a merge
-        named = replace(
-            about,
-            base=replace(about.base, name=found.base_ref),
-            head=replace(about.head, name=found.head_ref),
-            remarks=run.remarks,
-        )
-        wrong = [found_wrong for one in run.results if (found_wrong := _problem(one))]
-        branches = [one.branch for one in run.results]
-        voice = Voice(page=self.pages.keep(found.number, page(branches, about=named)) if self.pages.at else "")
-        return made(branches, named, wrong, request=request, voice=voice, room=room(forge)), voice
+        except asyncio.CancelledError:  # the service ends in order: that is nothing against this preview
+            self._attempts.forget(number)
+            raise
+        if told.fault:
+            reason = f"fleet itself failed: {told.fault}"
+            self._attempts.give_up(number, head, reason, live=live)
+            log.error("pull request %d: %s\n%s", number, told.fault, told.frames, extra=self._about(number))
+            return _ended(reason, request), voice
+        self._attempts.forget(number)
+        return told.words, Voice(page=self.pages.keep(number, told.page) if told.page else "")
 
-    async def _how(self, base: Wanted) -> How:
+    def _fetch(self, mirror: Mirror, refspec: str) -> None:
+        """Apart from the branch: whoever follows it does not wait for a fork."""
+        replace(mirror, repository=replace(mirror.repository, limits=OF_HEADS)).fetch((refspec,), lock="pulls")
+
+    async def _task(self, base: Wanted, request: Request, characters: int) -> Task:
         """Clusters are reached as the base says, which is what the service goes by."""
-        reach = await Reach.of(
-            base.evaluation.clusters, self.how.kubeconfig, self.management, trusted=self.trusted, scope=self.scope
+        reach = Reach(self.kubeconfig)
+        if request.live:
+            clusters = base.evaluation.clusters
+            reach = await Reach.of(clusters, self.kubeconfig, self.management, trusted=self.trusted, scope=self.scope)
+        if self._written is None or self._written[0] != base.revision:
+            before, self._written = self._written, (base.revision, await in_thread(written, base.evaluation))
+            if before:
+                before[1].close()
+        # From here on nothing is waited for: another preview may be of another base.
+        found = request.pull_request
+        return Task(
+            request,
+            replace(base.files, remembered=None),
+            self._written[1].fileno(),
+            reach.plain(),
+            self.pages.address(found.number),
+            characters,
+            1 if found.fork and not request.live else None,
         )
-        return replace(self.how, reach=reach.to)
-
-    def _merged(self, base: Wanted, request: Request, how: How | None) -> tuple[Run, About]:
-        """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
-        known = replace(base.files, remembered=base.evaluation)
-        told = (how, Quiet()) if how else ()
-        recorded = partial(record, fork=request.pull_request.fork)
-        keep = recorded if known.repository.settings.approval.required else nothing
-        return of_merge(base.revision, request.pull_request.head_sha, *told, keep=keep, known=known)
 
     def _repository(self, base: Wanted) -> Repository:
         """By the settings of the base: a head must not say where the token is sent."""
@@ -226,3 +299,8 @@ class Previews:
 
     def _about(self, number: int) -> dict[str, object]:
         return {"repository": str(self.origin), "pull_request": number}
+
+
+def _ended(reason: str, request: Request) -> Words:
+    """What is said of a preview that did not come to its end, and is not tried again."""
+    return refused(EndedError(f"the preview was not made: {reason}", hint=HINT), request=request, voice=Voice())

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleet.errors import AccessError, ConfigurationError, FleetError
@@ -58,7 +58,7 @@ def client_of(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, 
 class Reach:
     """How the clusters of a commit are reached by whoever has no management cluster: read there before.
 
-    The management cluster's client belongs to the service's own loop; a preview runs in a thread with another one.
+    The management cluster's client belongs to the service's own loop; a preview runs in a process of its own.
     """
 
     kubeconfig: Path | None
@@ -90,6 +90,11 @@ class Reach:
                     texts[one.name] = problem
         return cls(kubeconfig, texts, trusted, scope)
 
+    def plain(self) -> Reach:
+        """Return the same for another process: an error may hold what cannot be sent there."""
+        texts = {name: one if isinstance(one, bytes) else _plain(one) for name, one in self.texts.items()}
+        return replace(self, texts=texts)
+
     @contextlib.asynccontextmanager
     async def to(self, cluster: ClusterData) -> AsyncIterator[Client]:
         self.scope.check_reach(cluster)
@@ -103,3 +108,7 @@ class Reach:
                 made = client_of(cluster, text, held, trusted=self.trusted)
             async with made as client:
                 yield client
+
+
+def _plain(problem: FleetError) -> FleetError:
+    return AccessError(problem.message, hint=problem.hint, source=problem.source)

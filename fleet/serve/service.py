@@ -117,7 +117,7 @@ class Service:
         if self.manner.previews:
             self._previews = Previews(
                 self.origin,
-                How(self.manner.kubeconfig, dry_run=True),
+                self.manner.kubeconfig,
                 lambda: self.current,
                 self.metrics.previews,
                 self.manner.management,

@@ -14,6 +14,9 @@ other's is then looked for, and has to be there.
 Nothing: with the settings that it has by default (poll 30 s, a Lease for replicas, health into git) for ten minutes
 in which nobody changes anything. CPU is that of the service and of all processes that it starts. A write in an audit
 log other than to a Lease, or a commit on the status branch, would be an error and no figure.
+
+An attack: how long a preview of somebody else takes, and how late the service's own loop is, while a fork's preview
+computes without end, in times of what it is at rest. By pairs, in turns.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -33,12 +37,15 @@ import aiohttp
 import psutil
 
 from fleet.lab import Lab
+from fleet.serve.preview_process import Task, preview
 from fleet.testing.audit import AuditLog
 from fleet.testing.git import GitRemote, git
 from tests.bench.bare import access, apply_each, path_of
 from tests.bench.command import fleet_command
 from tests.bench.figure import Figure, at_most
 from tests.bench.place import api_server
+from tests.serve.forks import STACK as CHANGED
+from tests.serve.forks import Fork
 from tests.serve.process import Process
 from tests.soak.stranger import Stranger
 
@@ -61,6 +68,7 @@ NAMES = ("one stack", "ten more")
 
 def figures() -> Iterator[Figure]:
     fleet_command()
+    yield from attacked()
     with api_server(*CLUSTERS) as lab, tempfile.TemporaryDirectory() as directory:
         for name in NAMES:
             place = Path(directory) / name.replace(" ", "-")
@@ -74,6 +82,47 @@ def figures() -> Iterator[Figure]:
                     yield from bench.idle()
             finally:
                 bench.end()
+
+
+def attacked(rounds: int = 8) -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as directory:
+        fork = Fork.make(Path(directory))
+        changed = fork.task(fork.head({"stacks/shop.py": CHANGED.format(name="shop", value="2")}))
+        mine = replace(changed.request.pull_request, fork=False)
+        other = replace(changed, request=replace(changed.request, pull_request=mine), width=None)
+        attack = fork.task(fork.head({f"stacks/burn_{n}.py": "while True:\n    pass\n" for n in range(30)}))
+        rest, meanwhile = zip(*(asyncio.run(pair(other, attack)) for _ in range(rounds)), strict=True)
+    names = ("a preview of somebody else", "the service's loop, at its latest")
+    for place, name in enumerate(names):
+        ratios = [one[place] / quiet[place] for one, quiet in zip(meanwhile, rest, strict=True)]
+        note = f"at rest {1000 * sum(one[place] for one in rest) / rounds:.0f} ms, load {os.getloadavg()[0]:.1f}"
+        yield at_most(f"while a fork attacks: {name}", ratios, "times", 2, note)
+
+
+async def pair(other: Task, attack: Task) -> tuple[tuple[float, float], tuple[float, float]]:
+    """How long a preview takes, and how late the loop is meanwhile: at rest, and during the attack."""
+    rest = await timed(other)
+    attacking = asyncio.create_task(preview(attack))
+    await asyncio.sleep(3)
+    meanwhile = await timed(other)
+    if attacking.done():
+        raise RuntimeError("the attack is over")
+    attacking.cancel()
+    await asyncio.gather(attacking, return_exceptions=True)
+    return rest, meanwhile
+
+
+async def timed(task: Task) -> tuple[float, float]:
+    begun = time.monotonic()
+    making = asyncio.create_task(preview(task))
+    latest = 0.0
+    while not making.done():
+        before = time.monotonic()
+        await asyncio.sleep(0.01)
+        latest = max(latest, time.monotonic() - before)
+    if (await making).state != "success":
+        raise RuntimeError((await making).line)
+    return time.monotonic() - begun, latest
 
 
 class Bench:

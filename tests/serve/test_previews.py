@@ -22,13 +22,15 @@ from fleet.forge.model import Action, Kind, PullRequestChanged
 from fleet.forge.model import PullRequest as Asked
 from fleet.forge.model import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
+from fleet.serve import preview_process
+from fleet.serve.attempts import Attempts
 from fleet.serve.origin import Origin
-from fleet.serve.previews import Previews
+from fleet.serve.previews import Previews, Turns
 from fleet.serve.wanted import Wanted, wanted
-from fleet.sync.run import How
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
+from tests.serve.forks import LOOPS
 from tests.serve.served import Served
 from tests.sync.fleet_repository import config_map
 
@@ -112,13 +114,130 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
         await asyncio.gather(running, return_exceptions=True)
         return goes_on
 
-    assert asyncio.run(heard(Previews(origin, How(), confused, counted)))
+    assert asyncio.run(heard(Previews(origin, None, confused, counted)))
     said = caplog.text
     assert "pull request 1: RuntimeError, which nobody foresaw" in said
     assert "pull request 2: RuntimeError" in said
     assert "no previews of pull requests of" in said
     assert "in confused" in said
     assert SECRET not in said
+
+
+def test_of_one_author_one_is_made_at_a_time_and_forks_keep_no_branch_waiting() -> None:
+    """Somebody opens twenty pull requests; others are made meanwhile, whatever those do."""
+    asked_for = Asked(0, "", "", "", "main", "", "change", "1" * 40, fork=True)
+    running: list[str] = []
+
+    async def hold(turns: Turns, author: str, *, fork: bool) -> None:
+        async with turns.of(replace(asked_for, author=author, fork=fork)):
+            running.append(author)
+            await asyncio.Event().wait()
+
+    async def crowded() -> list[str]:
+        turns = Turns()
+        tasks = [asyncio.create_task(hold(turns, "stranger", fork=True)) for _ in range(20)]
+        await asyncio.sleep(0)
+        tasks += [asyncio.create_task(hold(turns, one, fork=True)) for one in ("guest", "late")]
+        tasks += [asyncio.create_task(hold(turns, "colleague", fork=False))]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        found = list(running)
+        tasks[0].cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        after = running[len(found) :]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert after == ["late"], "who waits for a turn of the forks comes before who waits for a turn of an author"
+        return found
+
+    assert asyncio.run(crowded()) == ["stranger", "guest", "colleague"]
+
+
+def test_what_came_to_no_end_is_not_tried_again_for_the_same_commit_by_whoever_comes_later(tmp_path: Path) -> None:
+    def later() -> Attempts:
+        return Attempts.beside(tmp_path / "mirror.git")
+
+    attempts = later()
+    attempts.begin(1, "a", live=False)
+    assert later().reason(1, "a", live=False) == "", "once is nothing: services are ended"
+    later().begin(1, "a", live=False)
+    assert later().reason(1, "a", live=False) == "the service ended 2 times while it was made"
+    assert later().reason(1, "b", live=False) == "", "another commit"
+    assert later().reason(1, "a", live=True) == "", "somebody asked for more"
+    later().begin(1, "b", live=False)
+    assert later().reason(1, "b", live=False) == ""
+    later().give_up(1, "b", "too long", live=False)
+    later().give_up(2, "c", "too large", live=False)
+    assert [later().reason(1, "b", live=False), later().reason(2, "c", live=False)] == ["too long", "too large"]
+    later().forget(1)
+    later().only({1})
+    assert [later().reason(1, "b", live=False), later().reason(2, "c", live=False)] == ["", ""]
+    (tmp_path / "mirror.previews.json").write_text('{"1": 2}')
+    assert later().reason(1, "b", live=False) == "", "what cannot be read remembers nothing"
+
+
+def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_previewed(
+    forge: Forge, relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote: Repository = forge.repository("attacked")
+    root = remote.clone(tmp_path / "clone")
+    where = f'kind = "gitea"\nurl = "{forge.url}"\nrepository = "{remote.owner}/attacked"\n'
+    (root / "fleet.toml").write_text(f'[fleet]\nname = "attacked"\n[forge]\n{where}')
+    for name in ("stacks", "clusters"):
+        (root / name).mkdir()
+        (root / name / "README").touch()
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "a fleet")
+    main = remote.push(root)
+    stranger = forge.new_user()
+    fork = remote.fork(stranger)
+    git(root, "switch", "--quiet", "--create", "theirs")
+    for name, text in LOOPS.items():
+        (root / name).write_text(text)
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "loops")
+    fork.push(root, "theirs")
+    attack = PullRequest(remote, remote.as_user(stranger).pull_request(f"{stranger.name}:theirs").number)
+    monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
+    origin = Origin(f"http://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/attacked.git")
+    mirror = origin.mirror(tmp_path / "cache")
+    mirror.fetch()
+    with Pool() as pool:
+        base = wanted(origin, mirror, main, None, pool)
+
+    async def followed(seconds: float, until_done: Callable[[Counter], bool]) -> None:
+        monkeypatch.setattr(preview_process, "OF_FORKS", replace(preview_process.OF_FORKS, seconds=seconds))
+        counted = Counter("previews", "", ("repository", "result"))
+        running = asyncio.create_task(Previews(origin, None, lambda: base, counted, every=0.5).run(mirror))
+        try:
+            async with asyncio.timeout(90):
+                await until(lambda: running.done() or until_done(counted))
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    def previewed(counted: Counter, result: str) -> bool:
+        return counted.values.get((str(origin), result), 0) > 0
+
+    git(root, "switch", "--quiet", "--create", "change", "main")
+    (root / "stacks/more.py").write_text("import fleet\n")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "more")
+    remote.push(root, "change")
+    ours = remote.pull_request("change")
+    asyncio.run(followed(600, lambda counted: previewed(counted, "success")))
+    assert "fleet preview" in comment_of(ours)["body"]
+    assert comment_of(attack)["body"] == "", "it was being made meanwhile, and was ended with the service"
+    remote.api("PATCH", f"/pulls/{ours.number}", {"state": "closed"})
+
+    asyncio.run(followed(8, lambda counted: previewed(counted, "failure")))
+    body = comment_of(attack)["body"]
+    assert "it took longer than 8 s and was ended" in body
+    assert "with the next commit" in body
+    asyncio.run(followed(600, lambda counted: previewed(counted, "failure")))
+    assert comment_of(attack)["body"] == body, "told again by who came later, and not made again: that takes 600 s"
 
 
 def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
@@ -152,7 +271,7 @@ def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
         return git(mirror.repository.root, "for-each-ref", "--format=%(refname)", "refs/fleet-pulls").split()
 
     async def followed() -> None:
-        running = asyncio.create_task(Previews(origin, How(), lambda: base, counted, every=0.2).run(mirror))
+        running = asyncio.create_task(Previews(origin, None, lambda: base, counted, every=0.2).run(mirror))
         async with asyncio.timeout(60):
             await until(lambda: bool(comment_of(request)["body"]))
             assert heads() == [f"refs/fleet-pulls/{request.number}"]

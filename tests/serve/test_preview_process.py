@@ -1,0 +1,162 @@
+"""Previews of what strangers wrote: each in a process that has bounds, ends with the service, and holds up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fleet.serve import preview_process
+from fleet.serve.child import MIB, Bounds, EndedError, ask
+from fleet.serve.preview_process import Told, preview
+from tests.serve.forks import ATTACKS, LOOPS, STACK, Fork
+
+BRIEF = replace(preview_process.OF_FORKS, seconds=60)
+# A child that does not listen to anybody, as one does not whose code in C never lets go of the interpreter.
+DEAF = """\
+import os, signal, sys
+from fleet.serve.child import begin, bound_memory
+task, bounds = begin()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+what = task.decode()
+if what == "memory":
+    bound_memory(bounds)
+    kept = [bytes(1 << 20) for _ in range(4096)]
+if what == "exit":
+    sys.exit(3)
+if what == "answer":
+    sys.stdout.buffer.write(bytes(bounds.answer + 100 * 1024 * 1024))
+print(os.getpid(), file=open("pid", "w"))
+while True:
+    if what == "wait":
+        signal.pause()
+"""
+
+
+@pytest.fixture(scope="module")
+def fork(tmp_path_factory: pytest.TempPathFactory) -> Fork:
+    return Fork.make(tmp_path_factory.mktemp("fork"))
+
+
+@pytest.fixture
+def deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory in which the child writes its number down."""
+    (tmp_path / "deaf_child.py").write_text(DEAF)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(preview_process.__file__).parents[2]}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def runs(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_a_preview_says_what_the_merge_changes(fork: Fork) -> None:
+    head = fork.head({"stacks/shop.py": STACK.format(name="shop", value="2")})
+    told = asyncio.run(preview(fork.task(head, page="https://fleet.example.com/previews/x")))
+    assert (told.state, told.line) == ("success", "1 to update, 1 unchanged")
+    assert 'data.a: "1" → "2"' in told.parts[0]
+    assert "https://fleet.example.com/previews/x" in told.parts[0]
+    assert told.page.startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_a_head_does_to_the_parent_of_its_evaluation_is_told_within_the_bounds(
+    fork: Fork, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is told of as a mistake in the head, if it is one, long before it has to be killed."""
+    monkeypatch.setattr(preview_process, "OF_FORKS", BRIEF)
+    told = asyncio.run(preview(fork.task(fork.head(ATTACKS[name]))))
+    expected = {
+        "secrets and exports": "2 to create",
+        "unknown names": "1000 problems",
+        "dotted keys": "fleet.toml would be wrong after the merge",
+        "long answers": "all files together answered more than",
+    }
+    assert expected[name] in f"{told.line} {told.parts[0]}"
+
+
+def test_one_that_takes_long_holds_up_nobody_and_leaves_nothing_when_it_is_ended(fork: Fork) -> None:
+    looping, changing = fork.head(LOOPS), fork.head({"stacks/shop.py": STACK.format(name="shop", value="3")})
+
+    def children() -> list[int]:
+        return [one.pid for one in psutil.Process().children(recursive=True)]
+
+    before, its = children(), list[int]()
+
+    async def both() -> tuple[bool, Told]:
+        attack = asyncio.create_task(preview(fork.task(looping)))
+        while len(its) < 3:
+            await asyncio.sleep(0.1)
+            its[:] = set(children()) - set(before)
+        other = await preview(fork.task(changing))
+        meanwhile = not attack.done()
+        attack.cancel()
+        await asyncio.gather(attack, return_exceptions=True)
+        return meanwhile, other
+
+    meanwhile, other = asyncio.run(both())
+    assert other.line == "1 to update, 1 unchanged"
+    assert meanwhile, "nobody waited for it"
+    assert len(its) >= 3, "the child, a zygote and a worker"
+    end = time.monotonic() + 20
+    while any(map(runs, its)):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("what", "bounds", "reason"),
+    [
+        ("loop", Bounds(1, 60, 512 * MIB), "it took longer than 1 s"),
+        ("loop", Bounds(60, 1, 512 * MIB), "it used more than 1 s of CPU time"),
+        ("memory", Bounds(60, 60, 256 * MIB), "it needed more than 256 MiB of memory"),
+        ("answer", Bounds(60, 60, 512 * MIB), "what it came to is more than 24 MiB"),
+        ("exit", Bounds(60, 60, 512 * MIB), "it ended with exit code 3"),
+    ],
+)
+def test_whatever_a_child_does_it_ends_and_says_why(deaf: Path, what: str, bounds: Bounds, reason: str) -> None:
+    with pytest.raises(EndedError, match=reason):
+        asyncio.run(ask("deaf_child", what.encode(), bounds))
+    if (deaf / "pid").exists():
+        assert not runs(int((deaf / "pid").read_text()))
+
+
+def test_who_stops_waiting_has_the_child_killed(deaf: Path) -> None:
+    async def stopped() -> None:
+        asking = asyncio.create_task(ask("deaf_child", b"wait", Bounds(60, 60, 512 * MIB)))
+        while not (deaf / "pid").exists() or not (deaf / "pid").read_text():  # noqa: ASYNC110 - of another process
+            await asyncio.sleep(0.05)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+
+    asyncio.run(stopped())
+    assert not runs(int((deaf / "pid").read_text()))
+
+
+def test_a_child_ends_with_the_service_also_when_that_is_killed(deaf: Path) -> None:
+    (deaf / "parent.py").write_text(
+        "import asyncio\nfrom fleet.serve.child import Bounds, ask\n"
+        "asyncio.run(ask('deaf_child', b'wait', Bounds(100, 60, 1 << 29)))\n"
+    )
+    parent = subprocess.Popen([sys.executable, "parent.py"], cwd=deaf)
+    end = time.monotonic() + 60
+    while not (deaf / "pid").exists() or not (deaf / "pid").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    child = int((deaf / "pid").read_text())
+    assert os.getpgid(child) == child
+    assert psutil.Process(child).nice() >= 10
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    while runs(child):
+        assert time.monotonic() < end
+        time.sleep(0.05)
