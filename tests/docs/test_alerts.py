@@ -68,4 +68,4 @@ def test_prometheus_takes_the_alerts(tmp_path: Path) -> None:
     rules.write_text(block.text, encoding="utf-8")
     done = subprocess.run([tool, "check", "rules", rules], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "12 rules found" in done.stdout
+    assert "13 rules found" in done.stdout
