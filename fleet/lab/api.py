@@ -5,6 +5,7 @@ A kubectl for each would take longer than all of them, and has the API server co
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import ssl
 from typing import Any
@@ -49,10 +50,15 @@ class Api:
             return False
         return True
 
-    def apply(self, manifest: dict[str, Any]) -> None:
+    def apply(self, manifest: dict[str, Any], *, manager: str = "fleet-lab") -> None:
         """Create the object, or make it what it should be, whoever changed it."""
-        path = f"{_path(manifest)}?fieldManager=fleet-lab&force=true"
+        path = f"{_path(manifest)}?fieldManager={manager}&force=true"
         self._request("PATCH", path, orjson.dumps(manifest), {"Content-Type": "application/apply-patch+yaml"})
+
+    def delete(self, manifest: dict[str, Any]) -> None:
+        """Begin to delete the object; it may be gone already."""
+        with contextlib.suppress(RefusedError):
+            self._request("DELETE", _path(manifest))
 
     def _request(self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
         try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from fleet.printable import count_noun
 from fleet.testing.services import fleet_services, forge, s3  # noqa: F401 - pytest finds fixtures by their names here
 
 if TYPE_CHECKING:
+    from fleet.lab.api import Api
     from fleet.lab.lab import Lab
     from fleet.testing.cluster import Cluster
     from fleet.testing.faults import Faults
@@ -144,25 +146,43 @@ def git_remote(tmp_path: Path) -> GitRemote:
 
 
 def _with_namespace(lab: Lab, index: int, request: pytest.FixtureRequest) -> Cluster:
+    from fleet.errors import ResourceError
     from fleet.testing.cluster import Cluster
 
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
     found = Cluster(lab, lab.spec.clusters[index].name, f"{words[:40].strip('-')}-{secrets.token_hex(3)}")
-    lab.kubectl(found.name, "apply", "--server-side", "--validate=false", "--filename=-", input=_place(found.namespace))
+    manifests = _place(found.namespace)
+    try:
+        for manifest in manifests:
+            _api(lab, found.name).apply(manifest, manager="kubectl")
+    except ResourceError:  # it is busy, or was broken by a test before: kubectl has more patience
+        everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
+        lab.kubectl(found.name, "apply", "--server-side", "--validate=false", "--filename=-", input=everything)
     return found
 
 
-def _place(namespace: str) -> str:
+def _place(namespace: str) -> list[dict[str, Any]]:
     """The namespace with the account that pods run as: Kubernetes makes it too, and later than a test needs it."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
-    place = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [place, account]})
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, account]
 
 
 def _remove_namespace(cluster: Cluster) -> None:
     from fleet.errors import ResourceError
 
     try:
-        cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false", "--ignore-not-found")
-    except ResourceError:  # a test that broke its cluster has said so already
-        return
+        _api(cluster.lab, cluster.name).delete(_place(cluster.namespace)[0])
+    except ResourceError:
+        with contextlib.suppress(ResourceError):  # a test that broke its cluster has said so already
+            cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false", "--ignore-not-found")
+
+
+_apis: dict[tuple[Path, str], Api] = {}
+
+
+def _api(lab: Lab, cluster: str) -> Api:
+    """A connection to a cluster that is kept for the next test: two kubectl for each take longer than many tests."""
+    key = (lab.directory, cluster)
+    if key not in _apis:
+        _apis[key] = lab.api(lab.spec.cluster(cluster))
+    return _apis[key]
