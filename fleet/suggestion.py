@@ -13,14 +13,14 @@ LONGEST_COMPARED = 64  # letters of a word
 MOST_NAMED = 50  # known words in a message
 
 
-def closest(word: str, known: Iterable[str]) -> str | None:
+def closest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """Return the known word that was probably meant."""
     from difflib import get_close_matches  # noqa: PLC0415 - only on the way to an error
 
     if len(word) > LONGEST_COMPARED:
         return None
     short = [one for one in known if len(one) <= LONGEST_COMPARED]
-    found = get_close_matches(word, short[:MOST_COMPARED], n=1, cutoff=0.6)
+    found = get_close_matches(word, short[:MOST_COMPARED], n=1, cutoff=cutoff)
     return found[0] if found else None
 
 

@@ -63,6 +63,12 @@ class NotYamlError(ValueError):
         self.line = line  # of the file, from 1; 0 if unknown
 
 
+def _is_tab(text: str, line: int, column: int) -> bool:
+    """Whether what could not be read is a tab in front of a line."""
+    lines = text.splitlines()
+    return line < len(lines) and lines[line][column : column + 1] == "\t" and not lines[line][:column].strip()
+
+
 def read_documents(text: str) -> Iterator[Document]:
     """Yield the documents of a file that are not empty; NotYamlError is raised where the first mistake is."""
     if text.lstrip().startswith("{"):  # kubectl tries JSON first, which knows escapes that YAML does not
@@ -79,7 +85,10 @@ def read_documents(text: str) -> Iterator[Document]:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = mark.line + first if mark else 0
-            raise NotYamlError(getattr(error, "problem", None) or str(error), line) from None
+            problem = getattr(error, "problem", None) or str(error)
+            if mark and _is_tab(part, mark.line, mark.column):
+                problem = "a tab stands where YAML takes spaces only: indent with spaces"
+            raise NotYamlError(problem, line) from None
         finally:
             loader.dispose()
         if node is not None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fleet.model.group import GROUP
+from fleet.suggestion import closest
 
 
 class Misshapen(NamedTuple):
@@ -32,6 +34,16 @@ _WORDS = {
 }
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _TEXTS, _MAPS, _TEXT = "strings only", "a list of maps", "a string"
+_WORTH = "a map of strings"  # each by itself; one without a value is left out by the server
+_KINDS = {  # of Kubernetes itself, in groups that hardly ever get another
+    "": "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod "
+    "PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
+    "apps": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
+    "autoscaling": "HorizontalPodAutoscaler Scale",
+    "batch": "CronJob Job",
+    "policy": "Eviction PodDisruptionBudget",
+    "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
+}
 _METADATA = (
     _Form(("metadata", "labels"), _TEXTS, "quote numbers, true and false"),
     _Form(("metadata", "annotations"), _TEXTS, "quote numbers, true and false"),
@@ -39,6 +51,7 @@ _METADATA = (
 _SPEC, _TEMPLATE = _Form(("spec",)), _Form(("spec", "template"))
 _UPDATES = _Form(("spec", "updateStrategy"), hint='such as {"type": "OnDelete"}')
 _OF_KIND: Mapping[tuple[str, str], tuple[_Form, ...]] = {
+    ("", "ConfigMap"): (_Form(("data",), _WORTH, "quote numbers, true and false"),),
     ("", "Secret"): (_Form(("data",)), _Form(("stringData",), hint='such as {"password": "…"}')),
     ("apps", "DaemonSet"): (_SPEC, _TEMPLATE, _UPDATES),
     ("apps", "Deployment"): (_SPEC, _TEMPLATE, _Form(("spec", "strategy"), hint='such as {"type": "Recreate"}')),
@@ -71,6 +84,9 @@ def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
             "metadata.namespace", f"{namespace[:80]!r} is not a name", "lower-case letters, digits and dashes"
         )
     group = manifest["apiVersion"].rpartition("/")[0]
+    if meant := _misspelt(group, manifest["kind"]):
+        kind, version = manifest["kind"], manifest["apiVersion"]
+        return Misshapen("kind", f"{version} has no kind {kind!r}", f"did you mean {meant!r}?")
     special = _OF_APPS if group == GROUP else _OF_KIND.get((group, manifest["kind"]), ())
     for form in (*_METADATA, *special):
         value: Any = manifest
@@ -81,9 +97,19 @@ def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
         if value is None and form.required:
             return Misshapen(".".join(form.trail), f"is missing, and must be {form.what}")
         if value is not None and not _fits(value, form.what):
+            if form.what == _WORTH and isinstance(value, dict):
+                name, wrong = next((name, one) for name, one in value.items() if not isinstance(one, str | None))
+                return Misshapen(f"{'.'.join(form.trail)}.{name}", f"must be a string{_instead(wrong)}", form.hint)
             verb = "hold" if form.what == _TEXTS else "be"
             return Misshapen(".".join(form.trail), f"must {verb} {form.what}{_instead(value)}", form.hint)
     return None
+
+
+@lru_cache(maxsize=1_000)
+def _misspelt(group: str, kind: str) -> str | None:
+    """The kind of Kubernetes itself that was probably meant; None for one that there is, and for what is like none."""
+    kinds = _KINDS.get(group, "").split()
+    return None if not kinds or kind in kinds else closest(kind, kinds, cutoff=0.8)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -101,6 +127,8 @@ def _fits(value: Any, what: str) -> bool:
         return isinstance(value, str)
     if what == _MAPS:
         return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+    if what == _WORTH:
+        return isinstance(value, dict) and all(isinstance(one, str | None) for one in value.values())
     return isinstance(value, dict) and (what != _TEXTS or all(isinstance(one, str) for one in value.values()))
 
 

@@ -65,6 +65,12 @@ any_manifest: Any = fleet.Manifest
             "'10GB' is not a quantity",
             "did you mean '10Gi'?",
         ),
+        (
+            lambda: any_etcd("db", version="3.5", storage=1),
+            "storage",
+            "must be a string with a unit, not 1",
+            "'1Gi' of storage, '1' of CPUs",
+        ),
         (lambda: any_etcd("db", "3.5"), "Etcd", "takes only name by position, not 2 values", "name the others"),
         (lambda: any_etcd("db", name="db", version="3.5"), "name", "is given twice", None),
         (

@@ -61,6 +61,9 @@ def test_changing_the_dict_later_changes_nothing() -> None:
         ({"apiVersion": "v1", "kind": "ConfigMap"}, "has no metadata.name"),
         ({"apiVersion": "v1", "kind": "Job", "metadata": {"generateName": "x-"}}, "makes a new object at every sync"),
         (named("ConfigMap", labels={"a": 1}), "metadata.labels: must hold strings only"),
+        ({**named("ConfigMap"), "data": {"a": None, "b": 8080}}, "data.b: must be a string, not a number"),
+        ({**named("ConfigMap"), "data": "a=b"}, "data: must be a map of strings, not a string"),
+        ({**named("Deploymnt"), "apiVersion": "apps/v1"}, "apps/v1 has no kind 'Deploymnt'"),
         (named("Config\nMap"), "object.kind: .* is none that there can be"),
         (named("ConfigMap", "v1\t"), "object.apiVersion: 'v1"),
         (named("ConfigMap", namespace="A B"), "object.metadata.namespace: 'A B' is not a name"),
@@ -133,6 +136,7 @@ def test_yaml_files_beside_the_stack_are_read_in_order_with_their_lines(tmp_path
     ("content", "message"),
     [
         ("a: 1\nb: }\n", "x.yaml:2: is not YAML"),
+        ("a:\n\tb: 1\n", "x.yaml:2: is not YAML: a tab stands where YAML takes spaces only"),
         ("a: 1\nb: 2\na: 3\n", "x.yaml:3: is not YAML: key 'a' is there twice"),
         ("kind: ConfigMap\n", "x.yaml:1: has no apiVersion"),
         ("- 1\n", "x.yaml:1: must be a dict, not list"),

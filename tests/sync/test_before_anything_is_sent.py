@@ -83,10 +83,10 @@ def test_a_field_that_no_kind_has_and_a_number_for_text_are_found_before_even_th
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "localhost/web"}]}}
     spec = {"replica": 2, "selector": {"matchLabels": labels}, "template": template}
     web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
-    numbers = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"port": 8080}}
+    numbers = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"clusterIP": 8080}}
     for manifest, field, hint in (
         (web, "spec.replica", "did you mean 'replicas'?"),
-        (numbers, "data.port", 'in quotes it is text: "8080"'),
+        (numbers, "spec.clusterIP", 'in quotes it is text: "8080"'),
     ):
         repository.wants(config_map("first", {"a": "1"}), f"fleet.Manifest({manifest!r})")
         repository.commit()

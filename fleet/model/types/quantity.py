@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from fleet.model.invalid import wrong
@@ -47,8 +47,16 @@ def check_quantity(text: str) -> str:
     return text
 
 
+def _check_text(value: Any) -> Any:
+    """A bare number has no unit: of storage it would be bytes."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise wrong(f"must be a string with a unit, not {value:g}", f"'{value:g}Gi' of storage, '{value:g}' of CPUs")
+    return value
+
+
 Quantity = Annotated[
     str,
+    BeforeValidator(_check_text),
     AfterValidator(check_quantity),
     WithJsonSchema(
         {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei)?$", "maxLength": _LONGEST}
