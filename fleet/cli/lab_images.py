@@ -44,7 +44,7 @@ def names() -> LabImages:
     known = {recipe.name for recipe in all_recipes()}
     found = {one.meta.name.lower() for one in drivers()} & known
     return LabImages(
-        find(OPERATOR)[0].reference, {engine: f"{PREFIX}/{engine}:{{series}}" for engine in sorted(found)}, ""
+        find(OPERATOR)[0].reference, {engine: f"{PREFIX}/{engine}:{{tag}}" for engine in sorted(found)}, ""
     )
 
 
@@ -60,5 +60,7 @@ def provide(lab: LabSpec) -> LabImages:
     if not any(cluster.nodes == "real" for cluster in lab.clusters):
         return wanted
     opened = Lab.open(lab.name)
-    opened.load_images([bake(recipe) for name in (OPERATOR, *wanted.engines) for recipe in find(name)])
+    # Exact versions are built when somebody asks for one, with `fleet lab image build`.
+    recipes = [recipe for name in (OPERATOR, *wanted.engines) for recipe in find(name) if not recipe.exact]
+    opened.load_images([bake(recipe) for recipe in recipes])
     return replace(wanted, built=opened.spec.images.get(wanted.operator, ""))

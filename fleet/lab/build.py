@@ -42,6 +42,7 @@ class Module:
     ldflags: str = ""
     programs: tuple[str, ...] = field(default=())  # names under which the one binary is called
     files: Files | None = field(default=None, repr=False)
+    modfile: str = field(default="", repr=False)  # instead of go.mod, of a program that is had in several versions
 
     @property
     def source(self) -> Path:
@@ -89,9 +90,19 @@ MODULES = {
 }
 
 
+# Exact versions of engines for images, as static binaries. 3.6.8 is the one that Kubernetes is built with.
+ETCDS = {
+    module.version: module
+    for module in (
+        Module("etcd", "3.5.35", programs=("etcd", "etcdctl", "etcdutl"), modfile="3.5.35.mod"),
+        Module("etcd", "3.6.8", programs=("etcd", "etcdctl", "etcdutl")),
+    )
+}
+
+
 def built(module: Module) -> Path:
     """The directory with the module's programs, building it first if the cache does not have it whole."""
-    target = paths.cache() / "bin" / f"{module.name}-{module.version}-{_content(module)}"
+    target = paths.cache() / "bin" / f"{module.name}-{module.version}-{content_of(module)}"
     if _whole(target, module):
         return target
     with explained(f"building {module.name}"), making(target):
@@ -101,9 +112,10 @@ def built(module: Module) -> Path:
     return target
 
 
-def _content(module: Module) -> str:
+def content_of(module: Module) -> str:
+    """Return what identifies a build: the module's sources and version, and the machine that it is for."""
     files = module.files or ""
-    digest = hashlib.sha256(f"{module} {files}{platform.system()} {platform.machine()}".encode())
+    digest = hashlib.sha256(f"{module} {files}{module.modfile}{platform.system()} {platform.machine()}".encode())
     for file in sorted(module.source.rglob("*")):
         if file.suffix in {".go", ".mod", ".sum"}:
             digest.update(str(file.relative_to(module.source)).encode() + b"\0" + file.read_bytes() + b"\0")
@@ -144,7 +156,7 @@ def _build(module: Module, target: Path) -> None:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
         total = _packages(go, module, environment)
         command: list[str | Path] = [go, "build", "-v", "-trimpath", "-ldflags", f"-s -w {module.ldflags}".strip()]
-        command += ["-o", work / module.name, module.package]
+        command += [*_modfile(module), "-o", work / module.name, module.package]
         with Progress(f"building {module.name} {module.version}") as progress:
             _run(command, module, environment, progress, total)
         for program in module.programs:
@@ -177,7 +189,7 @@ def _packages(go: Path, module: Module, environment: dict[str, str]) -> int:
     """How many packages the build has; the download of the modules happens here too."""
     with Progress(f"fetching the Go modules of {module.name} {module.version}"):
         done = subprocess.run(
-            [go, "list", "-deps", module.package],
+            [go, "list", "-deps", *_modfile(module), module.package],
             cwd=module.source,
             env=environment,
             check=False,
@@ -187,6 +199,10 @@ def _packages(go: Path, module: Module, environment: dict[str, str]) -> int:
     if done.returncode:
         raise _failed(module, done.stderr)
     return done.stdout.count("\n")
+
+
+def _modfile(module: Module) -> list[str]:
+    return [f"-modfile={module.modfile}"] if module.modfile else []
 
 
 def _run(

@@ -15,6 +15,7 @@ from tests.docs.document import ROOT
 from tests.docs.terminal import Terminal
 from tests.docs.test_examples import ON_REAL_NODES, WITH_THE_OPERATOR, follow
 
+IMAGES = ("fleet-operator", "etcd:3.5", "etcd:3.5.35", "etcd:3.6.8")  # what the first reader waits for
 pytestmark = [pytest.mark.real_nodes, pytest.mark.timeout(1200)]
 
 
@@ -40,7 +41,7 @@ class RealDesk(Desk):
 
 @pytest.fixture(scope="module")
 def real_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealDesk]:
-    for wanted in ("fleet-operator", "etcd:3.5"):  # what the first reader waits for, out of the pages' time
+    for wanted in IMAGES:
         for recipe in find(wanted):
             bake(recipe)
     with lab_in(paths.cache() / "examples-real", ["dev"], "real") as (lab, state):
@@ -56,7 +57,9 @@ def test_the_examples_of_a_page_run_until_apps_are_healthy(page: str, real_desk:
     real_desk.take_away(operator=page == WITH_THE_OPERATOR[-1])
 
 
-def test_an_etcd_runs_and_is_resized_as_the_tutorial_says(real_desk: RealDesk, tmp_path: Path) -> None:
+def test_an_etcd_runs_and_is_resized_and_upgraded_to_another_series_as_the_tutorial_says(
+    real_desk: RealDesk, tmp_path: Path
+) -> None:
     work = tmp_path / "work"
     work.mkdir()
     with Terminal(work, real_desk.environment, tmp_path) as terminal:

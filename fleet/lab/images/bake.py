@@ -7,7 +7,7 @@ import platform
 import shutil
 from pathlib import Path
 
-from fleet.lab.build import MODULES, built
+from fleet.lab.build import ETCDS, MODULES, built, content_of
 from fleet.lab.files import explained, keep, remove, sha256
 from fleet.lab.images import debian, store, wheel
 from fleet.lab.images.archive import is_whole, layer_of, write_archive
@@ -56,6 +56,7 @@ def baked(recipe: Recipe) -> Path | None:
 
 def _place(recipe: Recipe, project: Path | None) -> Path:
     content = f"{recipe} {locks.read(recipe)} {debian.LEAN} {debian.LITTER} {platform.machine()} "
+    content += content_of(ETCDS[recipe.version]) if recipe.exact else ""
     content += project.name + sha256(project) if project else ""
     key = hashlib.sha256(content.encode()).hexdigest()[:12]
     return store.images() / f"{recipe.name}-{recipe.version}-{key}.tar"
@@ -75,13 +76,22 @@ def _bake(recipe: Recipe, project: Path | None, target: Path) -> None:
         for name, arguments in recipe.programs.items():
             script = f"#!/bin/sh\nexec java -cp '{next(iter(recipe.jars))}/*' {arguments} \"$@\"\n"
             _write(root / "usr/local/bin" / name, script, 0o755)
-        layers = debian.layers(recipe, work)
+        if recipe.exact:
+            _add_programs(built(ETCDS[recipe.version]), root / "usr/local/bin")
+        layers = debian.layers(recipe, work) if recipe.suite else []
         if any(root.iterdir()) or recipe.owned:
             layer_of(root, layer, owned=recipe.owned, owner=OWNER)
             layers.append(layer)
         environment = [*recipe.environment, *(wheel.ENVIRONMENT if project else ())]
         write_archive(image, recipe.reference, layers, recipe.command, user=recipe.runs_as, environment=environment)
         image.replace(target)
+
+
+def _add_programs(programs: Path, target: Path) -> None:
+    target.mkdir(parents=True)
+    for program in programs.iterdir():
+        if program.name != "sha256":
+            shutil.copy(program, target / program.name, follow_symlinks=False)
 
 
 def _write(file: Path, text: str, mode: int) -> None:

@@ -19,8 +19,10 @@ OWNER = 999  # the user and group of every engine's process and data
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One image: `name:version` from packages of a Debian release, perhaps with jars or this project on top.
+    """One image: `name:version` from packages of a Debian release, perhaps with jars or this project on top; or static
+    binaries alone.
 
+    - `exact`: the very version that the name says, built from its Go module, and nothing else inside
     - `account`: the name that the packages give to the user of the engine; it gets the number of `OWNER`
     - `owned`: directories that the engine writes to, empty in the image; the first one is for its data
     - `without`: patterns of paths that the packages bring and the image does not need
@@ -32,9 +34,9 @@ class Recipe:
 
     name: str
     version: str
-    suite: str
-    packages: tuple[str, ...]
-    command: tuple[str, ...]
+    suite: str = ""
+    packages: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     user: str = ""
     account: str = ""
     owned: tuple[str, ...] = ()
@@ -45,6 +47,7 @@ class Recipe:
     files: Mapping[str, str] = field(default_factory=dict)
     wheel: bool = False
     python: str = ""
+    exact: bool = field(default=False, repr=False)
 
     @property
     def reference(self) -> str:
@@ -58,6 +61,8 @@ class Recipe:
 
     @property
     def source(self) -> str:
+        if self.exact:
+            return "Go modules"
         return f"Debian {self.suite}" + (", Maven Central" if self.jars else "")
 
 

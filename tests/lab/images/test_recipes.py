@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections import Counter
 
 import pytest
 
 from fleet.errors import ConfigurationError
+from fleet.lab import paths
+from fleet.lab.build import ETCDS, built
 from fleet.lab.images.recipes import Recipe, all_recipes, find
 
 OURS = ("fleet-operator", "fleet-serve")
@@ -32,3 +36,28 @@ def test_an_unknown_image_or_version_is_refused_with_those_that_there_are() -> N
     with pytest.raises(ConfigurationError, match="no recipe for version 6 of redis") as refused:
         find("redis:6")
     assert refused.value.hint == "there are: redis:7.0, redis:8.0"
+
+
+@pytest.mark.parametrize("version", sorted(ETCDS))
+def test_an_exact_version_is_that_version(version: str) -> None:
+    """Whatever the recipe is called: what runs says what it is, and so do its clients."""
+    assert [recipe.exact for recipe in find(f"etcd:{version}")] == [True]
+    programs = built(ETCDS[version])
+    for command in (["etcd", "--version"], ["etcdctl", "version"], ["etcdutl", "version"]):
+        said = subprocess.run([programs / command[0], *command[1:]], check=True, capture_output=True, text=True).stdout
+        assert re.search(rf"^(etcd Version|{command[0]} version): {re.escape(version)}$", said, re.MULTILINE), said
+
+
+@pytest.mark.parametrize("name", ["provisioner", "coredns", "etcd"])
+def test_what_is_built_beside_kubernetes_has_the_same_versions_so_that_it_is_compiled_once(name: str) -> None:
+    kubernetes, own = versions("kubernetes"), versions(name)
+    shared = {path for path in own.keys() & kubernetes.keys() if not path.startswith("k8s.io/kubernetes")}
+    assert len(shared) > 20
+    assert {path: own[path] for path in shared} == {path: kubernetes[path] for path in shared}
+
+
+def versions(name: str) -> dict[str, str]:
+    """The modules that a go.mod names, by path."""
+    text = (paths.modules() / name / "go.mod").read_text()
+    found = dict(re.findall(r"^\s+(\S+) (v\S+)", text, re.MULTILINE))
+    return found | dict(re.findall(r"^\s+(\S+) => \S+ (v\S+)", text, re.MULTILINE))
