@@ -281,7 +281,8 @@ def _access(directory: Path) -> _Access:
         _end(process)
     draft = path.with_suffix(f".{os.urandom(6).hex()}")
     draft.touch(mode=0o600)
-    draft.write_text(environment.config_text(environment.access_settings(listing)), errors="surrogateescape")
+    text = environment.config_text(environment.access_settings(listing), os.environ.get("SSL_CERT_FILE", ""))
+    draft.write_text(text, errors="surrogateescape")
     draft.replace(path)  # whole at once: another thread may ask for it
     return _Access(
         str(path),

@@ -1,7 +1,8 @@
 """The environment and configuration that every git command runs with. Pure, except that it is given what exists.
 
 Nothing of the caller's GIT_* variables and nothing of the person's configuration gets through, but for what gives
-access: credential helpers, proxies, certificates, ssh command, url rewrites, safe.directory.
+access: credential helpers, proxies, certificates, ssh command, url rewrites, safe.directory; and of the variables the
+file of authorities, GIT_SSL_CAINFO. Where git is told of none, it takes that of SSL_CERT_FILE, as our other clients do.
 
 A clone's own configuration may come from whoever handed it over. Git reads it, so whatever in it runs a program or
 leads credentials elsewhere is overruled, by the person's own setting or by what git does without any. Its headers are
@@ -84,7 +85,7 @@ _HARDENED = {
     "transfer.fsckObjects": "true",
 }
 
-_DROPPED = re.compile(r"GIT_.*|SSH_ASKPASS(_REQUIRE)?|VISUAL|EDITOR|PAGER")
+_DROPPED = re.compile(r"GIT_(?!SSL_CAINFO$).*|SSH_ASKPASS(_REQUIRE)?|VISUAL|EDITOR|PAGER")
 
 
 def dropped(environment: Iterable[str]) -> list[str]:
@@ -185,10 +186,11 @@ def _entries(listing: bytes) -> Iterable[tuple[str, str]]:
     return zip(fields[::2], fields[1::2], strict=False)
 
 
-def config_text(pairs: Iterable[Pair]) -> str:
-    """Settings in the syntax of a git configuration file."""
+def config_text(pairs: Iterable[Pair], authorities: str = "") -> str:
+    """Settings in the syntax of a git configuration file; later ones win. `authorities` is a file of certificates."""
     lines = []
-    for key, value in [*_DEFAULT_ACCESS, *pairs]:
+    trusted: list[Pair] = [("http.sslcainfo", authorities)] if authorities else []
+    for key, value in [*_DEFAULT_ACCESS, *trusted, *pairs]:
         section, _, rest = key.partition(".")
         subsection, _, name = rest.rpartition(".")
         quoted = subsection.replace("\\", "\\\\").replace('"', '\\"')

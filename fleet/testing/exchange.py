@@ -28,7 +28,8 @@ def exchange(
 ) -> Answer:
     place = urlsplit(url)
     target = f"{place.path or '/'}{'?' if place.query else ''}{place.query}"
-    connection = http.client.HTTPConnection(place.netloc, timeout=timeout)
+    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
+    connection = kind(place.netloc, timeout=timeout)  # with TLS, what SSL_CERT_FILE says is trusted
     try:
         connection.request(method, target, body=body, headers=dict(headers or {}))
         answer = connection.getresponse()

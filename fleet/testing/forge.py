@@ -70,11 +70,12 @@ class Forge:
     url: str
     administrator: ForgeUser
     user: ForgeUser
+    certificate: Path  # of the authority that signed the forge's: for pods, which trust no file of this machine
 
     @classmethod
-    def of(cls, url: str, administrator: str, password: str) -> Forge:
+    def of(cls, url: str, administrator: str, password: str, certificate: Path) -> Forge:
         root = ForgeUser(url, administrator, password)
-        return cls(url, root, _new_user(root))
+        return cls(url, root, _new_user(root), certificate)
 
     def new_user(self) -> ForgeUser:
         """One more user, with a token."""

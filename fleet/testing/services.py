@@ -35,7 +35,9 @@ class Services:
         from fleet.lab.services.ask import answers
 
         known = self._records.get(name)
-        if known is None or not answers(f"{known.url}{find(name).health}"):  # a test may have ended it
+        if known is None or not answers(
+            f"{known.url}{find(name).health}", trust=known.trust
+        ):  # a test may have ended it
             owner = None if self._existing else identify(os.getpid())
             self._records[name] = start(self.lab, [name], owner=owner)[0]
         return self._records[name]
@@ -56,13 +58,18 @@ def fleet_services(request: pytest.FixtureRequest) -> Iterator[Services]:
 
 
 @pytest.fixture
-def forge(fleet_services: Services) -> Iterator[Forge]:
-    """A real forge (Gitea), shared by the run; a fresh user for this test."""
+def forge(fleet_services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
+    """A real forge (Gitea), shared by the run; a fresh user for this test.
+
+    The test's environment says whom to trust: fleet, git, curl and Python take the forge's certificate.
+    """
     from fleet.errors import ResourceError
     from fleet.testing.forge import Forge
 
     record = fleet_services.give("forge")
-    found = Forge.of(record.url, record.user, record.secret)
+    for name in ("SSL_CERT_FILE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"):
+        monkeypatch.setenv(name, str(record.bundle))
+    found = Forge.of(record.url, record.user, record.secret, record.authority.certificate_file)
     yield found
     with suppress(ResourceError):  # a test that broke the forge has said so already
         found.administrator.api("DELETE", f"/admin/users/{found.user.name}?purge=true")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from fleet.testing import Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
-from tests.approve.forwarded import forwarded
 from tests.approve.team import RULE, Team
 from tests.sync.fleet_repository import FleetRepository
 
@@ -48,15 +46,13 @@ class Shop:
 
 
 @pytest.fixture
-def shop(forge: Forge, repository: FleetRepository, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def shop(forge: Forge, repository: FleetRepository, monkeypatch: pytest.MonkeyPatch) -> Shop:
     remote = forge.repository("shop")
     monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
-    with forwarded(remote.url_with_token) as url:
-        user = f"{forge.user.name}:{forge.user.token}@"
-        git(repository.root, "remote", "set-url", "origin", url.replace("http://", f"http://{user}"))
-        team = Team(repository, f'{RULE}\n[forge]\nkind = "gitea"\nurl = "{forge.url}"\n')
-        team.git("fetch", "--quiet", "origin")
-        yield Shop(team, remote)
+    git(repository.root, "remote", "set-url", "origin", remote.url_with_token)
+    team = Team(repository, f'{RULE}\n[forge]\nkind = "gitea"\nurl = "{forge.url}"\n')
+    team.git("fetch", "--quiet", "origin")
+    return Shop(team, remote)
 
 
 def test_a_pull_request_is_told_recorded_merged_and_applied_and_nothing_else_is(shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import AccessError, NotFoundError
+from fleet.errors import AccessError, FleetError, NotFoundError
 from fleet.git.reporting import read_status, report
 from fleet.git.repository import Repository
 from fleet.git.status import Report
+from fleet.lab.pki import Authority
 from tests.git.repositories import bare, clone, git
 
 BACKEND = Path(git(Path.cwd(), "--exec-path")) / "git-http-backend"
@@ -30,8 +32,8 @@ class Server:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """git's own HTTP backend behind a password."""
+def server(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Server]:
+    """git's own HTTP backend behind a password; with the parameter "https", its certificate is of an authority."""
     if not BACKEND.exists():
         pytest.skip("git has no HTTP backend here")
     made = Server(tmp_path / "served")
@@ -77,8 +79,15 @@ def server(tmp_path: Path) -> Iterator[Server]:
             self.wfile.write(content)
 
     listener = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    scheme = getattr(request, "param", "http")
+    if scheme == "https":
+        authority = Authority(tmp_path / "authority")
+        authority.make()
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(*authority.issue("server", "server", addresses=["127.0.0.1"]))
+        listener.socket = context.wrap_socket(listener.socket, server_side=True)
     threading.Thread(target=listener.serve_forever, daemon=True).start()
-    made.url = f"http://127.0.0.1:{listener.server_port}/fleet.git"
+    made.url = f"{scheme}://127.0.0.1:{listener.server_port}/fleet.git"
     yield made
     listener.shutdown()
     listener.server_close()
@@ -195,3 +204,41 @@ def test_ssh_runs_the_persons_own_command_where_the_clone_names_another(tmp_path
     repository = repository_of(tmp_path, url, core_sshCommand="false", ssh_variant="tortoiseplink")
     report(repository, [one(repository)])
     assert git(remote, "rev-list", "--count", "fleet/status") == "1"
+
+
+@pytest.mark.parametrize("server", ["https"], indirect=True)
+@pytest.mark.parametrize(
+    ("variables", "trusted"),
+    [
+        ({}, False),
+        ({"SSL_CERT_FILE": "ours"}, True),
+        ({"GIT_SSL_CAINFO": "ours"}, True),
+        ({"GIT_SSL_CAINFO": "ours", "SSL_CERT_FILE": "another"}, True),
+        ({"SSL_CERT_FILE": "another"}, False),
+        ({"GIT_SSL_NO_VERIFY": "1"}, False),
+    ],
+    ids=str,
+)
+def test_the_authorities_that_the_environment_names_are_trusted_and_no_others(
+    tmp_path: Path,
+    server: Server,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    trusted: bool,
+) -> None:
+    another = Authority(tmp_path / "another")
+    another.make()
+    files = {"ours": tmp_path / "authority/ca.crt", "another": another.certificate_file}
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(files.get(value, value)))
+    repository = repository_of(tmp_path, server.url.replace("://", "://me:hunter2@"))
+    if trusted:
+        report(repository, [one(repository)])
+        return
+    with pytest.raises(FleetError) as refused:
+        report(repository, [one(repository)])
+    assert "certificate" in refused.value.message
+    assert server.asked == [], "nothing is told to a server that is not trusted"

@@ -1,6 +1,6 @@
 """The service and the agent as they are installed: Deployments on real nodes, with the rights of their own manifests.
 
-Git is a private repository of a real forge, behind TLS by an authority of its own. The service reaches its cluster by a
+Git is a private repository of a real forge, with TLS by an authority of the lab. The service reaches its cluster by a
 kubeconfig in a Secret, whose user may do what its stack needs; the agent by the account of its pod.
 """
 
@@ -20,12 +20,10 @@ import orjson
 import pytest
 
 from fleet.lab.images.recipes import find
-from fleet.lab.pki import Authority
 from fleet.render.rights import home as home_of_fleet
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import Repository
 from fleet.testing.git import git
-from tests.approve.forwarded import forwarded
 
 pytestmark = pytest.mark.real_nodes
 SYSTEM = "fleet-system"
@@ -45,7 +43,7 @@ class Place:
 
     cluster: Cluster
     repository: Repository
-    url: str  # of it, with TLS
+    url: str  # of it
     home: Path  # of somebody who may use it
     clone: Path
 
@@ -111,29 +109,26 @@ class Place:
 @pytest.fixture
 def place(real_cluster: Cluster, forge: Forge, tmp_path: Path) -> Iterator[Place]:
     repository = forge.repository("fleet", private=True)
-    authority = Authority(tmp_path / "authority")
-    authority.make()
     clone, home = tmp_path / "clone", tmp_path / "home"
     real_cluster.images("fleet-serve")
-    with forwarded(repository.url, authority) as url:
-        made = Place(real_cluster, repository, url, home, repository.clone(clone))
-        git(clone, "remote", "set-url", "origin", url)
-        for name in ("clusters", "stacks"):
-            (clone / name).mkdir()
-        (clone / "fleet.toml").write_text(f'[fleet]\nname = "{real_cluster.namespace}"\n')
-        host = urlsplit(url)
-        credentials = f"https://{forge.user.name}:{forge.user.token}@{host.netloc}\n"
-        files = {".git-credentials": credentials, "ca.crt": authority.certificate_file.read_text()}
-        home.mkdir()
-        for name, text in {**files, ".gitconfig": _git_configuration(str(home))}.items():
-            (home / name).write_text(text)
-        real_cluster.apply(home_of_fleet())
-        made.secret("fleet-git", **files, **{".gitconfig": _git_configuration("/home/fleet")})
-        yield made
-        labels = "app.kubernetes.io/name in (fleet-serve, fleet-agent)"
-        made.system.kubectl("delete", "deployments,services,roles,rolebindings,serviceaccounts", f"--selector={labels}")
-        made.system.kubectl("delete", "secret", "fleet-git")
-        real_cluster.kubectl("delete", "namespace", made.stack, "--wait=false", "--ignore-not-found")
+    made = Place(real_cluster, repository, repository.url, home, repository.clone(clone))
+    git(clone, "remote", "set-url", "origin", repository.url)
+    for name in ("clusters", "stacks"):
+        (clone / name).mkdir()
+    (clone / "fleet.toml").write_text(f'[fleet]\nname = "{real_cluster.namespace}"\n')
+    host = urlsplit(repository.url)
+    credentials = f"https://{forge.user.name}:{forge.user.token}@{host.netloc}\n"
+    files = {".git-credentials": credentials, "ca.crt": forge.certificate.read_text()}
+    home.mkdir()
+    for name, text in {**files, ".gitconfig": _git_configuration(str(home))}.items():
+        (home / name).write_text(text)
+    real_cluster.apply(home_of_fleet())
+    made.secret("fleet-git", **files, **{".gitconfig": _git_configuration("/home/fleet")})
+    yield made
+    labels = "app.kubernetes.io/name in (fleet-serve, fleet-agent)"
+    made.system.kubectl("delete", "deployments,services,roles,rolebindings,serviceaccounts", f"--selector={labels}")
+    made.system.kubectl("delete", "secret", "fleet-git")
+    real_cluster.kubectl("delete", "namespace", made.stack, "--wait=false", "--ignore-not-found")
 
 
 def _git_configuration(home: str) -> str:

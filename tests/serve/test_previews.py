@@ -67,7 +67,7 @@ class Relay:
 @pytest.fixture
 def relay(forge: Forge) -> Iterator[Relay]:
     place = urlsplit(forge.url)
-    made = Relay((place.hostname or "", place.port or 80))
+    made = Relay((place.hostname or "", place.port or 443))
     yield made
     made.close()
 
@@ -297,7 +297,7 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     fleet.commit()
     remote.push(fleet.root)
     place = f"{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}"
-    served.url = f"http://{place}/{remote.owner}/shop.git"
+    served.url = f"https://{place}/{remote.owner}/shop.git"
     served.environment |= {"FLEET_FORGE_TOKEN": forge.user.token, "FLEET_WEBHOOK_SECRET": SECRET}
     public = "https://fleet.example.com"
     served.start(  # whatever comes later, comes by webhook

@@ -33,7 +33,8 @@ def credentials() -> tuple[str, str]:
 
 
 def program(record: Record, programs: Path) -> Program:
-    """Write its settings and return how it is started."""
+    """Write its certificate and its settings, and return how it is started."""
+    record.certify()
     write(_settings_file(record), _text(settings(record, programs)), 0o600)
     command: list[str | Path] = [programs / "gitea", "web", "--config", _settings_file(record)]
     return Program(record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), FRUGAL)
@@ -51,10 +52,14 @@ def _derived(record: Record, purpose: str) -> str:
 def settings(record: Record, programs: Path) -> dict[str, dict[str, object]]:
     """By section. What a lab does not need is off; nothing is asked of the Internet."""
     data = record.directory
+    certificate, key = record.authority.pair(record.name)
     off: dict[str, object] = {"ENABLED": False}
     return {
         "": {"APP_NAME": "fleet lab", "RUN_MODE": "prod", "WORK_PATH": data, "I_AM_BEING_UNSAFE_RUNNING_AS_ROOT": True},
         "server": {
+            "PROTOCOL": record.scheme,
+            "CERT_FILE": certificate,
+            "KEY_FILE": key,
             "HTTP_ADDR": record.address,
             "HTTP_PORT": record.port,
             "ROOT_URL": f"{record.url}/",
@@ -108,7 +113,7 @@ def _text(sections: dict[str, dict[str, object]]) -> str:
 
 def complete(record: Record, programs: Path) -> None:
     """Make the administrator, if the forge does not know it yet."""
-    if answers(f"{record.url}/api/v1/user", record.user, record.secret):
+    if answers(f"{record.url}/api/v1/user", record.user, record.secret, trust=record.trust):
         return
     command: list[str | Path] = [programs / "gitea", "--config", _settings_file(record), "admin", "user", "create"]
     command += ["--username", record.user, "--password", record.secret, "--email", "lab@example.com"]
@@ -121,13 +126,17 @@ def complete(record: Record, programs: Path) -> None:
 
 
 def environment(record: Record) -> dict[str, str]:
-    login = f"http://{record.user}:{record.secret}@{record.address}:{record.port}"
+    login = f"{record.scheme}://{record.user}:{record.secret}@{record.address}:{record.port}"
     return {
         "FORGE_URL": record.url,
         "FORGE_USER": record.user,
         "FORGE_PASSWORD": record.secret,
         "FORGE_LOGIN_URL": login,  # for git and curl
+        "FORGE_CA": str(record.authority.certificate_file),  # for pods
+        "SSL_CERT_FILE": str(record.bundle),  # for fleet, and all that uses OpenSSL
+        "GIT_SSL_CAINFO": str(record.bundle),
+        "CURL_CA_BUNDLE": str(record.bundle),
     }
 
 
-FORGE = Service("forge", TITLE, PORT, HEALTH, build, credentials, program, complete, environment)
+FORGE = Service("forge", TITLE, PORT, HEALTH, build, credentials, program, complete, "https", environment)

@@ -22,4 +22,5 @@ class Service:
     credentials: Callable[[], tuple[str, str]]  # of the administrator: user and secret
     program: Callable[[Record, Path], Program]
     complete: Callable[[Record, Path], None]  # what is done once it serves; may be done again
+    scheme: str  # https where clients would not send their secrets otherwise
     environment: Callable[[Record], dict[str, str]]  # what clients read, its administrator's secret included

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def _converge(lab: str, kind: Service, programs: Path) -> Record:
         _end(record, grace=0)  # what is left of one that was killed, or does not answer any more
         address.lay(lab, record.address)
         started = [launch(specs.directory(lab), kind.program(record, programs))]
-        wait_until(lambda: answers(f"{record.url}{kind.health}"), started, lambda: _late(record))
+        wait_until(lambda: answers(f"{record.url}{kind.health}", trust=record.trust), started, lambda: _late(record))
     kind.complete(record, programs)
     return record
 
@@ -70,16 +71,19 @@ def _recorded(lab: str, kind: Service) -> Record:
     """What was decided at its first start, which this may be."""
     known = records(lab)
     if kind.name in known:
-        return known[kind.name]
+        record = replace(known[kind.name], scheme=kind.scheme)
+        if record != known[kind.name]:  # of an older version
+            record.save()
+        return record
     with choosing():
         place = next((record.address for record in known.values()), "") or address.choose()
-        record = Record(lab, kind.name, place, address.choose_port(place, kind.port), *kind.credentials())
+        record = Record(lab, kind.name, place, address.choose_port(place, kind.port), *kind.credentials(), kind.scheme)
         record.save()
     return record
 
 
 def _serves(record: Record, kind: Service) -> bool:
-    return bool(_processes(record)) and answers(f"{record.url}{kind.health}", timeout=PATIENT)
+    return bool(_processes(record)) and answers(f"{record.url}{kind.health}", timeout=PATIENT, trust=record.trust)
 
 
 def _processes(record: Record) -> list[psutil.Process]:
@@ -131,7 +135,7 @@ def _status(record: Record) -> dict[str, Any]:
         "program": kind.title,
         "url": record.url,
         "environment": kind.environment(record),
-        "ready": bool(found) and answers(f"{record.url}{kind.health}"),
+        "ready": bool(found) and answers(f"{record.url}{kind.health}", trust=record.trust),
         "pid": found[0].pid if found else None,
         "memory": _memory(found[0]) if found else 0,
         "log": str(record.log),

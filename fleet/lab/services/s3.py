@@ -47,4 +47,4 @@ def environment(record: Record) -> dict[str, str]:
     }
 
 
-S3 = Service("s3", TITLE, PORT, HEALTH, build, credentials, program, complete, environment)
+S3 = Service("s3", TITLE, PORT, HEALTH, build, credentials, program, complete, "http", environment)

@@ -18,11 +18,13 @@ pytestmark = pytest.mark.real_nodes
 
 # With nothing but the standard library of Python, as the pods of a user may have nothing else either.
 SEND = """
-import json, sys, urllib.request
-for method, url, headers, body in json.load(sys.stdin):
+import json, ssl, sys, urllib.request
+certificate, requests = json.load(sys.stdin)
+trust = ssl.create_default_context(cadata=certificate)
+for method, url, headers, body in requests:
     request = urllib.request.Request(url, body.encode() or None, headers, method=method)
     try:
-        answer = urllib.request.urlopen(request, timeout=30)
+        answer = urllib.request.urlopen(request, timeout=30, context=trust)
     except urllib.error.HTTPError as refused:
         answer = refused
     print(json.dumps([answer.status, answer.read().decode(), answer.headers.get("ETag", "")]))
@@ -49,9 +51,11 @@ def pod(real_cluster: Cluster) -> Cluster:
     return real_cluster
 
 
-def send(pod: Cluster, *requests: tuple[str, str, dict[str, str], str]) -> list[Answer]:
-    """Have the pod send requests; returns what was answered."""
-    text = orjson.dumps(requests).decode()
+def send(
+    pod: Cluster, *requests: tuple[str, str, dict[str, str], str], certificate: Path | None = None
+) -> list[Answer]:
+    """Have the pod send requests; returns what was answered. `certificate` is of the authority that it trusts."""
+    text = orjson.dumps([certificate.read_text() if certificate else None, requests]).decode()
     said = pod.kubectl("exec", "-i", "client", "--", "python3", "-c", SEND, input=text, timeout=60)
     return [Answer(*orjson.loads(line)) for line in said.splitlines()]
 
@@ -62,7 +66,7 @@ def test_a_pod_reads_a_repository_of_the_forge(pod: Cluster, forge: Forge, tmp_p
     token = {"Authorization": f"token {forge.user.token}"}
     raw = f"{forge.url}/api/v1/repos/{forge.user.name}/shop/raw/README.md"
     references = f"{repository.url}/info/refs?service=git-upload-pack"  # what `git clone` asks first
-    file, advertised = send(pod, ("GET", raw, token, ""), ("GET", references, token, ""))
+    file, advertised = send(pod, ("GET", raw, token, ""), ("GET", references, token, ""), certificate=forge.certificate)
     assert file.body == "# Shop\n"
     assert "refs/heads/main" in advertised.body
 

@@ -49,9 +49,10 @@ def pid(record: Record) -> int:
     return process.running(spec.directory(record.lab))[record.role].pid
 
 
-def test_what_a_forge_keeps_is_there_after_a_stop_and_after_it_was_killed() -> None:
+def test_what_a_forge_keeps_is_there_after_a_stop_and_after_it_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = snapshot()
     (forge,) = start("alone", ["forge"])
+    monkeypatch.setenv("SSL_CERT_FILE", str(forge.bundle))
     administrator(forge).repository("shop")
     assert stop("alone", ["forge"]) == ["forge"]
     assert process.running(spec.directory("alone")) == {}
