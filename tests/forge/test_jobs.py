@@ -21,6 +21,7 @@ from fleet.version import __version__
 from tests.forge.workflow_parser import problems
 
 PREVIEW = ".github/workflows/fleet-preview.yml"
+TRUST = ("SSL_CERT_FILE", "GIT_SSL_CAINFO")  # the forge has a certificate of its lab
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_no_job_runs_what_somebody_may_exchange(root: Path) -> None:
 
 
 def shell(directory: Path, script: str, environment: dict[str, str]) -> None:
-    kept = {name: os.environ[name] for name in ("HOME", "LANG", "FLEET_CACHE_DIR") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "FLEET_CACHE_DIR", *TRUST) if name in os.environ}
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", script],
