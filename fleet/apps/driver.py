@@ -151,6 +151,10 @@ class Driver(Generic[A]):
         """Why members go on with the version that they run though the spec says another; "" if they do not."""
         return ""
 
+    def unknown_release(self, spec: A) -> str:
+        """Say that the spec names a release that may exist and that this release of fleet does not know; else ""."""
+        return ""
+
     def members(self, spec: A) -> int:
         """How many pods with data a spec asks for."""
         return int(getattr(spec, "members"))  # noqa: B009

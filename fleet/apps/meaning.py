@@ -52,11 +52,22 @@ def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]
         return Meaning()
     if live is None:
         problems = tuple(engine.validate(after))
-        return Meaning(() if problems else (_created(engine, after, taken_over(dict(wanted)), around),), problems)
+        if problems:
+            return Meaning(problems=problems)
+        unknown = engine.unknown_release(after)
+        created = _created(engine, after, taken_over(dict(wanted)), around)
+        return Meaning((created, unknown) if unknown else (created,))
     before = _read(engine, live)
     if before is None:  # written by another release, or by hand: nothing certain can be said
         return Meaning(("restarts are possible: the live object has fields that this release does not know",))
     return _change(engine, before, after, live.get("status") or {}, _Taken.of(dict(wanted), around))
+
+
+def unknown_release(kind: str, wanted: Mapping[str, Any]) -> str:
+    """Say that an app's manifest names a release that this release of fleet does not know; "" if not, or no app."""
+    engine = driver(kind)
+    app = _read(engine, wanted) if engine else None
+    return engine.unknown_release(app) if engine and app else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +130,8 @@ def _change(engine: Driver[Any], before: App, after: App, status: Mapping[str, A
         elif not isinstance(path, Refusal) and path:
             texts.append(_upgraded(path))
             rounds, hops = len(path), path
+        if unknown := engine.unknown_release(after):
+            texts.append(unknown)
     for field in by_impact.get(Impact.GROW, ()):
         texts.append(f"grow volumes {_value(before, field)} → {_value(after, field)}")
     if Impact.RELOAD in by_impact:

@@ -46,6 +46,8 @@ def check(revision: str | None, once: bool, form: str) -> int:
             remark(f"{file} declares no stack; start the name with _ if it is shared code")
         for file, text in evaluation.printed:
             remark("\n".join([f"{file} printed:", *(f"    {line}" for line in text.splitlines())]))
+        for line in _unknown_releases(evaluation):
+            remark(line)
     emit(_data(evaluation) | {"sandbox": level}, form, lambda: _text(evaluation, twice=not once))
     return evaluation.problems[0].exit_code if evaluation.problems else 0
 
@@ -82,6 +84,17 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
             for stack in evaluation.stacks
         ],
     }
+
+
+def _unknown_releases(evaluation: Evaluation) -> list[str]:
+    """Return a line per place in the files where an app has a version that this release of fleet does not know."""
+    from fleet.apps.meaning import unknown_release
+    from fleet.model.group import GROUP
+
+    objects = (item for stack in evaluation.stacks for desired in stack.desired for item in desired.objects)
+    apps = [item for item in objects if item.key.group == GROUP]
+    lines = {(item.source, item.key.name, unknown_release(item.key.kind, item.manifest)) for item in apps}
+    return sorted(f"{source}: {name}: {line}" for source, name, line in lines if line)
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

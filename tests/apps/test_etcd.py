@@ -12,6 +12,7 @@ from fleet.apps import Etcd
 from fleet.apps.driver import Impact, Refusal
 from fleet.apps.etcd import DRIVER, EtcdConfig
 from fleet.apps.etcd.files import quota
+from fleet.apps.etcd.image import NEWEST
 from fleet.apps.meaning import explain, meanings
 from fleet.apps.registry import driver, drivers, packages
 from fleet.model.app import API_VERSION
@@ -141,6 +142,11 @@ def test_every_field_has_a_known_cost() -> None:
     assert fields == {name.partition(".")[0] for name in DRIVER.impacts}
 
 
+RESTARTS = ["restarts 3 pods"]
+UNKNOWN = (
+    f"etcd 3.5.99 is not known to this release of fleet, whose newest of the series is {NEWEST['3.5']}: "
+    f"if there is no image of it, no member starts with it (write '{NEWEST['3.5']}' if that is meant)"
+)
 ADOPTED = {"adopt": {"identity": "c1", "statefulSet": "kv"}}
 
 
@@ -165,6 +171,15 @@ ADOPTED = {"adopt": {"identity": "c1", "statefulSet": "kv"}}
             ["upgrade 3.4.23 → 3.5", "restarts 3 pods"],
         ),
         (resource({"version": "3.5.21"}), resource(version="3.5.21"), []),
+        (None, resource(version="3.5.99"), ["etcd 3.5.99 with 3 members", UNKNOWN]),
+        (resource(version="3.5.99"), resource(version="3.5.99", members=5), ["scale 3 → 5"]),
+        (resource(version="3.5.99"), resource(version=NEWEST["3.5"]), [f"upgrade 3.5.99 → {NEWEST['3.5']}", *RESTARTS]),
+        (
+            resource({"version": "3.5.21"}),
+            resource(version="3.5.99"),
+            ["upgrade 3.5.21 → 3.5.99", UNKNOWN, "restarts 3 pods"],
+        ),
+        (None, resource(version="3.5.99", image="localhost/etcd:mine"), ["etcd 3.5.99 with 3 members"]),
         (resource(version="3.6"), resource(), ["downgrade 3.6 → 3.5", "restarts 3 pods"]),
         (resource(), resource(storage="10Gi"), ["grow volumes 8Gi → 10Gi"]),
         (resource(), resource(resources={"memory": "1Gi"}), ["restarts 3 pods (resources.memory)"]),

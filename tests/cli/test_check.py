@@ -12,6 +12,8 @@ from textwrap import dedent
 import orjson
 import pytest
 
+from fleet.apps.etcd.image import NEWEST
+
 CLUSTERS = """
     import fleet
 
@@ -374,6 +376,19 @@ def test_what_a_stack_prints_is_shown_and_never_part_of_the_result(tmp_path: Pat
         "stacks/orders.py": "eu-1 is eu\nus-1 is us"
     }
     assert fleet(tmp_path, "render").stderr == ""
+
+
+def test_a_release_of_etcd_that_is_not_known_is_named_with_the_newest_and_may_exist(tmp_path: Path) -> None:
+    versions = ('"3.5.99"', '"3.5.99", image="localhost/etcd:mine"', f'"{NEWEST["3.5"]}"', '"3.5"')
+    apps = "; ".join(f'Etcd("db-{number}", version={text})' for number, text in enumerate(versions))
+    write(tmp_path, {"stacks/orders.py": stack(f"from fleet.apps import Etcd; {apps}")})
+
+    result = fleet(tmp_path, "check")
+
+    assert result.returncode == 0, "it may have been released since"
+    (remark,) = result.stderr.splitlines()
+    assert remark.startswith("stacks/orders.py:6: db-0: etcd 3.5.99 is not known to this release of fleet"), remark
+    assert f"write '{NEWEST['3.5']}' if that is meant" in remark
 
 
 def test_problems_are_data_too(tmp_path: Path) -> None:

@@ -80,6 +80,11 @@ class EtcdDriver(Driver[Etcd]):
 
         return same_image(spec, status)
 
+    def unknown_release(self, spec: Etcd) -> str:
+        from fleet.apps.etcd.image import unknown_release  # noqa: PLC0415 - for plans and checks alone
+
+        return unknown_release(spec)
+
     def notes(self, spec: Etcd) -> str:
         return names.members_map(spec)
 

@@ -24,6 +24,21 @@ def exact(version: str) -> str:
     return NEWEST.get(version, version)
 
 
+def unknown_release(app: Etcd) -> str:
+    """Say that a version is newer than every patch of its series in this release of fleet; "" if it is not.
+
+    It may have been released since, so that it is no error. What an image of the user's own runs is not judged here.
+    """
+    wanted = release(app.version)
+    newest = NEWEST.get(f"{wanted.major}.{wanted.minor}")
+    if app.image or wanted.patch is None or newest is None or wanted <= release(newest):
+        return ""
+    return (
+        f"etcd {app.version} is not known to this release of fleet, whose newest of the series is {newest}: "
+        f"if there is no image of it, no member starts with it (write {newest!r} if that is meant)"
+    )
+
+
 def image(app: Etcd, images: Mapping[str, str], present: str = "") -> str:
     """`images` has a template by engine: {version} is the exact release, {series} its series, such as 3.5, {tag} the
     version as git says it: either of them. `present` is what members have, as long as nobody asked for a restart of
