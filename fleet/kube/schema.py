@@ -16,11 +16,13 @@ from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.client import Client
 from fleet.kube.together import together
 from fleet.model.desired import Key
+from fleet.model.form import mapping, mappings
 from fleet.plan import Plan, Step, paths
 from fleet.printable import count_noun
 from fleet.suggestion import suggestion
 
 GroupVersion = tuple[str, str]
+GroupKind = tuple[str, str]
 Document = Mapping[str, Any]
 DEEPEST = 64  # levels of a manifest
 MOST = 20  # mistakes of one manifest
@@ -56,16 +58,19 @@ async def document(client: Client, which: GroupVersion) -> Document | None:
     return known[which]
 
 
-async def refusal(client: Client, made: Plan, *, changing: Iterable[str] = ()) -> ConfigurationError | None:
-    """The error for the first object of a plan that cannot be what it says; None if all can.
+async def refusal(client: Client, made: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:
+    """Return the error for the first object of a plan that cannot be what it says; None if all can.
 
-    Of the groups that are `changing`, because definitions of theirs are written in the same run, nothing is known yet.
+    A kind that the plan itself defines has the schema of that definition. Other kinds that are `changing`,
+    because another stack of the run writes their definition, are not judged: which of the two comes first is open.
     """
-    unknown = frozenset(changing)
-    steps = [step for step in made.steps if step.manifest and step.verb.writes and step.key.group not in unknown]
-    versions = {_version_of(step) for step in steps}
-    found = dict(zip(versions, await together([document(client, one) for one in versions]), strict=True))
-    refused = [(step, mistakes) for step in steps if (mistakes := _mistakes(step, found[_version_of(step)]))]
+    own = definitions(made)
+    open_kinds = frozenset(changing) - own.keys()
+    steps = [step for step in made.steps if step.manifest and step.verb.writes and _kind_of(step) not in open_kinds]
+    versions = {_version_of(step) for step in steps if _kind_of(step) not in own}
+    found = dict(zip(versions, await together([document(client, version) for version in versions]), strict=True))
+    schemas = {step.key: own.get(_kind_of(step)) or found.get(_version_of(step)) for step in steps}
+    refused = [(step, mistakes) for step in steps if (mistakes := _mistakes(step, schemas[step.key]))]
     if not refused:
         return None
     step, mistakes = refused[0]
@@ -77,6 +82,40 @@ async def refusal(client: Client, made: Plan, *, changing: Iterable[str] = ()) -
         source=step.source if step.source.file else None,
         field=mistakes[0].field,
     )
+
+
+def _kind_of(step: Step) -> GroupKind:
+    return step.key.group, step.key.kind
+
+
+def definitions(made: Plan) -> dict[GroupKind, Document]:
+    """Return the schemas of the kinds whose definitions the plan writes."""
+    written = [
+        step.manifest
+        for step in made.steps
+        if step.manifest and step.verb.writes and step.key.kind == "CustomResourceDefinition"
+    ]
+    return {(str(one["spec"]["group"]), str(one["spec"]["names"]["kind"])): defined_by(one) for one in written}
+
+
+def defined_by(definition: Mapping[str, Any]) -> Document:
+    """Return the schemas of a definition, by version, in the form in which a server publishes them. Pure."""
+    spec = definition["spec"]
+    schemas = {}
+    for version in mappings(spec.get("versions")):
+        name, schema = str(version.get("name")), mapping(mapping(version.get("schema")).get("openAPIV3Schema"))
+        which = {"group": spec["group"], "version": name, "kind": spec["names"]["kind"]}
+        schemas[name] = {**_as_object(schema), "x-kubernetes-group-version-kind": [which]}
+    return {"components": {"schemas": schemas}}
+
+
+def _as_object(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema with the fields that every object has, which a definition need not name."""
+    fields = schema.get("properties")
+    if not isinstance(fields, dict):
+        return schema
+    text = {"type": "string"}
+    return {**schema, "properties": {**fields, "apiVersion": text, "kind": text, "metadata": {"type": "object"}}}
 
 
 def _version_of(step: Step) -> GroupVersion:
@@ -108,6 +147,9 @@ def _walk(
     value: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], path: str, *, shown: bool, depth: int
 ) -> Iterator[Mistake]:
     schema = _resolved(schema, schemas)
+    if schema.get("x-kubernetes-embedded-resource"):
+        schema = _as_object(schema)
+    shown = shown and schema.get("format") != "password"
     if value is None or depth > DEEPEST or schema.get("x-kubernetes-preserve-unknown-fields"):
         return
     types = _types(schema)
@@ -117,11 +159,11 @@ def _walk(
     elif isinstance(value, dict):
         fields, others = schema.get("properties"), schema.get("additionalProperties")
         for name, one in value.items():
-            if fields and name in fields:
+            if isinstance(fields, dict) and name in fields:
                 yield from _walk(one, fields[name], schemas, paths.child(path, name), shown=shown, depth=depth + 1)
             elif isinstance(others, dict):
                 yield from _walk(one, others, schemas, paths.child(path, name), shown=shown, depth=depth + 1)
-            elif fields and not others:
+            elif isinstance(fields, dict) and fields and not others:
                 yield Mistake(paths.child(path, name), f"has no field {name!r} there", suggestion(name, fields))
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for position, one in enumerate(value):
@@ -145,7 +187,7 @@ def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(one, str):
         return (one,)
     choices = schema.get("oneOf")
-    if isinstance(choices, list) and choices and all(isinstance(each.get("type"), str) for each in choices):
+    if isinstance(choices, list) and choices and all(isinstance(mapping(each).get("type"), str) for each in choices):
         return tuple(each["type"] for each in choices)
     return ("object",) if schema.get("properties") else ()
 
@@ -175,10 +217,12 @@ def _is_whole(value: Any) -> bool:
 def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a reference, or the only part of a whole, stands for; `{}`, which allows anything, if nothing is there."""
     for _ in range(8):
+        if not isinstance(schema, Mapping):
+            return {}
         whole = schema.get("allOf")
         if isinstance(schema.get("$ref"), str):
             schema = schemas.get(schema["$ref"].rpartition("/")[2]) or {}
-        elif isinstance(whole, list) and len(whole) == 1 and "properties" not in schema:
+        elif isinstance(whole, list) and len(whole) == 1 and "$ref" in mapping(whole[0]):  # not a mere condition
             schema = whole[0]
         else:
             return schema

@@ -12,10 +12,13 @@ from typing import Any
 
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
 from fleet.kube.client import Client
+from fleet.kube.discovery import Discovery
 from fleet.model.desired import Key
 from fleet.plan import Plan, Step, Verb
+from fleet.suggestion import closest
 
 GROUP = "fleet.dev"
+INSTALL = "install its CustomResourceDefinition there first, or put it into the stack as a fleet.Manifest"
 Kind = tuple[str, str, str]  # group, version, kind
 
 
@@ -36,15 +39,31 @@ async def unserved(client: Client, made: Plan) -> dict[Kind, Step]:
     }
 
 
-def refusal(cluster: str, kinds: Mapping[Kind, Step]) -> FleetError | None:
-    """The error for kinds that are not ours to define."""
+def refusal(cluster: str, kinds: Mapping[Kind, Step], discovery: Discovery) -> FleetError | None:
+    """Return the error for the first kind that is not ours to define, with the served one that was probably meant."""
     for (group, version, kind), step in kinds.items():
         if not _is_ours(group, kind):
             return ConfigurationError(
                 f"{cluster} does not know the kind {kind} ({f'{group}/' if group else ''}{version})",
-                hint="install its CustomResourceDefinition there first, or put it into the stack as a fleet.Manifest",
+                hint=_meant(discovery, group, kind) or INSTALL,
                 source=step.source,
             )
+    return None
+
+
+def _meant(discovery: Discovery, group: str, kind: str) -> str | None:
+    """Return a hint that names what is served and differs in its version, in the spelling of its kind, or its group."""
+    from fleet.apps.registry import kinds as own_kinds  # noqa: PLC0415 - on the way to an error alone
+
+    if versions := discovery.versions.get((group, kind)):
+        return f"there it is served as {' and '.join(found.api_version for found in versions.values())}"
+    known_kinds = {name for known, name in discovery.versions if known == group}
+    if near := closest(kind, known_kinds.union(own_kinds() if group == GROUP else ()), cutoff=0.75):
+        return f"did you mean {near!r}?"
+    groups = {known: found for (known, name), found in discovery.versions.items() if name == kind}
+    if len(groups) == 1 or closest(group, groups):
+        found = groups[closest(group, groups) or next(iter(groups))]
+        return f"did you mean apiVersion: {next(iter(found.values())).api_version}?"
     return None
 
 

@@ -211,7 +211,7 @@ async def _with_kinds(client: Client, seen: Seen) -> Seen:
     if seen.plan is None:
         return seen
     kinds = await unserved(client, seen.plan)
-    problem = refusal(client.cluster, kinds)
+    problem = refusal(client.cluster, kinds, await client.discovery()) if kinds else None
     return replace(seen, undefined=kinds, problem=seen.problem or problem) if kinds else seen
 
 

@@ -167,28 +167,29 @@ async def sync(
 
 
 async def _check_schema(site: Site, *, least: int, tried: bool = False) -> None:
-    """What the server's schema has against the plans with so many writes: a problem of the stack, of which then nothing
-    is written. Of what is `tried` in a dry run, the server has its own say: only where the namespace is new it cannot.
+    """Give each stack whose plan has so many writes the problem that the schema finds: nothing of it is written.
+
+    What is `tried` in a dry run is left to the server, which cannot try what belongs to a new namespace or kind.
     """
     if site.client is None or site.problem:
         return
     client, plans = site.client, [seen.plan for seen in site.look.seen if seen.plan]
     writing = [seen for seen in site.look.seen if seen.plan and not seen.problem and _writes(seen.plan) >= least]
-    writing = [seen for seen in writing if not tried or (seen.plan and _makes_namespace(seen.plan))]
+    writing = [seen for seen in writing if not tried or (seen.plan and _makes_ground(seen.plan))]
     if not writing:
         return
-    from fleet.kube.schema import refusal  # noqa: PLC0415 - only when there is something to write
+    from fleet.kube.schema import definitions, refusal  # noqa: PLC0415 - only when there is something to write
 
-    kinds = (step.manifest for made in plans for step in made.steps if step.key.kind == "CustomResourceDefinition")
-    changing = {manifest["spec"]["group"] for manifest in kinds if manifest}
-    found = [await refusal(client, seen.plan, changing=changing) for seen in writing if seen.plan]
+    changing = {kind for made in plans for kind in definitions(made)}
+    found = [await refusal(client, seen.plan, changing) for seen in writing if seen.plan]
     problems = {seen.stack: problem for seen, problem in zip(writing, found, strict=True) if problem}
     seen = tuple(replace(one, problem=problems.get(one.stack, one.problem)) for one in site.look.seen)
     site.look = replace(site.look, seen=seen)
 
 
-def _makes_namespace(made: Plan) -> bool:
-    return any((step.key.group, step.key.kind) == ("", "Namespace") for step in made.having(Verb.CREATE))
+def _makes_ground(made: Plan) -> bool:
+    """Tell whether the plan makes a namespace or a kind, without which a server cannot try what belongs to it."""
+    return any(step.key.kind in ("Namespace", "CustomResourceDefinition") for step in made.having(Verb.CREATE))
 
 
 def _writes(made: Plan) -> int:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from fleet.cli import run
+from fleet.kube import schema
+from fleet.kube.discovery import Discovery, Resource
+from fleet.model.desired import Key
+from fleet.plan import Step, Verb
+from fleet.sync.definitions import INSTALL, refusal
 from fleet.testing.git import git
 from fleet.testing.proxy import Proxy
 from tests.cli.test_check import BAD, stack, write
@@ -28,6 +34,44 @@ KINDS = (
     "a syntax error",
     "no cluster that matches",
 )
+
+
+PROPERTIES = {
+    "color": {"type": "string", "maxLength": 9, "allOf": [{"pattern": "^[a-z]+$"}]},
+    "size": {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]},
+    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "pod": {"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"color": {"type": "string"}}},
+    "token": {"type": "string", "format": "password"},
+}
+STATUS = {"type": "object", "additionalProperties": {"type": "integer"}, "allOf": [{"properties": {"a": {}}}]}
+GADGETS: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gadgets.gadgets.example.com"},
+    "spec": {
+        "group": "gadgets.example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Gadget", "plural": "gadgets"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {"spec": {"type": "object", "properties": PROPERTIES}, "status": STATUS},
+                    }
+                },
+            }
+        ],
+    },
+}
+OURS = {"apiVersion": "fleet.dev/v1alpha1", "metadata": {"name": "db"}, "spec": {"version": "3.5"}}
+
+
+def gadget(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "gadgets.example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}, **fields}
 
 
 @pytest.mark.timeout(300)
@@ -87,17 +131,64 @@ def test_a_field_that_no_kind_has_and_a_number_for_text_are_found_before_even_th
     for manifest, field, hint in (
         (web, "spec.replica", "did you mean 'replicas'?"),
         (numbers, "spec.clusterIP", 'in quotes it is text: "8080"'),
+        (gadget(spec={"colour": "red"}), "spec.colour", "did you mean 'color'?"),
     ):
-        repository.wants(config_map("first", {"a": "1"}), f"fleet.Manifest({manifest!r})")
+        repository.wants(f"fleet.Manifest({manifest!r})", config_map("first", {"a": "1"}), f"fleet.Manifest({GADGETS})")
         repository.commit()
         for command in (["preview"], ["sync", "--dry-run"], ["sync"]):
             refused = repository.fleet(*command)
             assert refused.code == 2, command
             assert refused.err.count("error: ") == 1, "one for both clusters"
-            assert f"error: stacks/stack.py:8: {field}: {manifest['kind']}" in refused.err, refused.err
+            assert f"error: stacks/stack.py:7: {field}: {manifest['kind']}" in refused.err, refused.err
             assert hint in refused.err
         for cluster in repository.clusters:
             assert cluster.kubectl("get", "namespace", repository.namespace, "--ignore-not-found") == ""
+    repository.wants(config_map("first", {"a": "1"}), f"fleet.Manifest({ {**OURS, 'kind': 'Etdc'} })")
+    repository.commit()
+    refused = repository.fleet("preview")
+    assert (refused.code, "did you mean 'Etcd'?" in refused.err) == (2, True), refused.err
+
+
+@pytest.mark.parametrize(
+    ("group", "version", "kind", "hint"),
+    [
+        ("fleet.dev", "v1alpha1", "Etdc", "did you mean 'Etcd'?"),
+        ("example.com", "v1", "Gagdet", "did you mean 'Gadget'?"),
+        ("example.com", "v2", "Gadget", "there it is served as example.com/v1"),
+        ("exmaple.com", "v1", "Gadget", "did you mean apiVersion: example.com/v1?"),
+        ("example.com", "v1", "Certificate", INSTALL),
+        ("cert-manager.io", "v1", "Certificate", INSTALL),
+        ("example.com", "v1", "G" * 5_000, INSTALL),
+    ],
+)
+def test_a_kind_that_is_not_served_is_told_with_the_one_that_was_probably_meant(
+    group: str, version: str, kind: str, hint: str
+) -> None:
+    served = Discovery()
+    served.add(Resource("example.com", "v1", "Gadget", "gadgets", namespaced=True))
+    served.add(Resource("", "v1", "Pod", "pods", namespaced=True))
+    found = refusal("eu", {(group, version, kind): Step(Verb.CREATE, Key(group, kind, "shop", "a"))}, served)
+    assert found is not None
+    assert found.message == f"eu does not know the kind {kind} ({group}/{version})"
+    assert found.hint == hint
+
+
+def test_of_what_is_there_in_a_plan_with_its_definition_only_what_the_definition_refuses_is_wrong() -> None:
+    def wrong(manifest: dict[str, Any], definition: dict[str, Any] = GADGETS) -> list[tuple[str, str | None]]:
+        found = schema.mistakes(Key.of(manifest), manifest, schema.defined_by(definition))
+        return [(mistake.field, mistake.hint) for mistake in found]
+
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "color": "red"}
+    assert wrong(gadget(spec={"color": "red", "size": "10%", "free": {"a": [1]}, "pod": pod}, status={"a": 1})) == []
+    assert wrong(gadget(spec={"color": None, "size": 10})) == []
+    assert wrong(gadget(spec={"color": 1})) == [("spec.color", 'in quotes it is text: "1"')]
+    assert wrong(gadget(sepc={})) == [("sepc", "did you mean 'spec'?")]
+    assert wrong(gadget(spec={"pod": {**pod, "colour": 1}})) == [("spec.pod.colour", "did you mean 'color'?")]
+    assert wrong(gadget(spec={"token": 12345})) == [("spec.token", "in quotes it is text")], "the value is not shown"
+    assert wrong({**gadget(sepc={}), "apiVersion": "gadgets.example.com/v2"}) == [], "another version"
+    for odd in (None, 1, "x", [], {"properties": 1}, {"properties": {"spec": 1}}, {"oneOf": [1]}, {"allOf": [1]}):
+        versions = [{"name": "v1", "schema": {"openAPIV3Schema": odd}}]
+        assert wrong(gadget(spec={"color": 1}), {"spec": {**GADGETS["spec"], "versions": versions}}) == [], odd
 
 
 def test_another_branch_than_the_one_that_is_synced_is_refused_unless_a_person_says_so(
