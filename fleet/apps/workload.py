@@ -24,6 +24,9 @@ _WRAPPERS = frozenset(  # they start what their arguments say
 )
 _ASSIGNED = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _ASSIGNMENT = re.compile(r"""(?m)(?:^|[;&|{(]|\b(?:export|then|do|else))\s*(\w+)=("[^"]*"|'[^']*'|[^\s;&|]*)""")
+# Of what is read of a template that anybody may have written. A variable may double another, and so on.
+LONGEST_TEXT = 32 << 10
+DEEPEST = 8  # commands within commands
 _HOST = {"hostname": "{pod}", "hostname -s": "{pod}", "hostname -i": "{ip}"}
 
 
@@ -138,7 +141,22 @@ def _environment(container: Object, namespace: str, find: Find) -> dict[str, str
 
 def _expanded(word: str, environment: Mapping[str, str]) -> str:
     """$(NAME), as a kubelet expands it: what it does not know stays."""
-    return re.sub(r"\$\((\w+)\)", lambda match: environment.get(match[1], match[0]), word)
+    return _replaced(r"\$\((\w+)\)", lambda match: environment.get(match[1], match[0]), word)
+
+
+def _replaced(pattern: str, value: Callable[[re.Match[str]], str], text: str) -> str:
+    """Like re.sub. What would make it longer than a script can be stays as it is: nobody knows it then."""
+    left = LONGEST_TEXT - len(text)
+
+    def known(match: re.Match[str]) -> str:
+        nonlocal left
+        made = value(match)
+        if len(made) - len(match[0]) > left:
+            return match[0]
+        left -= len(made) - len(match[0])
+        return made
+
+    return re.sub(pattern, known, text) if left >= 0 else text
 
 
 _Start = tuple[str, list[str], dict[str, str]]  # the program's word, its arguments, and variables that are its own
@@ -184,7 +202,9 @@ def _position(command: list[str], program: str) -> int | None:
 
 
 def _commands(script: str, environment: Mapping[str, str]) -> tuple[list[list[str]], dict[str, str]]:
-    """The simple commands of a shell's script, and the variables that it sets."""
+    """The simple commands of a shell's script, and the variables that it sets; of one that is too long none."""
+    if len(script) > LONGEST_TEXT:
+        return [], {}
     script = re.sub(r"(?m)^\s*#.*$", "", script).replace("\\\n", " ")
     script = _substituted(script)
     own: dict[str, str] = {}
@@ -215,7 +235,9 @@ def _substituted(script: str) -> str:
         return _HOST.get(" ".join((match[1] or match[2] or "").split()), "$()")
 
     before = ""
-    while before != script:
+    for _ in range(DEEPEST):
+        if before == script:
+            break
         before, script = script, re.sub(r"\$\(([^()]+)\)|`([^`]*)`", known, script)
     return script
 
@@ -228,7 +250,7 @@ def _shell_expanded(text: str, environment: Mapping[str, str]) -> str:
         found = environment.get(name, "")
         return found or (match[0] if otherwise is None and name not in environment else otherwise or "")
 
-    return re.sub(r"\$\{(\w+)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)", value, text)
+    return _replaced(r"\$\{(\w+)(?::?-([^}]{0,1024}))?\}|\$([A-Za-z_]\w*)", value, text)
 
 
 def _base(word: str) -> str:

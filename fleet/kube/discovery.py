@@ -51,7 +51,10 @@ class Resource:
     def path(self, namespace: str, name: str) -> str:
         if self.namespaced and not namespace:
             raise ConfigurationError(f"{self.kind} {name} has no namespace, and its kind needs one")
-        # Names of RBAC objects may hold ":" and, in theory, anything but "/" and "%".
+        # Names of RBAC objects may hold ":" and, in theory, anything but "/" and "%". Servers decode paths before they
+        # split them, so a name with a slash, as somebody may write into a reference, leads to another object.
+        if name in (".", "..") or "/" in name or "%" in name:
+            raise ConfigurationError(f"{name[:100]!r} is not the name of a {self.kind}")
         return f"{self.collection(namespace)}/{quote(name, safe=':')}"
 
 

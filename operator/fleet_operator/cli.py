@@ -75,11 +75,12 @@ def run(  # noqa: PLR0917 - click gives them by name
 
     from fleet.apps.permissions import Permissions  # noqa: PLC0415
     from fleet.kube.runtime import Lease  # noqa: PLC0415
+    from fleet_operator.logs import Lines  # noqa: PLC0415
     from fleet_operator.run import NAME, operator  # noqa: PLC0415
 
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(Lines("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
     pairs = (image.partition("=") for image in images)
     program = operator(
         {NAME: operator_image, **{engine: image for engine, _, image in pairs}},

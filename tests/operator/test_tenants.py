@@ -119,8 +119,17 @@ def test_odd_objects_of_one_tenant_are_that_tenants_trouble_alone(
     cluster.wait("each says so", lambda: {name: reason(cluster, name) for name in wanted} == wanted, 60)
     assert "anchor" in status_of(cluster, "laughs")["message"]
     assert "64 is the most" in status_of(cluster, "many")["message"]
-    make(cluster, etcd("later", victim))
+    make(cluster, etcd("later", victim), etcd("store-peers", victim))
     cluster.wait("an app that came later", lambda: is_reconciled("later"), 60)
+
+    def word() -> str:
+        conditions = cluster.get("etcd", "store-peers", f"--namespace={victim}").get("status", {}).get("conditions", ())
+        return next((f"{one['reason']}: {one['message']}" for one in conditions if one["type"] == "Ready"), "")
+
+    collides = "NotOurs: Service store-peers exists and is of the app store"
+    cluster.wait("an app whose Service is another's says so", lambda: word().startswith(collides), 60)
+    peers = cluster.get("service", "store-peers", f"--namespace={victim}")
+    assert peers["metadata"]["labels"]["fleet.dev/app"] == "store" and peers["spec"]["clusterIP"] == "None"
     assert operator.poll() is None
 
 

@@ -116,6 +116,14 @@ class Cache:
         for key, found in self._objects.items():
             self._file(name, key, found)
 
+    def clear(self) -> None:
+        """Forget everything, and that it was ever seen: nothing is known now, and nobody is told of an end."""
+        self._objects.clear()
+        self._ahead.clear()
+        for values in self._indexed.values():
+            values.clear()
+        self._seen, self._version, self.synced = None, 0, False
+
     def unindex(self, name: str) -> None:
         del self._indexes[name], self._indexed[name]
 

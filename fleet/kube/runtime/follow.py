@@ -25,7 +25,8 @@ from fleet.kube import backoff, failure
 from fleet.kube.backoff import Patience
 from fleet.kube.client import Client, StreamRefusedError
 from fleet.kube.objects import ListExpiredError, Scope, pages
-from fleet.kube.runtime.cache import Cache
+from fleet.kube.runtime.budget import REST_SECONDS, Share, TooMuchError
+from fleet.kube.runtime.cache import Cache, Name
 
 SILENCE = 100.0
 RECONNECT = Patience(first=0.2, most=30.0)
@@ -55,6 +56,7 @@ class Follower:
     silence: float = SILENCE
     patience: Patience = RECONNECT
     streams_lists: bool = True
+    share: Share = field(default_factory=Share)  # of what may be kept of its namespace
     problem: FleetError | None = None
     since: float = 0.0  # when the problem began
     turns: list[Callable[[], None]] = field(default_factory=list)
@@ -80,6 +82,13 @@ class Follower:
                 await self._refused(refused)
             except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError) as broken:
                 self._failed(ResourceError(f"{type(broken).__name__}: {broken}".rstrip(": ")))
+            except TooMuchError as much:
+                self.cache.clear()
+                self._version = ""
+                self._failed(much)
+                log.warning("%s: %s", self, much.message)
+                await asyncio.sleep(REST_SECONDS)
+                continue
             except FleetError as error:
                 self._failed(error)
             failures = 1 if self._progress > progress else failures + 1
@@ -117,12 +126,16 @@ class Follower:
         async for page in pages(self.client, self._scope):
             version = page["metadata"]["resourceVersion"]
             for found in page["items"]:
+                if self.share.is_limited:
+                    self.share.put(Name.of(found), len(orjson.dumps(found)))
                 self.cache.put(found)
         self._complete(version)
 
     def _complete(self, version: str) -> None:
         first = not self.cache.synced
         self.cache.finish(version)
+        if self.share.is_limited:
+            self.share.keep(set(self.cache.names()))
         self._version = version
         self.lists += 1
         self._well(turned=first)
@@ -136,14 +149,16 @@ class Follower:
             self.cache.begin()
         async with self.client.stream(self._scope.path(**query), silence=self.silence) as body:
             async for line in _lines(body):
-                self._take(orjson.loads(line))
+                self._take(orjson.loads(line), len(line))
 
-    def _take(self, event: dict[str, Any]) -> None:
+    def _take(self, event: dict[str, Any], size: int) -> None:
         found = event["object"]
         match event["type"]:
             case "ADDED" | "MODIFIED":
+                self.share.put(Name.of(found), size)
                 self.cache.put(found)
             case "DELETED":
+                self.share.remove(Name.of(found))
                 self.cache.remove(found)
             case "BOOKMARK" if not self._version:
                 if found["metadata"].get("annotations", {}).get(END_OF_LIST) == "true":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
+from fleet.kube.runtime.budget import Budget, Share
 from fleet.kube.runtime.cache import Cache
 from fleet.kube.runtime.follow import SILENCE, Follower
 
@@ -39,12 +40,15 @@ class Following:
     def __iter__(self) -> Iterator[Follower]:
         return iter([shared.follower for shared in self._shared.values()])
 
-    def use(self, resource: Resource, namespace: str, labels: Mapping[str, str]) -> Follower:
+    def use(
+        self, resource: Resource, namespace: str, labels: Mapping[str, str], budget: Budget | None = None
+    ) -> Follower:
+        """`budget` is of a follower that is new; who shares it later takes it as it is."""
         what = (resource, namespace, tuple(sorted(labels.items())))
         shared = self._shared.get(what)
         if shared is None:
             cache = Cache(resource, namespace=namespace, labels=labels, manager=self._manager)
-            follower = Follower(self._client, cache, self._silence)
+            follower = Follower(self._client, cache, self._silence, share=Share(budget))
             shared = self._shared[what] = _Shared(follower, asyncio.create_task(follower.run()))
             shared.task.add_done_callback(self._ended)
         shared.users += 1

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 
 from fleet.kube.discovery import Resource
+from fleet.kube.runtime.budget import Budget
 from fleet.kube.runtime.cache import Cache, Change, Name
 from fleet.kube.runtime.follow import Follower
 from fleet.kube.runtime.following import Following
@@ -87,8 +88,9 @@ class Views:
             return view
         followers = dict(self.wide)
         undo = self._undo[namespace] = []
+        budget = Budget(lambda: len(self._own.by(NAMESPACE, namespace)))
         for watch in self._local:
-            follower = followers[watch.resource] = self._following.use(watch.resource, namespace, watch.labels)
+            follower = followers[watch.resource] = self._following.use(watch.resource, namespace, watch.labels, budget)
             undo.append(self._attach(watch, follower.cache))
         view = self._views[namespace] = View(namespace, followers)
 

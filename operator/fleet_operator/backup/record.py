@@ -7,7 +7,10 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
+from fleet.printable import printable
+
 LARGEST = 1 << 16  # bytes; a record has a few hundred
+MOST = 1 << 63  # what a number in it is less than
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,12 @@ def read(text: str) -> Record | None:
     try:
         found = json.loads(text)
         known = {field.name: found[field.name] for field in fields(Record)}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     numbers = known["revision"], known["size"]
     texts = [value for name, value in known.items() if name not in ("revision", "size")]
-    if not all(type(one) is int for one in numbers) or not all(isinstance(one, str) for one in texts):
+    if not all(type(one) is int and 0 <= one < MOST for one in numbers):
+        return None
+    if not all(isinstance(one, str) and one == printable(one) for one in texts):
         return None
     return Record(**known)

@@ -6,6 +6,7 @@ Everything else in the directory is somebody's, and is neither counted nor touch
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,15 +21,23 @@ def complete(directory: Path) -> list[Record]:
 
 def _complete(file: Path) -> Record | None:
     try:
-        if file.stat().st_size > LARGEST:
-            return None
-        record = read(file.read_text())
+        record = read(_text(file))
         snapshot = file.with_suffix(".db")
         if record is None or record.name != snapshot.name or snapshot.is_symlink():
             return None
         return record if snapshot.stat().st_size == record.size else None
     except (OSError, UnicodeDecodeError):  # gone meanwhile, or not ours to read
         return None
+
+
+def _text(file: Path) -> str:
+    """Return what is in a plain file, its beginning at most. Others may write here, too: a pipe would never answer, and
+    a link could lead to what never ends. OSError for those."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as content:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{file.name} is no file")
+        return content.read(LARGEST).decode()
 
 
 def same_app(records: Iterable[Record], like: Record) -> list[Record]:
@@ -47,7 +56,7 @@ def without_snapshot(directory: Path, like: Record) -> list[Path]:
     found = []
     for file in directory.glob(f"{like.app}-*.json"):
         try:
-            record = read(file.read_text()) if file.stat().st_size <= LARGEST else None
+            record = read(_text(file))
         except (OSError, UnicodeDecodeError):
             continue
         if record and same_app([record], like) and not file.with_suffix(".db").exists():

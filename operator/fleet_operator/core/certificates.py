@@ -21,15 +21,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 LEAF_LIFETIME = timedelta(days=365)
 OWN_LIFETIME = timedelta(days=1)  # of the operator's own certificate, which is in no Secret
 SKEW = timedelta(minutes=5)  # a certificate is valid a little before it was made: clocks differ
+LONGEST_KEY = 1024  # bytes of a key that is ours, which has 250: OpenSSL looks at an RSA key of 7 KiB for 10 s
+LONGEST_FOUND_KEY = 8 << 10  # of one that others made, which signs each handshake
+# As members offer them. With DHE, whoever answers chooses the numbers, and how long it takes to count with them.
+CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class Authority:
     @classmethod
     def read(cls, cert_pem: bytes, key_pem: bytes) -> Authority:
         """The one whose key this is; `cert_pem` may be a bundle that has others too. ValueError if there is none."""
-        key = serialization.load_pem_private_key(key_pem, None)
+        key = _read_key(key_pem)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ValueError("the authority's key is not an EC key")  # noqa: TRY004 - what is wrong is the content
         for certificate in x509.load_pem_x509_certificates(cert_pem):
@@ -196,8 +201,7 @@ def client_context(
     """TLS for the operator as a client: a certificate made here and now, and only `trusted` (or the authority) is
     believed. The name in a server's certificate is always checked."""
     pair = authority.issue(Leaf(name, client=True, lifetime=lifetime))
-    context = ssl.create_default_context(cadata=(trusted or authority.pem).decode())
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context = _context(trusted or authority.pem)
     with _as_file(pair.cert_pem + pair.key_pem) as file:
         context.load_cert_chain(file)
     return context
@@ -205,10 +209,18 @@ def client_context(
 
 def found_context(trusted: bytes, pair: Pair) -> ssl.SSLContext:
     """TLS for the operator as a client of an app whose certificates others made: with what that app itself uses."""
-    context = ssl.create_default_context(cadata=trusted.decode())
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if len(pair.key_pem) > LONGEST_FOUND_KEY:
+        raise ValueError(f"a key of {len(pair.key_pem)} bytes: each handshake would hold up everybody")
+    context = _context(trusted)
     with _as_file(pair.cert_pem + b"\n" + pair.key_pem) as file:
         context.load_cert_chain(file)
+    return context
+
+
+def _context(trusted: bytes) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=trusted.decode())
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(CIPHERS)
     return context
 
 
@@ -244,9 +256,19 @@ def _first(cert_pem: bytes) -> x509.Certificate | None:
 
 def _belongs(key_pem: bytes, certificate: x509.Certificate) -> bool:
     try:
-        return serialization.load_pem_private_key(key_pem, None).public_key() == certificate.public_key()
-    except (ValueError, TypeError):
+        return bool(_read_key(key_pem).public_key() == certificate.public_key())
+    except ValueError:
         return False
+
+
+def _read_key(key_pem: bytes) -> PrivateKeyTypes:
+    """Read a key of ours. ValueError for what cannot be one: to read it may take longer than a pass may."""
+    if len(key_pem) > LONGEST_KEY:
+        raise ValueError(f"a key of {len(key_pem)} bytes is none of the operator's")
+    try:
+        return serialization.load_pem_private_key(key_pem, None)
+    except (TypeError, UnsupportedAlgorithm) as problem:  # it has a password, or is of another kind
+        raise ValueError(str(problem)) from problem
 
 
 def _said(certificate: x509.Certificate) -> tuple[str, frozenset[x509.GeneralName], frozenset[x509.ObjectIdentifier]]:

@@ -37,6 +37,7 @@ async def execute(request: Request, engine: Engine[Any, Any], seen: Any, steps: 
             request.event(step.reason, step.note, warning=step.reason in WARNINGS)
 
 
+APP = "fleet.dev/app"  # the label that says whose an object is
 WARNINGS = frozenset({"RollFailed", "RollingBack", "NoSpace", "MemberReplaced", "ForcingQuorum"})
 
 
@@ -78,6 +79,10 @@ async def apply(request: Request, manifest: Object) -> None:
         return
     cached = request.cache(resource).get(own["namespace"], own["name"])
     if cached is not None:
+        whose = cached["metadata"].get("labels", {}).get(APP)
+        if whose != own.get("labels", {}).get(APP, whose):
+            problem = f"{resource.kind} {own['name']} exists and is of the app {whose}"
+            raise NotOursError(problem, hint="give the app another name")
         bound = {**manifest, "metadata": {**own, "uid": cached["metadata"]["uid"]}}
         await request.write.apply(resource, bound)
         return

@@ -21,7 +21,7 @@ from fleet_operator.core.ownership import NotOursError
 from fleet_operator.core.release import is_abandoned, is_asked, released, taken_back
 from fleet_operator.core.report import LONGEST, known_backup, status
 from fleet_operator.core.step import Decision, NotYetError, Object, State, blocked
-from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, torn_down, with_finalizer
+from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, pause, torn_down, with_finalizer
 from fleet_operator.core.volumes import known_hosts, waited_for
 from fleet_operator.core.world import World, is_leaving
 
@@ -136,14 +136,14 @@ class Reconciler:
         elif is_asked(manifest):
             request.event("Released", "it is given back; all of it runs on without an operator")
             if not await released(request):
-                return Result(0.5)
+                return Result(pause(manifest, 0.5, _now()))
         elif not app.paused:
             if (self.engine.keeps_data(app) or app.adoption is not None) and not await outlived(request):
-                return Result(0.5)
+                return Result(pause(manifest, 0.5, _now()))
             decision = torn_down(self.engine, app, self._world(request))
             if decision is not None:
                 await execute(request, self.engine, None, decision.steps)
-                return Result(decision.after)
+                return Result(pause(manifest, decision.after, _now()))
         await request.write.apply(self.engine.resource, with_finalizer(manifest, present=False))
         await self.engine.forget(request.name)
         return None
