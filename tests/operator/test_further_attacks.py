@@ -23,6 +23,7 @@ from fleet_operator.backup.record import Record, read
 from fleet_operator.core import kinds
 from fleet_operator.core.certificates import Authority, Leaf, Pair, client_context, found_context
 from fleet_operator.core.teardown import pause
+from fleet_operator.engines.etcd.authorities import CLIENTS, read_signer
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Unreachable
 from fleet_operator.logs import Lines
 
@@ -211,6 +212,19 @@ def test_a_key_that_takes_minutes_to_look_at_is_none_of_the_operators() -> None:
         found_context(authority.pem, Pair(pair.cert_pem, key))
     assert time.process_time() - began < 1
     assert Authority.read(authority.pem, authority.key_pem).pem == authority.pem
+
+
+def test_as_many_authorities_as_a_secret_holds_are_more_than_an_etcd_has() -> None:
+    """A MiB of CAs that are said to be old ones takes half a second, as often as somebody changes it."""
+    authority = Authority.new("db")
+    forged = b"".join(Authority.new(f"forged-{number}").pem for number in range(1600))
+    assert len(forged) > 900_000
+    held = {"ca.crt": authority.pem, "ca.key": authority.key_pem, "old-ca.crt": forged}
+    with pytest.raises(ValueError, match="65536 are the most"):
+        read_signer(held, CLIENTS)
+    few = b"".join(Authority.new(f"old-{number}").pem for number in range(50))
+    signer = read_signer({**held, "old-ca.crt": few}, CLIENTS)
+    assert signer is not None and signer.bundle == authority.pem + few
 
 
 def test_a_key_with_a_password_or_of_another_kind_is_said_to_be_unreadable() -> None:

@@ -19,6 +19,7 @@ from fleet_operator.core.certificates import Authority, overlap
 Data = dict[str, bytes]
 CLIENTS, PEERS = "ca", "peer-ca"  # as keys of the Secret begin
 _CURRENT, _NEXT = "", "next-"
+MOST_BYTES = 64 << 10  # of certificates, which have 600 each: whoever may write the Secret may write a MiB, ever anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,10 @@ class Authorities:
 
 
 def read_signer(held: Mapping[str, bytes], name: str) -> Signer | None:
-    """None if neither one that signs nor one that will is there."""
+    """None if neither one that signs nor one that will is there. ValueError for more than there can be."""
+    size = sum(len(held.get(f"{kind}{name}.crt", b"")) for kind in (_CURRENT, _NEXT, "old-"))
+    if size > MOST_BYTES:
+        raise ValueError(f"{size} bytes of CAs are no etcd's, which has a few: {MOST_BYTES} are the most")
     current, coming = _pair(held, name, _CURRENT), _pair(held, name, _NEXT)
     return Signer(current, coming, held.get(f"old-{name}.crt", b"")) if current or coming else None
 
