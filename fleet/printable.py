@@ -12,9 +12,8 @@ _OBEYED = re.compile(
     "[^\n\t\x20-\x7e\xa0-\U0010ffff]|[\ud800-\udfff\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
-# A user of an URL, up to the last @ before a slash; with a password, which may have slashes too, up to the last of all.
-# `host:8443/team@v2` is taken for a password as well: to show too little is the better mistake.
-_USER = re.compile(r"(?<=://)(?:[^\s/@:]*:\S*@|[^\s/]*@)")
+_WORD = re.compile(r"\S+")
+_USER = re.compile("[^/@:]*:")  # and a password after it
 
 
 def printable(text: str) -> str:
@@ -33,8 +32,26 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def without_credentials(text: str) -> str:
-    """Return the text with the user and password of every URL in it removed."""
-    return _USER.sub("", text) if "://" in text else text
+    """Return the text with the user and password of every URL in it removed.
+
+    A user ends with the last @ before a slash; one with a password, which may have slashes too, with the last of all.
+    `host:8443/team@v2` is taken for a password as well: to show too little is the better mistake. Each letter is looked
+    at a few times, however many addresses others wrote into the text.
+    """
+    return _WORD.sub(_without_users, text) if "://" in text else text
+
+
+def _without_users(found: re.Match[str]) -> str:
+    word, kept, at = found[0], list[str](), 0
+    last = word.rfind("@")
+    while (begin := word.find("://", at) + 3) > 2 and begin <= last:
+        kept.append(word[at:begin])
+        if _USER.match(word, begin):
+            at = last + 1
+            break
+        slash = word.find("/", begin)
+        at = max(begin, word.rfind("@", begin, slash if slash >= 0 else len(word)) + 1)
+    return "".join([*kept, word[at:]])
 
 
 def count_noun(number: int, singular: str, plural: str = "") -> str:

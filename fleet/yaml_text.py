@@ -13,6 +13,7 @@ import binascii
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -69,8 +70,11 @@ def _is_tab(text: str, line: int, column: int) -> bool:
     return line < len(lines) and lines[line][column : column + 1] == "\t" and not lines[line][:column].strip()
 
 
-def read_documents(text: str) -> Iterator[Document]:
-    """Yield the documents of a file that are not empty; NotYamlError is raised where the first mistake is."""
+def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
+    """Yield the documents of a file that are not empty; NotYamlError is raised where the first mistake is.
+
+    `most` is how many values one may have, aliases unfolded.
+    """
     if text.lstrip().startswith("{"):  # kubectl tries JSON first, which knows escapes that YAML does not
         try:
             yield Document(json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant), 1)
@@ -81,6 +85,7 @@ def read_documents(text: str) -> Iterator[Document]:
     for part, first in _parts(text):
         loader = _Loader(part)
         try:
+            _check_depth(part, first)
             node = loader.get_single_node()
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
@@ -92,7 +97,7 @@ def read_documents(text: str) -> Iterator[Document]:
         finally:
             loader.dispose()
         if node is not None:
-            data = _Reader(first).value(node)
+            data = _Reader(first, most).value(node)
             if data is not None:
                 yield Document(data, node.start_mark.line + first)
 
@@ -139,6 +144,25 @@ def resolve(text: str) -> Any:
     return text
 
 
+def _check_depth(text: str, first: int) -> None:
+    """Raise NotYamlError for what is too deep, before it is composed: that is a recursion in C, which ends the process.
+
+    Every map or list in another one needs a bracket or a column of its own, so few texts have to be looked through.
+    """
+    if text.count("[") + text.count("{") + max(map(len, text.split("\n"))) <= DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST + 1:
+                raise NotYamlError(
+                    f"nested more than {DEEPEST} deep", event.start_mark.line + first if event.start_mark else first
+                )
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
 class _Loader(_LOADER):  # type: ignore[misc]
     """Nodes as they are written: what a word means is decided by `_Reader`."""
 
@@ -151,14 +175,13 @@ class _Loader(_LOADER):  # type: ignore[misc]
 class _Reader:
     """Data from nodes of one document, by the rules of sigs.k8s.io/yaml."""
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: int, most: int) -> None:
         self._first = first
+        self._most = most
         self._count = 0
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        self._count += 1
-        if self._count > MOST_VALUES:
-            raise self._refused(node, f"more than {MOST_VALUES} values, aliases unfolded")
+        self._take(node)
         if depth > DEEPEST:
             raise self._refused(node, f"nested more than {DEEPEST} deep")
         if isinstance(node, yaml.MappingNode):
@@ -181,11 +204,18 @@ class _Reader:
             merged[key] = self.value(child, depth + 1)
         return merged
 
+    def _take(self, node: Any) -> None:
+        """Count a value, or a map that is merged: one without values costs time, too."""
+        self._count += 1
+        if self._count > self._most:
+            raise self._refused(node, f"more than {self._most} values, aliases unfolded")
+
     def _merge(self, node: Any, merged: dict[str, Any], depth: int) -> None:
         sources = node.value[::-1] if isinstance(node, yaml.SequenceNode) else [node]
         if depth > DEEPEST or not all(isinstance(source, yaml.MappingNode) for source in sources):
             raise self._refused(node, "a merge key wants a map, or a list of maps")
         for source in sources:
+            self._take(source)
             self._mapping(source, merged, depth + 1)
 
     def _key(self, node: Any) -> str:
@@ -247,8 +277,8 @@ def _parts(text: str) -> Iterator[tuple[str, int]]:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counted = Counter(name for name, _ in pairs)
+        twice = next(name for name, times in counted.items() if times > 1)
         raise NotYamlError(f"key {twice!r} is there twice")
     return made
 

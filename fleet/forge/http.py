@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 SECONDS = 30  # for one answer
 MOST_BYTES = 32 * 1024 * 1024  # of one answer
 MOST_PAGES = 200
+MOST_IN_ALL = 64 * 1024 * 1024  # bytes of all pages of a list: comments are anybody's
 TRIES = 4
 PATIENCE = 90.0  # seconds that a forge may ask us to wait, in all
 FIRST_PAUSE = 0.5
@@ -94,8 +95,12 @@ class Connection:
 
     async def pages(self, what: str, path: str, query: Mapping[str, object]) -> AsyncIterator[Document]:
         """The objects of a list that may come in parts."""
+        taken = 0
         for page in range(1, MOST_PAGES + 1):
             answer = await self.ask(what, "GET", f"{path}?{urlencode({**query, 'page': page})}")
+            taken += len(answer.content)
+            if taken > MOST_IN_ALL:
+                raise ResourceError(f"cannot {what}: {self._root} has more than {MOST_IN_ALL} bytes of it")
             try:
                 for one in documents(parsed(answer.content)):
                     yield one
@@ -111,11 +116,14 @@ class Connection:
             answer = await self._persistent(what, method, url, content)
             if answer.status not in _MOVED:
                 return answer
-            target = urljoin(url, answer.headers.get("location", ""))
-            if _origin(target) != _origin(url):
-                place = urlsplit(target)
+            try:
+                target = urljoin(url, answer.headers.get("location", ""))
+                there = _origin(target)
+            except ValueError as problem:
+                raise ResourceError(f"cannot {what}: {self._root} sends us to what is no address: {problem}") from None
+            if there != _origin(url):
                 raise ResourceError(
-                    f"cannot {what}: {self._root} sends us to {place.scheme}://{place.hostname}, which is not asked",
+                    f"cannot {what}: {self._root} sends us to {there[0]}://{there[1]}, which is not asked",
                     hint="if the forge has moved, say its new address in [forge] url",
                 )
             url = target
@@ -159,10 +167,12 @@ class Connection:
                 method,
                 URL(url, encoded=True),
                 data=content,
-                headers={**self._headers, **kind},
+                headers={**self._headers, "Accept-Encoding": "identity", **kind},
                 allow_redirects=False,
                 proxy=proxy_of(url),
             ) as response:
+                if response.headers.get("Content-Encoding", "identity") != "identity":
+                    raise ResourceError(f"cannot {what}: the answer of {self._root} is compressed, which nobody asked")
                 said = bytearray()
                 async for part in response.content.iter_chunked(1 << 16):
                     said += part
@@ -195,6 +205,7 @@ class Connection:
                 connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(), limit=4),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
+                auto_decompress=False,  # a small answer would be a large one
             )
         return self._session
 

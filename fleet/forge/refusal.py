@@ -40,7 +40,7 @@ def told(content: bytes, secret: str = "") -> str:
     try:
         data = orjson.loads(content)
     except orjson.JSONDecodeError:
-        text = "" if b"<" in content[:200] else content[: MOST_CHARACTERS * 2].decode(errors="replace")
+        text = "" if b"<" in content[:200] else content.decode(errors="replace")
     else:
         text = _words(data)
     text = " ".join(text.replace(secret, "…").split() if secret else text.split())

@@ -5,6 +5,7 @@ It is a function of the record files alone, so that two writers that have the sa
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -21,6 +22,7 @@ _SIGNS = {
     "Missing": "🔴",
     "Unknown": "⚫",
 }
+_ADDRESS = re.compile(r":(?=//)|www(?=\.)|&#(?:64|35|33|36|126|38);", re.IGNORECASE)
 _WRONG_HEALTH = frozenset({"Degraded", "Missing"})
 _WRONG_SYNC = frozenset({"Failed", "Conflict", "Unreachable", "Cancelled", "Drifted"})
 
@@ -71,7 +73,7 @@ def _section(title: str, records: Sequence[Record]) -> list[str]:
     lines = [f"## {title}", ""]
     for record in records[:MOST_ROWS]:
         lines += [f"- **{record.stack}** on **{record.cluster}**{_reason(record.message)}"]
-        lines += [f"  - {kind} {name}{_reason(message)}" for kind, name, message in _app_messages(record)]
+        lines += [f"  - {kind} {_plain(name)}{_reason(message)}" for kind, name, message in _app_messages(record)]
     return [*lines, ""]
 
 
@@ -127,7 +129,9 @@ def _reason(message: str) -> str:
 
 def _plain(text: str) -> str:
     """Text that Markdown and HTML read as text, also inside a table."""
-    return "".join(f"&#{ord(letter)};" if letter in "|`*_<>[]&\\@#~!$" else letter for letter in text)
+    said = "".join(f"&#{ord(letter)};" if letter in "|`*_<>[]&\\@#~!$" else letter for letter in text)
+    # Forges look for addresses and mentions in what Markdown has made: a space of no width goes between.
+    return _ADDRESS.sub(r"\g<0>&#8203;", said)
 
 
 def _code(message: str) -> str:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from fleet.errors import AccessError, ConfigurationError
 
+MOST_VALUES = 100_000  # of a file: it may be anybody's who can write a Secret
 LISTS = ("clusters", "users", "contexts")
 TEXTS = {
     "cluster": ("server", "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url"),
@@ -177,12 +178,13 @@ def unusable(where: str, context: str | None, problem: object) -> AccessError:
 
 def document(path: Path) -> dict[str, Any]:
     """What one file holds."""
-    import yaml  # noqa: PLC0415 - slow to load; the command line imports this module to complete names
+    # Slow to load, and the command line imports this module to complete names.
+    from fleet.yaml_text import NotYamlError, read_documents  # noqa: PLC0415
 
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        data = yaml.load(path.read_text(), Loader=loader)  # noqa: S506 - both are the safe one
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        first = next(read_documents(path.read_text(), MOST_VALUES), None)
+        data = first.data if first else None
+    except (OSError, UnicodeDecodeError, NotYamlError) as problem:
         raise ConfigurationError(
             f"the kubeconfig {path} cannot be read: {problem}", hint="`kubectl config view` shows what is wrong"
         ) from problem

@@ -83,6 +83,9 @@ def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
         return Misshapen(
             "metadata.namespace", f"{namespace[:80]!r} is not a name", "lower-case letters, digits and dashes"
         )
+    if listed := next((name for name in manifest if name.lower() == "items"), None):
+        # kubectl takes whatever has this for a list, and applies what is in it as objects.
+        return Misshapen(listed, "would be applied as objects of their own", "declare each of them by itself")
     group = manifest["apiVersion"].rpartition("/")[0]
     if meant := _misspelt(group, manifest["kind"]):
         kind, version = manifest["kind"], manifest["apiVersion"]

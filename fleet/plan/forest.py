@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,7 +13,7 @@ import orjson
 from fleet.plan.effect import Does, effect_of
 from fleet.plan.step import Plan, Step, Verb
 from fleet.plan.visible import visible
-from fleet.printable import count_noun
+from fleet.printable import count_noun, escaped
 
 SUMMED_UP = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.RECORD)
 
@@ -125,5 +126,23 @@ def summary(branches: Iterable[Branch]) -> str:
 def short(value: Any, width: int = 60) -> str:
     """A value in a line of text."""
 
-    text = "(none)" if value is None else visible(orjson.dumps(value).decode())
+    return _cut(_text(value), width)
+
+
+def short_pair(before: Any, after: Any, width: int = 60) -> tuple[str, str]:
+    """Two values in a line of text: of long ones, the part where they begin to differ."""
+    texts = _text(before), _text(after)
+    same = len(commonprefix(texts))  # noqa: RUF071 - of texts
+    if same < width - 1 or texts[0] == texts[1]:
+        return _cut(texts[0], width), _cut(texts[1], width)
+    begin = same - width // 3
+    one, other = (_cut(f"…{text[begin:]}", width) for text in texts)
+    return one, other
+
+
+def _text(value: Any) -> str:
+    return "(none)" if value is None else visible(escaped(orjson.dumps(value).decode()))
+
+
+def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from fleet.model.secrecy import REDACTED
 from fleet.plan.effect import Does, effect_of
-from fleet.plan.forest import LIVE, About, Branch, Revision, by_stack, dangers, short, summary
+from fleet.plan.forest import LIVE, About, Branch, Revision, by_stack, dangers, short, short_pair, summary
 from fleet.plan.step import Change, Step, Verb
 from fleet.plan.visible import lines, visible
 from fleet.printable import count_noun
@@ -175,4 +175,4 @@ def change_line(change: Change) -> str:
         return f"{path}: {short(change.before)} removed"
     if change.before is None:
         return f"{path}: {short(change.after)} added"
-    return f"{path}: {short(change.before)} → {short(change.after)}"
+    return f"{path}: {' → '.join(short_pair(change.before, change.after))}"

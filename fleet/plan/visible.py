@@ -3,11 +3,15 @@ the cursor, begin a line of their own, or be read as mark-up."""
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from fleet.printable import printable
 
 _MARKDOWN = frozenset("\\`*_{}[]()<>|#~!$&@")
+# What forges make links, mentions and pictures of: !1, $1, ~bug, &1, %1 (GitLab), GH-1 (GitHub), :emoji: (all).
+_REFERENCE = re.compile(r"[!$~&%](?=[\w\"])|\bGH-(?=\d)|:(?=[\w+-]+:)", re.IGNORECASE)
+_NOTHING = "\u200b"  # a space of no width
 
 
 def visible(text: str) -> str:
@@ -29,7 +33,8 @@ def in_markdown(text: str) -> str:
 
     Forges look for mentions and addresses in what Markdown has made, so those get a space of no width inside.
     """
-    said = "".join(f"&#{ord(letter)};" if letter in _MARKDOWN else letter for letter in visible(text))
+    apart = _REFERENCE.sub(rf"\g<0>{_NOTHING}", visible(text))
+    said = "".join(f"&#{ord(letter)};" if letter in _MARKDOWN or letter == _NOTHING else letter for letter in apart)
     said = f"&#47;{said[1:]}" if said.startswith("/") else said  # at the beginning of a line, it is a command
     for mark in ("&#64;", "&#35;", ":", "www"):
         said = said.replace(mark, f"{mark}&#8203;") if _begins_link(mark, said) else said

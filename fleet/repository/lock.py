@@ -16,9 +16,10 @@ from typing import NoReturn
 from fleet.errors import ConfigurationError, Source
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+# Spaces are one by one here, so that no two parts of it can share a long run of them: that takes time by its square.
 _PINNED = re.compile(
-    rf"(?P<name>{_NAME})\s*(?:\[[A-Za-z0-9._,\s-]*\])?\s*==\s*(?P<version>[A-Za-z0-9._!+-]+)"
-    r"\s*(?:;\s*(?P<marker>[A-Za-z0-9_.\s'\"<>=!~()+-]+?))?(?P<hashes>(?:\s+--hash=\S+)*)"
+    rf"(?P<name>{_NAME}) ?(?:\[[A-Za-z0-9._, -]*\])? ?== ?(?P<version>[A-Za-z0-9._!+-]+)"
+    r" ?(?:; ?(?P<marker>[A-Za-z0-9_. '\"<>=!~()+-]+?))?(?P<hashes>(?: --hash=\S+)*)"
 )
 _HASH = re.compile(r"sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -72,7 +73,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _pinned(file: str, line: int, content: str) -> Pinned:
-    found = _PINNED.fullmatch(content)
+    found = _PINNED.fullmatch(" ".join(content.split()))
     if found is None:
         _refuse(file, line, content)
     hashes = tuple(sorted(one.removeprefix("--hash=") for one in found["hashes"].split()))

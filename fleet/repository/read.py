@@ -21,6 +21,7 @@ _SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")
 _ACCOUNT = re.compile(r"(?:[a-z0-9-]|\{stack\})+/(?:[a-z0-9.-]|\{stack\})+")
 _SIZE = re.compile(r"(\d{1,15})(Ki|Mi|Gi)?")
 _BYTES = {None: 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+MOST_COUNT, LONGEST_TIME, LARGEST_SIZE = 1_000_000, 86_400.0, 1024**4  # what clocks and kernels can still work with
 _REF = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\x00-\x20~^:?*\[\\\x7f]+")
 
 _URL = re.compile(
@@ -83,8 +84,8 @@ def forge_repository(value: object) -> str:
 
 
 def count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidError("is a whole number, 0 or more")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_COUNT:
+        raise InvalidError("is a whole number, 0 or more and 1000000 at most")
     return value
 
 
@@ -118,16 +119,17 @@ def duration(value: object) -> float:
         seconds = precise(value) if isinstance(value, str) else 0.0
     except ValueError:
         seconds = 0.0
-    if not seconds:
-        raise InvalidError('is a duration above zero, such as "30s" or "2m"')
+    if not 0 < seconds <= LONGEST_TIME:
+        raise InvalidError('is a duration above zero and of a day at most, such as "30s" or "2m"')
     return seconds
 
 
 def size(value: object) -> int:
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if not match or not int(match[1]):
-        raise InvalidError('is a size above zero, such as "512Mi" or "1Gi"')
-    return int(match[1]) * _BYTES[match[2]]
+    number = int(match[1]) * _BYTES[match[2]] if match else 0
+    if not 0 < number <= LARGEST_SIZE:
+        raise InvalidError('is a size above zero and of 1024Gi at most, such as "512Mi" or "1Gi"')
+    return number
 
 
 SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {

@@ -7,13 +7,14 @@ later, so nothing needs to be stored; a name nobody can guess is what lets only 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Set
+from collections.abc import AsyncIterator, Set
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
 PREFIX = "/previews/"
-MOST = 64 << 20  # characters of all pages; the oldest go first
+MOST = 64 << 20  # bytes of all pages; the largest goes first, which is hardly one of a person's
+PART = 1 << 16  # bytes that are sent at a time
 HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -30,7 +31,7 @@ class Pages:
 
     at: str = ""
     _names: dict[int, str] = field(default_factory=dict)  # of pull requests
-    _kept: dict[str, str] = field(default_factory=dict)  # by name
+    _kept: dict[str, bytes] = field(default_factory=dict)  # by name
 
     def address(self, number: int) -> str:
         """Where the page of a pull request is, or will be; "" where there is none."""
@@ -41,14 +42,14 @@ class Pages:
 
     def keep(self, number: int, text: str) -> str:
         """The address of the page; "" where there is none."""
-        if not self.at or len(text) > MOST:
+        if not self.at:
             return ""
         name = self._name(number)
-        self._kept.pop(name, None)
-        self._kept[name] = text
+        self._kept.pop(name, None)  # what was made anew is not old
+        self._kept[name] = text.encode(errors="replace")
         while sum(map(len, self._kept.values())) > MOST:
-            del self._kept[next(iter(self._kept))]
-        return self.address(number)
+            del self._kept[max(self._kept, key=lambda one: len(self._kept[one]))]
+        return self.address(number) if name in self._kept else ""
 
     def only(self, numbers: Set[int]) -> None:
         """The others are closed."""
@@ -58,14 +59,21 @@ class Pages:
     def forget(self, number: int) -> None:
         self._kept.pop(self._names.pop(number, ""), None)
 
-    def find(self, path: str) -> str | None:
+    def find(self, path: str) -> bytes | None:
         return self._kept.get(path.removeprefix(PREFIX))
 
 
-def answered(text: str | None, *, leads: bool) -> web.Response:
-    if text is not None:
-        return web.Response(text=text, content_type="text/html", headers=HEADERS)
+async def _parts(page: bytes) -> AsyncIterator[bytes]:
+    """Yield a part at a time: a copy of the whole for each who reads slowly would fill the memory."""
+    for begin in range(0, len(page), PART):
+        yield page[begin : begin + PART]
+
+
+def answered(page: bytes | None, *, leads: bool) -> web.Response:
+    if page is not None:
+        headers = {**HEADERS, "Content-Length": str(len(page))}
+        return web.Response(body=_parts(page), content_type="text/html", charset="utf-8", headers=headers)
     if not leads:
         headers = {**HEADERS, "Connection": "close", "Retry-After": "1"}
         return web.Response(status=503, text=ELSEWHERE, content_type="text/html", headers=headers)
-    return web.Response(status=404, text="there is no such preview, or its pull request is closed")
+    return web.Response(status=404, text="there is no such preview: its pull request is closed, or it was too large")

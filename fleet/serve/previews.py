@@ -23,11 +23,11 @@ from traceback import format_tb
 from typing import IO
 from weakref import WeakValueDictionary
 
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.forge.approval import asked
 from fleet.forge.client import Forge, connect
 from fleet.forge.find import find, token
-from fleet.forge.model import Action, Commented, Event, PullRequest, PullRequestChanged, Repository
+from fleet.forge.model import Commented, Event, PullRequest, PullRequestChanged, Repository
 from fleet.forge.sticky import room
 from fleet.git.limits import USUAL
 from fleet.git.mirror import Mirror
@@ -50,7 +50,6 @@ from fleet.serve.wanted import Wanted
 
 LOOK = 60.0  # seconds between two looks at the forge, at least: they are counted there
 PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long as they are open
-GONE = frozenset({Action.CLOSED, Action.MERGED})
 AT_ONCE = 2  # previews that are made at a time: of forks, and of branches
 ASKING = 4  # questions to the forge at a time
 LAST_WORD = 5.0  # seconds for a status when the service ends
@@ -109,8 +108,6 @@ class Previews:
 
     def hear(self, event: Event) -> None:
         match event:
-            case PullRequestChanged(pull_request=found, action=action) if action in GONE:
-                self._forget(found.number)
             case PullRequestChanged(pull_request=found):
                 self._queue.add(found.number)
             case Commented(number=number, body=body) if asked(body) is not None:
@@ -203,7 +200,10 @@ class Previews:
             try:
                 request = await consult(forge, number, live=True)
             except ConfigurationError:
-                return None  # it is open no more
+                self._forget(number)  # it is open no more
+                return None
+            except NotFoundError:  # an event may be of another repository: what nobody has is not asked for again
+                return None
         found = request.pull_request
         if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
             return None

@@ -105,7 +105,7 @@ class Program:
                 return web.Response(text=exposition(self.metrics.all()))
         if request.path.startswith(PREFIX):
             found = (one.page(request.path) for one in self.services)
-            return answered(next((text for text in found if text), None), leads=self._leads)
+            return answered(next((page for page in found if page), None), leads=self._leads)
         return await Hooks(self.webhook_secret, self._heard, self.metrics.hooks, self._bodies).answer(request)
 
     def _heard(self, event: Event) -> None:

@@ -164,7 +164,7 @@ class Service:
         if self._previews is not None:
             self._previews.hear(event)
 
-    def page(self, path: str) -> str | None:
+    def page(self, path: str) -> bytes | None:
         """A preview for people, if it is one of this repository's."""
         return self._previews.pages.find(path) if self._previews else None
 

@@ -242,7 +242,7 @@ def test_a_forged_answer_of_the_right_shape_is_a_problem(inside: str) -> None:
 
 
 def test_an_answer_may_be_nested_as_deep_as_manifests_are() -> None:
-    text = orjson.dumps(result()).decode().replace('"kind":', f'"data":{"[" * 80 + "]" * 80},"kind":') + "\n"
+    text = orjson.dumps(result()).decode().replace('"kind":', f'"spec":{"[" * 80 + "]" * 80},"kind":') + "\n"
     assert read(JOB, Outcome(text.encode(), b""))[1] == ()
 
 
