@@ -186,6 +186,7 @@ def test_of_what_is_there_in_a_plan_with_its_definition_only_what_the_definition
     assert wrong(gadget(spec={"pod": {**pod, "colour": 1}})) == [("spec.pod.colour", "did you mean 'color'?")]
     assert wrong(gadget(spec={"token": 12345})) == [("spec.token", "in quotes it is text")], "the value is not shown"
     assert wrong({**gadget(sepc={}), "apiVersion": "gadgets.example.com/v2"}) == [], "another version"
+    odd: object
     for odd in (None, 1, "x", [], {"properties": 1}, {"properties": {"spec": 1}}, {"oneOf": [1]}, {"allOf": [1]}):
         versions = [{"name": "v1", "schema": {"openAPIV3Schema": odd}}]
         assert wrong(gadget(spec={"color": 1}), {"spec": {**GADGETS["spec"], "versions": versions}}) == [], odd
