@@ -65,7 +65,7 @@ class NotYamlError(ValueError):
 
 
 def _is_tab(text: str, line: int, column: int) -> bool:
-    """Whether what could not be read is a tab in front of a line."""
+    """Tell whether what could not be read is a tab in front of a line."""
     lines = text.splitlines()
     return line < len(lines) and lines[line][column : column + 1] == "\t" and not lines[line][:column].strip()
 

@@ -148,7 +148,7 @@ class Driver(Generic[A]):
         return str(getattr(spec, "version"))  # noqa: B009 - of the subclass, which the base does not know
 
     def stays(self, spec: A, status: Mapping[str, Any]) -> str:
-        """Why members go on with the version that they run though the spec says another; "" if they do not."""
+        """Say why members go on with the version that they run though the spec says another; "" if they do not."""
         return ""
 
     def unknown_release(self, spec: A) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -88,13 +88,22 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
 
 def _unknown_releases(evaluation: Evaluation) -> list[str]:
     """Return a line per place in the files where an app has a version that this release of fleet does not know."""
-    from fleet.apps.meaning import unknown_release
     from fleet.model.group import GROUP
 
     objects = (item for stack in evaluation.stacks for desired in stack.desired for item in desired.objects)
-    apps = [item for item in objects if item.key.group == GROUP]
+    apps = [item for item in objects if item.key.group == GROUP and _names_patch(item.manifest)]
+    if not apps:
+        return []
+    from fleet.apps.meaning import unknown_release  # the model, which a check needs for nothing else
+
     lines = {(item.source, item.key.name, unknown_release(item.key.kind, item.manifest)) for item in apps}
     return sorted(f"{source}: {name}: {line}" for source, name, line in lines if line)
+
+
+def _names_patch(manifest: Mapping[str, Any]) -> bool:
+    """Tell whether an app's version is an exact release, such as 3.5.21."""
+    spec = manifest.get("spec")
+    return isinstance(spec, dict) and str(spec.get("version")).count(".") == 2
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

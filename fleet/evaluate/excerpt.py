@@ -20,7 +20,7 @@ _WITH_LINE = 200  # problems; of more, nobody reads the rest
 
 @dataclass(slots=True)
 class Excerpts:
-    """What was read for the problems of one evaluation."""
+    """The files that were read for the problems of one evaluation."""
 
     root: Path
     _lines: dict[str, list[bytes]] = field(default_factory=dict)  # by file

@@ -82,7 +82,7 @@ class Access:
 
     @property
     def impersonation(self) -> Headers:
-        """What each request says of the identity that the user takes on with `as`."""
+        """Return the headers that name the identity which the user takes on with `as`."""
         values = self.user.values
         if not values.get("as"):
             return {}

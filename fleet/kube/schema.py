@@ -1,4 +1,4 @@
-"""What a server's own schema has against a plan, before the first object of it is written.
+"""Mistakes that a server's own schema finds in a plan, before the first object of it is written.
 
 A dry run cannot try what belongs into a namespace that the same plan makes, and a sync would stop half-way there with
 the words of the server's decoder. The schema that the server publishes (OpenAPI v3) says the same beforehand: fields
@@ -95,7 +95,7 @@ def definitions(made: Plan) -> dict[GroupKind, Document]:
         for step in made.steps
         if step.manifest and step.verb.writes and step.key.kind == "CustomResourceDefinition"
     ]
-    return {(str(one["spec"]["group"]), str(one["spec"]["names"]["kind"])): defined_by(one) for one in written}
+    return {(str(crd["spec"]["group"]), str(crd["spec"]["names"]["kind"])): defined_by(crd) for crd in written}
 
 
 def defined_by(definition: Mapping[str, Any]) -> Document:
@@ -180,7 +180,7 @@ def _mistyped(value: Any, path: str, expected: str, *, is_text: bool, shown: boo
 
 
 def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a value may be; none named: anything."""
+    """Return the types that a value may have; none: any."""
     if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
         return ("integer", "string")
     one = schema.get("type")
@@ -215,7 +215,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a reference, or the only part of a whole, stands for; `{}`, which allows anything, if nothing is there."""
+    """Return what a reference, or the only part of a whole, stands for; `{}`, which allows anything, if nothing."""
     for _ in range(8):
         if not isinstance(schema, Mapping):
             return {}

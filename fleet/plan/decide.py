@@ -46,14 +46,14 @@ def keys_beside(desired: Desired, live: Live) -> Iterator[Key]:
 
 
 def _has(present: Any, wanted: Any) -> bool:
-    """Whether all that is wanted is so; a server fills in more."""
+    """Tell whether all that is wanted is so; a server fills in more."""
     if isinstance(present, Mapping) and isinstance(wanted, Mapping):
         return all(_has(present.get(name), value) for name, value in wanted.items())
     return bool(present == wanted)
 
 
 def _is_converged(found: Mapping[str, Any]) -> bool:
-    """Whether the operator says that nothing of what it took over waits for a roll any more."""
+    """Tell whether the operator says that nothing of what it took over waits for a roll any more."""
     conditions = mapping(found.get("status")).get("conditions")
     return isinstance(conditions, list) and any(
         isinstance(one, Mapping) and (one.get("type"), one.get("status")) == ("Converged", "True") for one in conditions

@@ -195,7 +195,7 @@ class Previews:
                     await self._preview_of(mirror, forge, base, request)
 
     async def _asked(self, forge: Forge, number: int) -> Request | None:
-        """What there is to preview; None: nothing, or that was done."""
+        """Return what there is to preview; None: nothing, or that was done."""
         async with self._asking:
             try:
                 request = await consult(forge, number, live=True)

@@ -168,7 +168,7 @@ def _outside(git: Git, found: Commit, settings: GitSettings) -> str:
 
 
 def _unpushed(git: Git, found: Commit, settings: GitSettings) -> str:
-    """Which commits nobody else has, as far as this clone knows the remote."""
+    """Return the commits that the remote does not have, as far as this clone knows."""
     remote = f"refs/remotes/{settings.remote}/{settings.branch}"
     if _tips(git, settings).get(remote) in (None, found.id):
         return ""

@@ -57,8 +57,8 @@ def template(images: Mapping[str, str]) -> str:
 
 
 def same_image(app: Etcd, status: Mapping[str, Any]) -> str:
-    """Why members go on with the version that they run though git says another: the image of the next step is the one
-    that they have. "" if it is another image, or if the status does not say which."""
+    """Say why members go on with the version that they run though git says another: the image of the next step is the
+    one that they have. "" if it is another image, or if the status does not say which."""
     running, known = status.get("version"), status.get("imageTemplate")
     has = {str(member.get("image") or "") for member in status.get("members") or ()}
     steps = path(str(running), app.version) if running else ()

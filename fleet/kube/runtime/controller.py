@@ -163,7 +163,7 @@ class Controller:
 
     @property
     def unwatched(self) -> list[Follower]:
-        """What is to be watched everywhere and is not."""
+        """Return what is to be watched everywhere and is not."""
         return [follower for follower in self._views.wide.values() if not follower.is_watching]
 
     def may_begin(self, *, late: bool) -> bool:

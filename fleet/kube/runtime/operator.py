@@ -125,7 +125,7 @@ class Operator:
             await (self._election.run(lead, self._stop) if self._election else lead())
 
     def _watched(self) -> dict[str, bool]:
-        """What is watched in all namespaces, by name as kubectl has it."""
+        """Return the names, as kubectl has them, of what is watched in all namespaces."""
         return {one.cache.resource.title: one.is_watching for one in self.followers}
 
     def _leads(self) -> bool:

@@ -13,7 +13,7 @@ OK = 200
 def answers(
     url: str, user: str = "", secret: str = "", timeout: float = 5, trust: ssl.SSLContext | None = None
 ) -> bool:
-    """Whether it gives what it is asked for. With TLS, `trust` says whose certificates are taken."""
+    """Tell whether it gives what it is asked for. With TLS, `trust` says whose certificates are taken."""
     place = urlsplit(url)
     login = b64encode(f"{user}:{secret}".encode()).decode()
     connection = (

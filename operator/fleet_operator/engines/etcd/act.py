@@ -149,7 +149,7 @@ async def _free_space(etcd: Etcd, seen: Seen) -> None:
 
 
 def _is_worn(status: MemberStatus, limit: int) -> bool:
-    """Whether its file is larger than what is in it by so much that it matters to the quota."""
+    """Tell whether its file is larger than what is in it by so much that it matters to the quota."""
     return status.db_size > FULL * limit or status.db_size - status.db_size_in_use > (1 - FULL) * limit
 
 

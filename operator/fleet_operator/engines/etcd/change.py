@@ -159,7 +159,7 @@ def image_in(seen: Seen, pod: Object) -> str:
 
 
 def images_of(seen: Seen) -> set[str]:
-    """What members have: by their StatefulSet, or by their pods where it is gone."""
+    """Return the images that members have: by their StatefulSet, or by their pods where it is gone."""
     found = seen.stateful_set
     templates = [found["spec"]["template"]] if found else [one for pod in seen.places if (one := seen.world.pod(pod))]
     return {image_in(seen, one) for one in templates}
