@@ -143,6 +143,7 @@ def install(
             def tell(phase: str, detail: str) -> None:
                 progress.update("operator", place.name, phase, detail)
 
+            await asyncio.to_thread(_images, place, image, build=False)  # refuses what no answer could make right
             tell("looking", "")
             before = await settings_now(client)
             async with one_at_a_time:

@@ -317,13 +317,14 @@ def test_a_stack_of_the_second_evaluation_only_and_values_of_another_type_are_fo
     head = "import os\nHERE = os.environ['TZ'] == 'UTC0'\n"
     above, at, below = stack("b", "pass", head=head).partition("@fleet")
     late = f"{above}if not HERE:\n{textwrap.indent(at + below, '    ')}"
+    thing = '{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "c"}, "spec": {"value": value}}'
     files = {
-        "stacks/a.py": stack("a", config_map('"c"', '{"value": 1 if HERE else True}'), head=head),
+        "stacks/a.py": stack("a", "value = 1 if HERE else True", f"fleet.Manifest({thing})", head=head),
         "stacks/b.py": late,
     }
     first, second = evaluate(repository(tmp_path, files), twice=True).problems
 
-    assert (first.field, "differs between two evaluations: 1, then True" in first.message) == ("data.value", True)
+    assert (first.field, "differs between two evaluations: 1, then True" in first.message) == ("spec.value", True)
     assert second.message == "the stack is there in one of two evaluations only"
     assert second.source is not None
     assert second.source.file == "stacks/b.py"

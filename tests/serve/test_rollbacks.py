@@ -205,7 +205,7 @@ def test_only_what_is_the_stacks_alone_goes_back_and_only_to_what_was_well(fleet
     assert fleet.why_not() == "its files alone do not make it what it was", "a mix of old and new was never well"
     fleet.write(
         "stacks/both.py",
-        STACK.format(name="orders", value="'1'", imports="") + STACK.format(name="more", value="1", imports=""),
+        STACK.format(name="orders", value="'1'", imports="") + STACK.format(name="more", value="'1'", imports=""),
     )
     (fleet.root / "stacks/orders.py").unlink()
     fleet.synced("Degraded")
