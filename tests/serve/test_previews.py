@@ -201,7 +201,7 @@ def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_p
     fork.push(root, "theirs")
     attack = PullRequest(remote, remote.as_user(stranger).pull_request(f"{stranger.name}:theirs").number)
     monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
-    origin = Origin(f"http://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/attacked.git")
+    origin = Origin(f"https://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/attacked.git")
     mirror = origin.mirror(tmp_path / "cache")
     mirror.fetch()
     with Pool() as pool:
@@ -260,7 +260,7 @@ def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
     remote.push(root, "change")
     request = remote.pull_request("change")
     monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
-    origin = Origin(f"http://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/bare.git")
+    origin = Origin(f"https://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/bare.git")
     mirror = origin.mirror(tmp_path / "cache")
     mirror.fetch()
     with Pool() as pool:
