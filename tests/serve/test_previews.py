@@ -178,19 +178,24 @@ def test_what_came_to_no_end_is_not_tried_again_for_the_same_commit_by_whoever_c
     assert later().reason(1, "b", live=False) == "", "what cannot be read remembers nothing"
 
 
+def fleet_without_clusters(forge: Forge, directory: Path, name: str) -> tuple[Repository, Path, str]:
+    """Make a repository on the forge with nothing in its fleet; return it, its clone and the commit on main."""
+    remote: Repository = forge.repository(name)
+    root = remote.clone(directory)
+    where = f'kind = "gitea"\nurl = "{forge.url}"\nrepository = "{remote.owner}/{name}"\n'
+    (root / "fleet.toml").write_text(f'[fleet]\nname = "{name}"\n[forge]\n{where}')
+    for folder in ("stacks", "clusters"):
+        (root / folder).mkdir()
+        (root / folder / "README").touch()
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "a fleet")
+    return remote, root, remote.push(root)
+
+
 def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_previewed(
     forge: Forge, relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote: Repository = forge.repository("attacked")
-    root = remote.clone(tmp_path / "clone")
-    where = f'kind = "gitea"\nurl = "{forge.url}"\nrepository = "{remote.owner}/attacked"\n'
-    (root / "fleet.toml").write_text(f'[fleet]\nname = "attacked"\n[forge]\n{where}')
-    for name in ("stacks", "clusters"):
-        (root / name).mkdir()
-        (root / name / "README").touch()
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "a fleet")
-    main = remote.push(root)
+    remote, root, main = fleet_without_clusters(forge, tmp_path / "clone", "attacked")
     stranger = forge.new_user()
     fork = remote.fork(stranger)
     git(root, "switch", "--quiet", "--create", "theirs")
@@ -201,7 +206,9 @@ def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_p
     fork.push(root, "theirs")
     attack = PullRequest(remote, remote.as_user(stranger).pull_request(f"{stranger.name}:theirs").number)
     monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
-    origin = Origin(f"https://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/attacked.git")
+    origin = Origin(
+        f"https://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/attacked.git"
+    )
     mirror = origin.mirror(tmp_path / "cache")
     mirror.fetch()
     with Pool() as pool:
@@ -244,16 +251,7 @@ def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
     forge: Forge, relay: Relay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fleet without clusters, so none is asked."""
-    remote: Repository = forge.repository("bare")
-    root = remote.clone(tmp_path / "clone")
-    where = f'kind = "gitea"\nurl = "{forge.url}"\nrepository = "{remote.owner}/bare"\n'
-    (root / "fleet.toml").write_text(f'[fleet]\nname = "bare"\n[forge]\n{where}')
-    for name in ("stacks", "clusters"):
-        (root / name).mkdir()
-        (root / name / "README").touch()
-    git(root, "add", ".")
-    git(root, "commit", "--quiet", "--message", "a fleet")
-    main = remote.push(root)
+    remote, root, main = fleet_without_clusters(forge, tmp_path / "clone", "bare")
     git(root, "switch", "--quiet", "--create", "change")
     (root / "fleet.toml").write_text("a = " + "[" * 5000)
     git(root, "commit", "--quiet", "--all", "--message", "[")
