@@ -23,7 +23,7 @@ def test_a_service_without_memory_asks_the_clusters_whose_past_they_have(served:
     words = f"{repository.stack} on {eu.name}: Failed"
     served.until("it is refused", lambda: words in served.said())
     assert "the history was rewritten" in served.said()
-    assert repository.sync("--allow-rewritten").code == 0
+    assert repository.sync("--allow-rewritten", "--any-branch").code == 0
     repository.wants(config_map("settings", {"a": "3"}))
     repository.commit("it goes on")
     git(repository.root, "push", "--quiet", "origin", "HEAD:main")
