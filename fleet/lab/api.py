@@ -61,12 +61,15 @@ class Api:
             self._request("DELETE", _path(manifest))
 
     def _request(self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
+        is_kept = self._connection.sock is not None
         try:
             self._connection.request(verb, path, body, {"User-Agent": "fleet-lab", **(headers or {})})
             answer = self._connection.getresponse()
             content = answer.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()  # the next request opens it again
+            if is_kept and isinstance(error, ConnectionError):  # the server had closed it; all of these may be repeated
+                return self._request(verb, path, body, headers)
             raise ResourceError(f"{self._access.server} does not answer: {error}") from error
         if answer.status >= FAILED:
             refused = answer.status < OVERLOADED and answer.status != TOO_MANY
