@@ -180,15 +180,14 @@ def _pairs(labels: Sequence[str]) -> dict[str, str]:
 
 
 def _check_context(context: str, kubeconfig: Path | None) -> None:
-    from difflib import get_close_matches
-
     from fleet.cli.contexts import contexts
     from fleet.errors import NotFoundError
+    from fleet.suggestion import closest
 
     known = contexts(kubeconfig)
     if context not in known:
-        close = get_close_matches(context, known, n=1)
-        there = f"did you mean {close[0]}?" if close else f"contexts are: {', '.join(known) or 'none'}"
+        close = closest(context, known)
+        there = f"did you mean {close}?" if close else f"contexts are: {', '.join(known) or 'none'}"
         raise NotFoundError(f"the kubeconfig has no context {context!r}", hint=f"{there}; name one with --context")
 
 

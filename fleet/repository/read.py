@@ -214,10 +214,10 @@ def _section(text: str, section: str, values: dict[str, Any]) -> Any:
 
 
 def _unknown(text: str, path: tuple[str, ...], what: str, known: Mapping[str, Any]) -> NoReturn:
-    from difflib import get_close_matches  # noqa: PLC0415 - only on the way to an error
+    from fleet.suggestion import closest  # noqa: PLC0415 - only on the way to an error
 
-    close = get_close_matches(path[-1], known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"{what}s are: {', '.join(known)}"
+    close = closest(path[-1], known)
+    hint = f"did you mean {close}?" if close else f"{what}s are: {', '.join(known)}"
     _refuse(text, path, f"there is no such {what}", hint)
 
 
