@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.testing.git import git
+from tests.definitions import remove_definition
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 OURS = "fleet/"
@@ -31,7 +32,7 @@ def deployment(replicas: int, options: str = "", **pod: object) -> str:
 
 def test_definitions_of_apps_are_made_where_they_are_missing(repository: FleetRepository) -> None:
     eu, us = repository.clusters
-    eu.kubectl("delete", "crd", "etcds.fleet.dev", "--ignore-not-found")
+    remove_definition(eu)
     repository.wants(ETCD, "Etcd('db', version='3.5', storage='1Gi')")
     repository.commit()
     assert f"{eu.name}: the kind Etcd is not defined there yet" in repository.fleet("preview").err
