@@ -52,7 +52,8 @@ class Reading(NamedTuple):
 
 async def explained(client: Client, live: Mapping[Key, dict[str, Any] | None], keys: Iterable[Key]) -> dict[Key, str]:
     """The cause of what is not healthy among these objects, as far as one can be told; a few of them at most."""
-    asked = [(key, found) for key in keys if (found := live.get(key)) and _is_open(key, judge(found))][:MOST]
+    workloads = ((key, live.get(key)) for key in keys if (key.group, key.kind) in KINDS)
+    asked = [(key, found) for key, found in workloads if found and _is_open(judge(found))][:MOST]
     readings = await together([_read(client, key, found) for key, found in asked])
     causes = {key: cause(found, reading) for (key, found), reading in zip(asked, readings, strict=True)}
     return {key: text for key, text in causes.items() if text}
@@ -76,8 +77,8 @@ def cause(found: dict[str, Any], reading: Reading) -> str:
     return _event(reading.events, found)[:LETTERS]
 
 
-def _is_open(key: Key, health: Health) -> bool:
-    return (key.group, key.kind) in KINDS and health.state in (State.PROGRESSING, State.DEGRADED)
+def _is_open(health: Health) -> bool:
+    return health.state in (State.PROGRESSING, State.DEGRADED)
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:

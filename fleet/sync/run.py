@@ -415,7 +415,7 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
         if seen.desired is not None:
             fresh = None if any(verb.writes for verb in result.done) else seen.live
             seconds = how.timeout if how.wait and not result.problem else 0.0
-            known = inert(seen.desired, replace(seen, plan=result.plan).untouched())
+            known = inert(seen.desired, replace(seen, plan=result.plan).untouched()) if fresh is None else {}
             with acting_as(seen.account):
                 health, objects, late = await until_healthy(
                     client, seen.desired, fresh, seconds=seconds, tell=tell, known=known

@@ -68,7 +68,9 @@ def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
 def strange(found: dict[str, Any]) -> Health | None:
     """A status that is none by any convention says nothing: definitions without a schema let everything through."""
     status = found.get("status")
-    if status is not None and not isinstance(status, dict):
+    if status is None:
+        return None
+    if not isinstance(status, dict):
         return Health(State.UNKNOWN, "its status is no object")
     conditions = status_of(found).get("conditions")
     if conditions is not None and not isinstance(conditions, list):
