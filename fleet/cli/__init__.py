@@ -19,6 +19,7 @@ COMMANDS = {
     "check": ("fleet.cli.check:check", "Evaluate and validate every stack; nothing is sent."),
     "render": ("fleet.cli.render:render", "Print the manifests that the stacks become."),
     "preview": ("fleet.cli.preview:preview", "Show what a sync would do in every cluster; nothing is written."),
+    "comment": ("fleet.cli.comment:comment", "Post a preview that another job made on its pull request."),
     "approve": ("fleet.cli.approve:approve", "Record that a commit, or a wave of a rollout, is approved."),
     "sync": ("fleet.cli.sync:sync", "Apply a commit to every cluster, wait for health, write it into git."),
     "serve": ("fleet.cli.serve:serve", "Keep every cluster what git says, for ever: apply, watch, repair, report."),

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fleet.sync.run import Run
 
 
-def _url(_: click.Context, __: click.Parameter, value: str | None) -> str:
-    """An address that Markdown and forges take as it is."""
+def check_url(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    """Return an address that Markdown and forges take as it is; raise for what is none."""
     import re
 
     if value and not re.fullmatch(r"https?://[^\s<>\"'`\\]+", value):
@@ -47,11 +47,17 @@ def _url(_: click.Context, __: click.Parameter, value: str | None) -> str:
 @claim_options
 @click.option("--comment", is_flag=True, help="Tell it on the pull request: one comment, and a commit status.")
 @click.option(
+    "--comment-file",
+    "comment_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what --comment would tell to this file, for `fleet comment`; needs no token that writes.",
+)
+@click.option(
     "--pull-request",
     "number",
     type=click.IntRange(1),
     metavar="NUMBER",
-    help="The pull request of --comment. [default: that of the CI job]",
+    help="The pull request of --comment or --comment-file. [default: that of the CI job]",
 )
 @click.option(
     "--html",
@@ -60,7 +66,11 @@ def _url(_: click.Context, __: click.Parameter, value: str | None) -> str:
     help="Write the preview as an HTML page to this file, too.",
 )
 @click.option(
-    "--html-url", "page_url", metavar="URL", callback=_url, help="Where people find that page; --comment links to it."
+    "--html-url",
+    "page_url",
+    metavar="URL",
+    callback=check_url,
+    help="Where people find that page; --comment links to it.",
 )
 @click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
@@ -86,6 +96,7 @@ def preview(
     renamed_from: Sequence[str],
     take_over: Sequence[str],
     comment: bool,
+    comment_file: Path | None,
     number: int | None,
     page: Path | None,
     page_url: str,
@@ -105,6 +116,9 @@ def preview(
     token is FLEET_FORGE_TOKEN, else GITHUB_TOKEN, GITLAB_TOKEN or GITEA_TOKEN. For a pull request from a fork no
     cluster is asked, --live or not, until somebody who may write to the repository comments `/fleet preview COMMIT`.
 
+    With --comment-file, the same is written to a file, and `fleet comment` posts it: so that the job which evaluates
+    what others wrote holds no token that may write.
+
     \b
     fleet preview --stack orders
     fleet preview --base origin/main --head HEAD --live
@@ -123,14 +137,14 @@ def preview(
     from fleet.sync.source import commit, working_tree
 
     collect_seldom()
-    merging = bool(base or comment)
+    merging = bool(base or comment or comment_file)
     _check_flags(revision, head, merging=merging, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
     _check_record(record=record, merging=merging, narrowed=bool(stacks or clusters))
-    _check_comment_flags(comment=comment, number=number, page_url=page_url)
+    _check_comment_flags(comment=comment, file=comment_file, number=number, page_url=page_url, record=record)
     how = How(kubeconfig, claim=Claim("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
     keep = _record if record else _forget
-    if comment:
-        from fleet.cli.preview_comment import Wish, commented
+    if comment or comment_file:
+        from fleet.cli.preview_comment import Wish, commented, write_for_comment
 
         def show(run: Run, about: About) -> None:
             print_plan(run, form, unchanged=show_unchanged, about=about)
@@ -141,7 +155,9 @@ def preview(
             return found or ([unexpected(changes_of(run))] if expect_no_changes and changes_of(run) else [])
 
         wish = Wish(number, base, head, page_url, stacks, clusters, how if live else None, keep)
-        return finish(commented(wish, show, judge))
+        return finish(
+            write_for_comment(wish, comment_file, show, judge) if comment_file else commented(wish, show, judge)
+        )
     if base:
         from fleet.preview.merge import of_merge
 
@@ -204,8 +220,14 @@ def _record(made: Merged, *, fork: bool = False) -> None:
     remark(f"{'recorded' if written else 'recorded before'}: {record.head[:8]} as tree {record.tree[:8]}")
 
 
-def _check_comment_flags(*, comment: bool, number: int | None, page_url: str) -> None:
-    if not comment and (number or page_url):
+def _check_comment_flags(*, comment: bool, file: Path | None, number: int | None, page_url: str, record: bool) -> None:
+    if comment and file:
+        raise click.UsageError("--comment posts, and --comment-file leaves that to `fleet comment`: use either")
+    if file and page_url:
+        raise click.UsageError("--html-url is for the job that posts: say it to `fleet comment`")
+    if file and record:
+        raise click.UsageError("--record writes into git, which a job with --comment-file is not to do")
+    if not (comment or file) and (number or page_url):
         raise click.UsageError("--pull-request and --html-url are about a comment: say --comment too")
 
 

@@ -1,4 +1,7 @@
-"""`fleet preview --comment`: the preview of a pull request, told there. Which one, and its commits, is found in CI."""
+"""`fleet preview --comment`: the preview of a pull request, told there. Which one, and its commits, is found in CI.
+
+`fleet preview --comment-file` makes the same preview, and leaves the telling to `fleet comment` in a job with a token.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from fleet.forge.client import Forge, connect
 from fleet.forge.find import find, token
 from fleet.forge.model import PullRequest, Repository
 from fleet.git.repository import Repository as Git
+from fleet.preview.comment_file import describe_preview, describe_refusal, write_comment
 from fleet.preview.merge import Merged, of_merge
 from fleet.preview.request import Request, consult
 from fleet.preview.tell import begin, give_up, tell
@@ -64,18 +68,17 @@ def commented(
     number = wish.number or (job.number if job else None)
     if number is None:
         raise click.UsageError("which pull request? Say --pull-request NUMBER: this is no CI job of one")
-    git = Git.find(find_root())
-    below = find_root().relative_to(git.root.resolve()).as_posix()
-    voice = Voice("" if below == "." else below, wish.page)
-    repository = find(_remote(git), _settings(git, wish.base, below), job)
+    git, below = find_fleet()
+    voice = Voice(below, wish.page)
+    repository = find(find_remote(git), read_forge_settings(git, wish.base, below), job)
     desk = Desk(repository, token(repository, os.environ), voice)
 
     request = desk.ask(lambda forge: consult(forge, number, live=wish.how is not None))
     pull_request = request.pull_request
-    if job and job.number == number and job.head and job.head != pull_request.head_sha and not wish.head:
-        remark(f"pull request {number} has a newer head than this job: {pull_request.head_sha[:8]}; nothing is posted")
+    if not wish.head and is_overtaken(job, pull_request):
         return []
-    base, head = _base(git, wish.base, pull_request), _head(git, wish.head, pull_request, repository)
+    fetch = pull_request.fetch_ref(repository.kind)
+    base, head = _base(git, wish.base, pull_request), _head(git, wish.head, pull_request, fetch)
     desk.ask(lambda forge: begin(forge, request, voice))
     try:
         run, about = _made(wish, request, base, head)
@@ -92,6 +95,82 @@ def commented(
     told = replace(about, remarks=run.remarks)
     desk.tell(request, made(branches, told, found, request=request, voice=voice, room=desk.room))
     return found
+
+
+def write_for_comment(
+    wish: Wish, file: Path, show: Callable[[Run, About], None], judge: Callable[[Run], list[FleetError]]
+) -> list[FleetError]:
+    """Make the preview, `show` it, and write to a file what there is to tell. Returns what is wrong in it.
+
+    No token is needed, unless clusters are to be asked or the job is not told of which commits: then one that may read.
+    """
+    if not file.parent.is_dir():
+        raise ConfigurationError(f"{file} cannot be written: there is no directory {file.parent}")
+    git, below = find_fleet()
+    request, ref = _describe_request(wish, git) or _ask_request(wish, git, below)
+    pull_request, live = request.pull_request, wish.how is not None
+    base, head = _base(git, wish.base, pull_request), _head(git, wish.head, pull_request, ref)
+    try:
+        run, about = _made(wish, request, base, head)
+    except FleetError as problem:
+        write_comment(file, describe_refusal(problem, head=head, live=live))
+        raise
+    show(run, about)
+    found = judge(run)
+    branches = [one.branch for one in run.results]
+    write_comment(file, describe_preview(branches, replace(about, remarks=run.remarks), found, head=head, live=live))
+    remark(f"wrote {file}: `fleet comment` posts it")
+    return found
+
+
+def _describe_request(wish: Wish, git: Git) -> tuple[Request, str] | None:
+    """Return the pull request as options or the CI job have it, and the ref of its head; None: the forge must be asked.
+
+    Neither is believed about whose the head is: it counts as a fork's.
+    """
+    job = ci.job(os.environ)
+    if wish.how is not None:
+        return None
+    if wish.base and wish.number is None and (wish.head or job is None or job.number is None):
+        name = wish.head or "HEAD"
+        return Request(PullRequest(0, "", "", "", wish.base, "", name, git.resolve(name).id, fork=True)), name
+    if job is None or job.number is None or not (job.head and job.base_ref) or wish.number not in (None, job.number):
+        return None
+    found = PullRequest(job.number, "", "", "", job.base_ref, job.base_sha, job.head_ref, job.head, fork=True)
+    return Request(found), found.fetch_ref(job.repository.kind)
+
+
+def _ask_request(wish: Wish, git: Git, below: str) -> tuple[Request, str]:
+    """Return the pull request as the forge has it, and the ref of its head."""
+    job = ci.job(os.environ)
+    number = wish.number or (job.number if job else None)
+    if number is None:
+        raise click.UsageError(
+            "what is merged into what? Say --base (and --head), or --pull-request NUMBER: this is no CI job of one"
+            if wish.how is None
+            else "which pull request? Say --pull-request NUMBER: with --live the forge is asked whether it is a fork's"
+        )
+    repository = find(find_remote(git), read_forge_settings(git, wish.base, below), job)
+    desk = Desk(repository, token(repository, os.environ), Voice(below))
+    request = desk.ask(lambda forge: consult(forge, number, live=wish.how is not None))
+    return request, request.pull_request.fetch_ref(repository.kind)
+
+
+def is_overtaken(job: ci.Job | None, pull_request: PullRequest) -> bool:
+    """Return whether another commit was pushed since the CI job began, and say so."""
+    if not (job and job.number == pull_request.number and job.head and job.head != pull_request.head_sha):
+        return False
+    newer = pull_request.head_sha[:8]
+    remark(f"pull request {pull_request.number} has a newer head than this job: {newer}; nothing is posted")
+    return True
+
+
+def find_fleet() -> tuple[Git, str]:
+    """Return the git repository that is here, and the directory of the fleet in it: "" for its root."""
+    root = find_root()
+    git = Git.find(root)
+    below = root.relative_to(git.root.resolve()).as_posix()
+    return git, "" if below == "." else below
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +215,15 @@ def _made(wish: Wish, request: Request, base: str, head: str) -> tuple[Run, Abou
     return run, replace(about, base=named[0], head=named[1])
 
 
-def _remote(git: Git) -> str:
+def find_remote(git: Git) -> str:
     """The address of the only remote, or of `origin`: as this clone has it, not as any commit says."""
     remotes = git.remotes()
     return next(iter(remotes.values())) if len(remotes) == 1 else remotes.get("origin", "")
 
 
-def _settings(git: Git, base: str | None, below: str) -> ForgeSettings:
+def read_forge_settings(git: Git, base: str | None, below: str) -> ForgeSettings:
     """Those of the base. Without --base, of the remote's main branch: a head must not say where the token is sent."""
-    path = str(Path(below) / FILE) if below != "." else FILE
+    path = f"{below}/{FILE}" if below else FILE
     for revision in [base] if base else [f"refs/remotes/{_name(git)}/HEAD", "refs/remotes/origin/main"]:
         try:
             return read_settings(git.tree(revision).read(path).decode(errors="replace")).forge
@@ -174,9 +253,9 @@ def _base(git: Git, given: str | None, pull_request: PullRequest) -> str:
     )
 
 
-def _head(git: Git, given: str | None, pull_request: PullRequest, repository: Repository) -> str:
-    """The commit that the forge has as its head, whatever this clone calls it."""
-    fetch = f"git fetch {_name(git)} {pull_request.fetch_ref(repository.kind)}"
+def _head(git: Git, given: str | None, pull_request: PullRequest, ref: str) -> str:
+    """The commit that the forge has as its head, whatever this clone calls it; `ref` is where the forge keeps it."""
+    fetch = f"git fetch {_name(git)} {ref}"
     try:
         found = git.resolve(given or pull_request.head_sha).id
     except NotFoundError:

@@ -101,7 +101,7 @@ def check_object(one: Object) -> None:
     if found := misshapen(manifest):
         raise MalformedError(f"{one.key}: {found.field} {found.message}")
     for key in (one.key, *one.depends_on, *one.aliases):
-        _check_key(key)
+        check_key(key)
     for text in (*one.take_from, *one.ignore_changes):
         _check_text(f"{one.key}: options", text)
     check_source(str(one.key), one.source)
@@ -140,7 +140,7 @@ def _check_rollout(rollout: RolloutData, clusters: Collection[str]) -> None:
         raise MalformedError("rollout.timezone: not as it should be") from None
 
 
-def _check_key(key: Key) -> None:
+def check_key(key: Key) -> None:
     fits = _fits(_GROUP, key.group) and _fits(_KIND, key.kind) and _fits(_NAMESPACE, key.namespace)
     _check("a key", fits and _fits(_OBJECT, key.name) and printable(key.name) == key.name)
 

@@ -1,7 +1,7 @@
 """What a CI job knows of the pull request that it runs for: from GitHub's, Gitea's and GitLab's variables.
 
-Whoever starts a job sets these; they are as good as an option. Which pull request is meant is all that is taken from
-them: what it is like (whether it is a fork's, above all) the forge is asked.
+Whoever starts a job sets these; they are as good as an option. Which pull request is meant, and which branches and
+commits it has, is all that is taken from them: what it is like (whether it is a fork's, above all) the forge is asked.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ class Job:
     repository: Repository
     number: int | None = None  # of the pull request; None: the job is not about one
     head: str = ""  # the commit that the job was started for; "": the job is about whatever the head is
+    head_ref: str = ""  # the branch that it is on; "" where the job is not told
+    base_ref: str = ""  # the branch that it is to be merged into
+    base_sha: str = ""  # a commit of that branch
 
 
 def job(environment: Mapping[str, str]) -> Job | None:
@@ -48,7 +51,15 @@ def _github(environment: Mapping[str, str]) -> Job:
     try:
         said = Document.of(_content(Path(event)))
         if said.has("pull_request.number"):
-            return Job(repository, said.number("pull_request.number"), said.commit("pull_request.head.sha"))
+            pull_request = said.part("pull_request")
+            return Job(
+                repository,
+                pull_request.number("number"),
+                pull_request.commit("head.sha"),
+                pull_request.some_text("head.ref"),
+                pull_request.some_text("base.ref"),
+                pull_request.some_text("base.sha"),
+            )
         if said.has("issue.pull_request") or said.has("is_pull"):
             return Job(repository, said.number("issue.number"))
     except UnreadableError as error:
@@ -64,7 +75,14 @@ def _gitlab(environment: Mapping[str, str]) -> Job:
         return Job(repository)
     # In pipelines of merged results the job's own commit is the merge; then this one is the head.
     head = environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA", "") or environment.get("CI_COMMIT_SHA", "")
-    return Job(repository, int(number), head)
+    return Job(
+        repository,
+        int(number),
+        head,
+        environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", ""),
+        environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", ""),
+        environment.get("CI_MERGE_REQUEST_DIFF_BASE_SHA", ""),
+    )
 
 
 def _given(environment: Mapping[str, str], name: str) -> str:

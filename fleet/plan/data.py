@@ -1,15 +1,20 @@
-"""A plan for programs: plain data with stable names, for JSON and YAML. `document` says what each of them means."""
+"""A plan for programs: plain data with stable names, for JSON and YAML, and back. `document` says what each means."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fleet.errors import Source
 from fleet.model.desired import Key
 from fleet.plan.digest import plan_hash
-from fleet.plan.effect import effect_of
+from fleet.plan.effect import Does, Effect, effect_of
 from fleet.plan.forest import LIVE, About, Branch, Revision, totals
-from fleet.plan.step import Step, Verb
+from fleet.plan.inventory import Inventory
+from fleet.plan.step import NOWHERE, Change, Plan, Step, Verb
+
+if TYPE_CHECKING:
+    from fleet.plan import document
 
 SCHEMA = "fleet.dev/preview/v1"
 
@@ -33,6 +38,11 @@ def plan_data(branches: Iterable[Branch], *, unchanged: bool = False, about: Abo
 
 def key_data(key: Key) -> dict[str, str]:
     return {"group": key.group, "kind": key.kind, "namespace": key.namespace, "name": key.name}
+
+
+def read_key_data(data: document.Object) -> Key:
+    """Return the key of an object in a document."""
+    return Key(data["group"], data["kind"], data["namespace"], data["name"])
 
 
 def _sides(about: About) -> dict[str, Any]:
@@ -68,6 +78,8 @@ def _step(branch: Branch, step: Step) -> dict[str, Any]:
         "effect": effect.words,
         "destructive": effect.destructive,
     }
+    if effect.note:
+        data["note"] = effect.note
     if step.source.file:
         data["source"] = {"file": step.source.file, "line": step.source.line}
     if step.reason:
@@ -81,3 +93,51 @@ def _step(branch: Branch, step: Step) -> dict[str, Any]:
     if step.drift:
         data["drift"] = True
     return {**data, "objection": step.objection} if step.objection else data
+
+
+def read_plan_data(data: document.Document) -> tuple[list[Branch], About]:
+    """Return the plans of a document, as far as views show them: nothing in them can be applied.
+
+    Raises ValueError for a step that belongs to no plan of the document, and for a plan that is there twice. All
+    else is the schema's to check.
+    """
+    steps: dict[tuple[str, str], list[Step]] = {
+        (pair["stack"], pair["cluster"]): [] for pair in data["clusters"] if "planHash" in pair
+    }
+    if len({(pair["stack"], pair["cluster"]) for pair in data["clusters"]}) < len(data["clusters"]):
+        raise ValueError("a stack is twice in the same cluster")
+    for number, step in enumerate(data["steps"]):
+        place = (step["stack"], step["cluster"])
+        if place not in steps:
+            raise ValueError(f"steps[{number}] is of no plan that is in clusters")
+        steps[place].append(_read_step(step))
+    branches = [_read_pair(pair, steps.get((pair["stack"], pair["cluster"]))) for pair in data["clusters"]]
+    hashes = {(pair["stack"], pair["cluster"]): pair["planHash"] for pair in data["clusters"] if "planHash" in pair}
+    sides = (data.get("base"), data.get("head"))
+    base, head = (Revision(side["name"], side["commit"], side["subject"]) if side else None for side in sides)
+    about = About(data["depth"], base, head, data.get("tree", ""), data["planHash"], hashes, tuple(data["remarks"]))
+    return branches, about
+
+
+def _read_pair(pair: document.Pair, steps: list[Step] | None) -> Branch:
+    stack, cluster, taken_from = pair["stack"], pair["cluster"], pair.get("takenFrom", "")
+    inventory = Inventory(stack, cluster, repository=taken_from)
+    plan = (
+        None if steps is None else Plan(stack, cluster, tuple(steps), inventory, repository="new" if taken_from else "")
+    )
+    return Branch(stack, cluster, plan, pair.get("error", ""), pair.get("note", ""))
+
+
+def _read_step(data: document.Step) -> Step:
+    step = Step(
+        Verb(data["verb"]),
+        read_key_data(data["object"]),
+        changes=tuple(Change(change["path"], change["before"], change["after"]) for change in data.get("changes", ())),
+        meanings=tuple(data.get("meanings", ())),
+        reason=data.get("reason", ""),
+        source=Source(data["source"]["file"], data["source"]["line"]) if "source" in data else NOWHERE,
+        drift=data.get("drift", False),
+        objection=data.get("objection", ""),
+    )
+    effect = Effect(Does(data["does"]), data["effect"], data["destructive"], data.get("note", ""))
+    return step if effect == effect_of(step) else step._replace(effect=effect)

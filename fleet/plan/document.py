@@ -66,6 +66,7 @@ class Step(TypedDict):
     does: Annotated[Does, Field(description="What that does to whoever uses it")]
     effect: Annotated[str, Field(description="The same for people: rolling restart of 3 pods")]
     destructive: Annotated[bool, Field(description="Data, an object or the way back is gone afterwards")]
+    note: NotRequired[Annotated[str, Field(description="The part of `effect` that `meanings` does not have")]]
     source: NotRequired[Annotated[Place, Field(description="The line of the stack that it comes from")]]
     reason: NotRequired[Annotated[str, Field(description="Why this verb, where it does not go without saying")]]
     meanings: NotRequired[Annotated[list[str], Field(description="What it means for an app")]]

@@ -53,11 +53,16 @@ def made(
 
 
 def refused(problem: FleetError, *, request: Request, voice: Voice) -> Words:
-    """There is none: what is wrong, as the command line says it.
+    """Return what is said where there is no preview: what is wrong, as the command line says it."""
+    return describe_failure(str(problem), problem.message, request=request, voice=voice)
+
+
+def describe_failure(text: str, reason: str, *, request: Request, voice: Voice) -> Words:
+    """Return the same from text.
 
     Behind a bar: at the beginning of a line, some forges take a word for a command, even in a block of code.
     """
-    said = [f"│ {line[:LONGEST_LINE]}" for line in lines(str(problem))]
+    said = [f"│ {line[:LONGEST_LINE]}" for line in lines(text)]
     shown = (
         said
         if len(said) <= MOST_LINES
@@ -67,7 +72,7 @@ def refused(problem: FleetError, *, request: Request, voice: Voice) -> Words:
     body = [f"### {in_markdown(voice.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
     for note in _notes(request, voice):
         body += [note, ""]
-    return Words(("\n".join([*body, *fenced(shown, "text"), ""]),), State.FAILURE, lines(problem.message)[0])
+    return Words(("\n".join([*body, *fenced(shown, "text"), ""]),), State.FAILURE, lines(reason)[0])
 
 
 def _notes(request: Request, voice: Voice) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
 from tests.forge.server import Asked, Reply, serving
 from tests.preview.plain import PlainRepository, manifest
+from tests.preview.test_comment_file import HOSTILE, hostile
 from tests.sync.fleet_repository import Run
 
 A, A2 = manifest("ConfigMap", "a", data={"x": "1"}), manifest("ConfigMap", "a", data={"x": "2"})
@@ -276,6 +278,150 @@ def test_a_clone_without_the_head_is_told_how_to_get_it(shop: Shop, forge: Forge
     assert (missing.code, f"git fetch origin refs/pull/{request.number}/head" in missing.err) == (2, True)
     git(other, "fetch", "--quiet", "origin", f"refs/pull/{request.number}/head")
     assert shop.preview("--pull-request", str(request.number)).code == 0
+
+
+def test_what_went_wrong_is_posted_from_a_file_as_without_one(shop: Shop, tmp_path: Path) -> None:
+    request = shop.asked()
+    number, file = str(request.number), tmp_path / "preview.json"
+    for lines in ([A2], ["fleet.Manifest({'kind': 'ConfigMap'})", "print('```')"]):
+        shop.plain.wants(*lines)
+        shop.plain.commit("Another one")
+        shop.push("change")
+        direct = shop.preview("--pull-request", number)
+        [posted] = ours(request)
+        request.repository.api("DELETE", f"/issues/comments/{posted['id']}")
+        filed = shop.plain.fleet("preview", "--base", "origin/main", "--head", "change", "--comment-file", str(file))
+        assert (filed.code, ours(request)) == (direct.code, [])
+        done = shop.plain.fleet("comment", str(file), "--pull-request", number)
+        assert done.code == 0, "that the preview is red the other job says"
+        assert [one["body"] for one in ours(request)] == [posted["body"]]
+    head = request.state["head"]["sha"]
+    assert shop.status(head)["status"] == "failure"
+
+
+def test_a_file_that_is_wrong_missing_or_of_another_commit_is_told_and_never_posted(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = shop.asked()
+    head, number = request.state["head"]["sha"], str(request.number)
+    file = tmp_path / "preview.json"
+    written = shop.plain.fleet("preview", "--base", "main", "--head", "change", "--comment-file", str(file))
+    assert written.code == 0, written.err
+    good = orjson.loads(file.read_bytes())
+    file.write_bytes(orjson.dumps({**good, "head": "0" * 40}))
+    by_hand = shop.plain.fleet("comment", str(file), "--pull-request", number)
+    assert by_hand.code == 2
+    assert (
+        f"{file}: head: it is a preview of 00000000, and the head of pull request {number} is {head[:8]}" in by_hand.err
+    )
+    assert ours(request) == [], "another job may have posted the right one"
+
+    event = tmp_path / "event.json"
+    event.write_bytes(orjson.dumps({"pull_request": request.state}))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITEA_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_SERVER_URL", shop.remote.user.url)
+    monkeypatch.setenv("GITHUB_REPOSITORY", f"{shop.remote.owner}/shop")
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    for change, told in (
+        ({"head": "0" * 40}, "head: it is a preview of 00000000"),
+        ({"number": 1}, "number: there is no such field"),
+        (None, "the job that makes the preview wrote none"),
+    ):
+        file.write_bytes(orjson.dumps({**good, **change})) if change else file.unlink()
+        done = shop.plain.fleet("comment", str(file))
+        assert (done.code, told in done.err) == (2, True), done.err
+        [comment] = ours(request)
+        assert f"there is no preview of {head[:8]}" in comment["body"]
+        assert told in comment["body"]
+        assert shop.status(head)["status"] == "failure"
+    file.write_bytes(orjson.dumps(good))
+    assert shop.plain.fleet("comment", str(file), "--directory", "teams/shop").code == 0
+    assert len(ours(request)) == 2, "another fleet's comment is another one"
+
+    shop.plain.wants(A)
+    newer = shop.plain.commit("Back again")
+    shop.push("change")
+    late = shop.plain.fleet("comment", str(file))
+    assert (late.code, f"has a newer head than this job: {newer[:8]}; nothing is posted" in late.err) == (0, True)
+
+
+def test_whether_a_forks_commit_is_approved_the_forge_says_and_not_the_file(
+    forge: Forge, shop: Shop, tmp_path: Path
+) -> None:
+    stranger = forge.new_user()
+    fork = shop.remote.fork(stranger)
+    shop.plain.change()
+    shop.plain.wants(A2)
+    head = shop.plain.commit("From outside")
+    shop.push("idea", fork)
+    request = shop.remote.as_user(stranger).pull_request(f"{stranger.name}:idea")
+    file = tmp_path / "preview.json"
+    number = str(request.number)
+    made = shop.plain.fleet("preview", "--comment-file", str(file), "--pull-request", number, "--live")
+    assert made.code == 0, made.err
+    assert "a fork's commit that nobody approved: no cluster is asked" in made.err
+    forged = orjson.loads(file.read_bytes())
+    forged["preview"]["depth"] = "live"
+    file.write_bytes(orjson.dumps(forged))
+    assert shop.plain.fleet("comment", str(file), "--pull-request", number).code == 0
+    assert f"`{command(head)}`" in ours(request)[0]["body"]
+
+
+def test_a_forged_file_calls_nobody_and_leads_nowhere_on_a_real_forge(forge: Forge, shop: Shop, tmp_path: Path) -> None:
+    somebody = forge.new_user()
+    shop.remote.give(somebody)
+    request = shop.asked()
+    head, number = request.state["head"]["sha"], str(request.number)
+    other = shop.remote.api("POST", "/issues", {"title": "Another", "body": ""})["number"]
+    text = f"@{somebody.name} #{other} closes #{other} {HOSTILE}"
+    for data in hostile(head, text):
+        file = tmp_path / "preview.json"
+        file.write_bytes(orjson.dumps(data))
+        done = shop.plain.fleet("comment", str(file), "--pull-request", number)
+        assert done.code == 0, done.err
+        [comment] = ours(request)
+        page = exchange("GET", f"{forge.url}/{shop.remote.owner}/shop/pulls/{number}").body.decode()
+        shown = page.partition(f'id="issuecomment-{comment["id"]}"')[2].partition("render-content")[2]
+        html, end, _ = shown.partition(f'id="issuecomment-{comment["id"]}-raw"')
+        assert end
+        assert "fleet preview" in html
+        assert {href.rpartition("/")[2] for href in re.findall('<a[^>]* href="([^"]*)"', html)} <= {head[:8]}
+        for tag in ("<img", "<input", "<script", "thumbs up"):
+            assert tag not in html, html
+    assert somebody.api("GET", "/notifications?all=true&subject-type=pull") == []
+    assert [event["type"] for event in shop.remote.api("GET", f"/issues/{other}/timeline") or []] == []
+    assert request.state["state"] == "open"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["preview", "--comment", "--comment-file", "preview.json"],
+        ["preview", "--comment-file", "preview.json"],
+        ["preview", "--comment-file", "preview.json", "--base", "main", "--head", "main", "--live"],
+        ["preview", "--comment-file", "preview.json", "--base", "main", "--head", "main", "--record"],
+        ["preview", "--comment-file", "preview.json", "--base", "main", "--head", "main", "--html-url", "https://a.b"],
+        ["preview", "--comment-file", "no/preview.json", "--base", "main", "--head", "main"],
+        ["preview", "--comment-file", "preview.json", "--revision", "HEAD"],
+        ["comment", "preview.json"],
+        ["comment"],
+        ["comment", "preview.json", "--pull-request", "0"],
+        ["comment", "preview.json", "--pull-request", "1", "--directory", "../shop"],
+        ["comment", "preview.json", "--pull-request", "1", "--directory", "/shop"],
+        ["comment", "preview.json", "--pull-request", "1", "--html-url", "javascript:alert(1)"],
+    ],
+)
+def test_a_file_and_a_job_are_asked_for_in_full(
+    plain: PlainRepository, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    for name in ("GITHUB_ACTIONS", "GITLAB_CI"):
+        monkeypatch.delenv(name, raising=False)
+    plain.wants(A)
+    plain.commit()
+    done = plain.fleet(*arguments)
+    assert done.code == 2, done.err
+    assert not (plain.root / "preview.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,9 @@ def test_a_job_of_github_for_a_pull_request_and_for_a_comment_on_one(tmp_path: P
     }
     event.write_bytes(orjson.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
     assert job(environment) == Job(ON_GITHUB, 7, SHA)
+    sides = {"head": {"sha": SHA, "ref": "francs"}, "base": {"sha": "1" * 40, "ref": "main"}}
+    event.write_bytes(orjson.dumps({"pull_request": {"number": 7, **sides}}))
+    assert job(environment) == Job(ON_GITHUB, 7, SHA, "francs", "main", "1" * 40)
     event.write_bytes(orjson.dumps({"issue": {"number": 8, "pull_request": {"url": "https://x"}}}))
     assert job(environment) == Job(ON_GITHUB, 8)
     event.write_bytes(orjson.dumps({"issue": {"number": 8}}))
@@ -174,6 +177,14 @@ def test_a_job_of_gitlab_is_about_the_project_that_is_merged_into() -> None:
     assert job(merging | {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": SHA}) == Job(
         Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, SHA
     )
+    sides = {
+        "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "francs",
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": "1" * 40,
+    }
+    found = job(merging | sides)
+    assert found is not None
+    assert (found.head_ref, found.base_ref, found.base_sha) == ("francs", "main", "1" * 40)
 
 
 def test_elsewhere_there_is_no_job() -> None:
