@@ -90,6 +90,54 @@ def test_a_person_may_ask_for_approvals_where_the_settings_do_not(repository: Fl
     assert team.value("a") == "3", "nobody asked"
 
 
+ETCD = "from fleet.apps import Etcd"
+FORCED = "force_quorum: where a majority is lost, goes on from one member; writes may be lost"
+
+
+def etcd(**fields: object) -> str:
+    more = "".join(f", {name}={value!r}" for name, value in fields.items())
+    return f"Etcd('kv', version='3.5', storage='1Gi'{more})"
+
+
+def test_to_force_a_quorum_is_shown_confirmed_and_approved_like_any_loss(team: Team) -> None:
+    """No operator runs here: what counts is what people are shown and asked."""
+    repository = team.repository
+    team.write(ETCD, etcd(members=3))
+    repository.commit("an etcd")
+    team.push()
+    assert repository.fleet("approve", "--yes").code == 0
+    assert repository.sync("--no-wait").code == 0
+    asked = {}
+    for words, wanted in (
+        ("scale 3 → 1: the data of 2 members is deleted when they have left", etcd(members=1)),
+        (FORCED, etcd(members=3, force_quorum=True)),
+    ):
+        team.write(ETCD, wanted)
+        repository.commit(words)
+        team.push()
+        for shown in (repository.fleet("preview"), repository.fleet("approve")):
+            first, second, _ = shown.out.split("\n", 2)
+            assert first == "2 destructive changes"
+            assert f"~ update Etcd.fleet.dev {repository.namespace}/kv" in second
+            assert words in shown.out
+        asked[words] = (shown.code, shown.err)
+        assert words in team.refused(), "not yet approved"
+    assert asked[FORCED][0] == 2
+    assert "say so with --yes" in asked[FORCED][1]
+    assert len(set(asked.values())) == 1, "both ask for the same confirmation, and without it nothing is approved"
+
+    approved = repository.fleet("approve", "--yes", "-o", "json")
+    place = f"trees/{json.loads(approved.out)['tree']}"
+    file = repository.remote.git("ls-tree", "--name-only", "fleet/approved", f"{place}/").strip()
+    record = json.loads(repository.remote.git("show", f"fleet/approved:{file}"))
+    allowed = {edge[1]: edge[-1] for change in record["changes"] for edge in change["objects"]}
+    assert allowed == {"Etcd": "lose"}
+    assert repository.sync("--no-wait").code == 0
+    found = repository.get(repository.clusters[0], "etcd", "kv")
+    assert found is not None
+    assert found["spec"]["forceQuorum"] is True
+
+
 def test_an_evaluation_that_gives_something_else_than_was_shown_is_stopped(team: Team) -> None:
     """One that is the same twice in one run, by when its files were written, and another one in the next run."""
     eu, us = team.repository.clusters
