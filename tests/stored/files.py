@@ -1,0 +1,166 @@
+"""What fleet stores and renders, as files: from the stacks of this repository, and what an operator makes of an etcd.
+
+`python -m tests.stored.files` writes them anew. A changed byte means that others notice: pods restart, approvals no
+longer hold, or a record that a release before wrote cannot be read. So a file is written anew only on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fleet import TLS
+from fleet.approve import record as approval
+from fleet.apps import Etcd
+from fleet.apps.etcd import ledger as members
+from fleet.apps.etcd import manifests
+from fleet.apps.etcd.layout import Layout
+from fleet.apps.etcd.layout import write as write_layout
+from fleet.evaluate.evaluation import evaluate
+from fleet.evaluate.result import Evaluation
+from fleet.git import status
+from fleet.kube import ledger
+from fleet.model.desired import Key, Object
+from fleet.plan import plan
+from fleet.plan.digest import plan_hash
+from fleet.plan.inventory import Entry, Inventory
+from fleet.plan.normal import applied_hash
+from fleet.plan.severity import Severity
+from fleet.rendered import form
+from fleet.rendered import model as rendered
+from fleet.repository import Repository
+from fleet.sync.approvals import digest
+
+ROOT = Path(__file__).parents[2]
+DIRECTORY = Path(__file__).parent / "files"
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+COMMIT = "4" * 40
+PODS = ("db-0", "db-1", "db-2")
+
+
+def files() -> dict[str, bytes]:
+    """Return all of them by name."""
+    evaluation = evaluate(Repository.find(ROOT)).check()
+    return {
+        "rendered.json": _json([_manifests(evaluation)]),
+        "waves.json": _json({stack.name: digest(stack) for stack in evaluation.stacks}),
+        "inventory.txt": ledger.write(ledger.line(entry) for entry in entries(evaluation)).encode(),
+        "status.json": status.encode(status.follow(None, REPORT, NOW)),
+        "approval.json": approval.encode(APPROVAL),
+        "plans.json": _json(dict(_plans(evaluation))),
+        "members.json": members.founders(PODS).write().encode(),
+        "layout.json": _json(write_layout(LAYOUT)),
+        "etcd.json": _json(_etcd()),
+        **{f"bundle-{name.replace('/', '-')}": content for name, content in form.encode(bundle(evaluation)).items()},
+    }
+
+
+REPORT = status.Report(
+    stack="coordination",
+    cluster="eu",
+    revision=COMMIT,
+    health="Degraded",
+    message="c-0: it is not ready",
+    apps=(status.App("Etcd", "orders", "db", "3.5.21", "2/3", "yes", "Degraded", "", "db-2 is not ready"),),
+)
+APPROVAL = approval.Record(
+    tree="1" * 40,
+    base="2" * 40,
+    head="3" * 40,
+    edges=(
+        approval.Edge("orders", "eu", Key("", "ConfigMap", "orders", "c"), "", "a" * 20, Severity.CREATE),
+        approval.Edge("orders", "eu", Key("", "ConfigMap", "orders", "d"), "b" * 20, "", Severity.DELETE),
+    ),
+    plan_hash="5" * 64,
+    subject="orders: one more",
+    note="seen by two",
+    version="1.2.3",
+    recorded=status.timestamp(NOW),
+)
+LAYOUT = Layout(
+    "kv", "etcd", "data", "https://{pod}.kv:2380", "https://{pod}.kv:2379", 2379, {"quota": 1}, shadows=("A",)
+)
+
+
+def entries(evaluation: Evaluation) -> list[Entry]:
+    """Return inventory entries of all objects, with every flag and field that an entry can have."""
+    found = []
+    for number, wanted in enumerate(_objects(evaluation)):
+        entry = Entry(
+            wanted.key, wanted.manifest["apiVersion"].rpartition("/")[2], f"uid-{number}", wanted.hashed(applied_hash)
+        )
+        found.append(entry)
+    after, odd = found[0].key, Key("rbac.authorization.k8s.io", "ClusterRole", "", "system:a/b c")
+    flags = Entry(odd, "v1", "", "", True, True, (after,), ("spec.replicas", "metadata.annotations[a/b]"), "77")
+    return [*found, flags]
+
+
+def bundle(evaluation: Evaluation) -> rendered.RenderedSet:
+    """Return what the first cluster would be given, if it pulled."""
+    cluster = evaluation.stacks[0].desired[0].cluster
+    stacks = {
+        stack.name: rendered.with_hashes(rendered.stack_file(stack, cluster))
+        for stack in evaluation.stacks
+        if any(desired.cluster == cluster for desired in stack.desired)
+    }
+    parts = tuple(rendered.Part(name, COMMIT, rendered.content_of(file, cluster)) for name, file in stacks.items())
+    budget = rendered.Budget(5, 0.5)
+    index = rendered.Index(
+        rendered.SCHEMA, "fleet", cluster, {"region": "eu"}, COMMIT, "a subject", budget, "", "fleet-status", parts
+    )
+    return rendered.RenderedSet(index, stacks)
+
+
+def _plans(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    for stack in evaluation.stacks:
+        for desired in stack.desired:
+            found = plan(
+                desired, Inventory(stack.name, desired.cluster), dict.fromkeys(one.key for one in desired.objects)
+            )
+            yield f"{stack.name} on {desired.cluster}", plan_hash([found])
+
+
+def _etcd() -> dict[str, Any]:
+    apps = {
+        "plain": Etcd("db", namespace="orders", version="3.5", storage="2Gi"),
+        "open": Etcd("db", namespace="orders", version="3.6", members=5, storage="2Gi", tls=TLS(enabled=False)),
+    }
+    made = members.founders(PODS)
+    return {
+        name: {
+            "around": manifests.surroundings(app),
+            "members": manifests.members_map(app, made, {}, ()),
+            "set": manifests.stateful_set(app, manifests.template(app, "etcd:v3.5.21"), replicas=3),
+            "rolled": manifests.template(app.model_copy(update={"roll": "again"}), "etcd:v3.5.35", "trust"),
+        }
+        for name, app in apps.items()
+    }
+
+
+def _objects(evaluation: Evaluation) -> Iterator[Object]:
+    return (wanted for stack in evaluation.stacks for desired in stack.desired for wanted in desired.objects)
+
+
+def _manifests(evaluation: Evaluation) -> list[Any]:
+    return [
+        [desired.stack, desired.cluster, [[str(one.key), one.manifest] for one in desired.objects]]
+        for stack in evaluation.stacks
+        for desired in stack.desired
+    ]
+
+
+def _json(data: Any) -> bytes:
+    return (json.dumps(data, indent=1, sort_keys=True, default=list) + "\n").encode()
+
+
+def main() -> None:
+    DIRECTORY.mkdir(exist_ok=True)
+    for name, content in files().items():
+        (DIRECTORY / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
