@@ -6,6 +6,8 @@ command line starts without what it does not need.
 
 from __future__ import annotations
 
+import os
+
 from fleet.version import __version__
 
 # Type checkers take it for True, whatever it says, and Jedi takes it for neither, as it has a type of its own; `typing`
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from fleet.model.stack import Stack as Stack
     from fleet.model.stack import stack as stack
     from fleet.model.yaml_files import manifests as manifests
+
+# The directory of this package. What tells our own code from users' compares with it and never counts parents.
+ROOT = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib takes longer than all the rest
 
 _HOMES = {
     "fleet.errors": ("ConfigurationError", "FleetError"),

@@ -16,6 +16,7 @@ from fleet.git.mirror import Mirror
 from fleet.git.objects import Snapshot
 from fleet.git.repository import Repository as Git
 from fleet.git.status import Record
+from fleet.model.desired import StackCluster
 from fleet.rendered.branch import read_set, sources
 from fleet.rendered.model import RenderedSet
 from fleet.repository import Repository
@@ -23,7 +24,7 @@ from fleet.repository.settings import Budget, Fleet, Settings, Trust
 from fleet.repository.settings import Git as GitSettings
 from fleet.serve.origin import Origin
 from fleet.serve.reading import budget_of
-from fleet.serve.wanted import Pair, Wanted
+from fleet.serve.wanted import Wanted
 from fleet.sync.departures import Placed, check_departures
 from fleet.sync.source import NO_FILES, Files
 
@@ -128,7 +129,7 @@ def _is_applied(found: Wanted, records: Collection[Record]) -> bool:
 def _check_departures(found: Wanted, known: Collection[str]) -> None:
     assert found.rendered is not None  # noqa: S101 - it was read from a branch
     index, here = found.rendered.index, found.rendered.known
-    pairs: frozenset[Pair] = frozenset((stack, index.cluster) for stack in here)
+    pairs: frozenset[StackCluster] = frozenset((stack, index.cluster) for stack in here)
     placed = Placed(here.union(index.elsewhere), frozenset({index.cluster}), pairs)
     check_departures({*((stack, index.cluster) for stack in known), *pairs}, placed, budget_of(found))
 

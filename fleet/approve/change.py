@@ -7,16 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from fleet.approve.record import Edge
 from fleet.approve.state import ABSENT, state, state_of_entry, states
 from fleet.evaluate.result import Evaluation
-from fleet.model.desired import Desired, Key, Object
+from fleet.model.desired import Desired, Key, Object, StackCluster
 from fleet.plan import Plan, Verb
 from fleet.plan.severity import Severity, severity
 
 REPAIR = Severity.UPDATE  # what may happen to an object to make it again what was approved
-Pair = tuple[str, str]  # stack and cluster
 UNTOUCHED = frozenset({Verb.UNCHANGED, Verb.CONFLICT})
 
 
-def pairs(evaluation: Evaluation) -> dict[Pair, Desired]:
+def pairs(evaluation: Evaluation) -> dict[StackCluster, Desired]:
     return {(one.stack, one.cluster): one for stack in evaluation.stacks for one in stack.desired}
 
 
@@ -52,7 +51,7 @@ def planned(evaluation: Evaluation, plans: Iterable[Plan]) -> list[Edge]:
 
 
 def _of_pair(
-    pair: Pair, before: Desired | None, after: Desired | None, shown: Plan | None, live: Plan | None
+    pair: StackCluster, before: Desired | None, after: Desired | None, shown: Plan | None, live: Plan | None
 ) -> Iterator[Edge]:
     old, new = _names(before), _names(after)
     most = _most(shown, new)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from fleet.approve import ledger
 from fleet.approve.applied import revisions, rules
-from fleet.approve.change import UNTOUCHED, Pair, pairs
+from fleet.approve.change import UNTOUCHED, pairs
 from fleet.approve.judge import NEVER, Book, Having
 from fleet.approve.policy import KEY, PAIR, Policy
 from fleet.approve.state import ABSENT, state_of_entry, states
@@ -21,7 +21,7 @@ from fleet.git.history import first_parents
 from fleet.git.names import Address
 from fleet.git.reporting import chosen
 from fleet.git.repository import Repository as Git
-from fleet.model.desired import Desired, Key
+from fleet.model.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
 from fleet.plan.effect import effect_of
 from fleet.plan.severity import severity
@@ -45,8 +45,8 @@ class Gate:
     required: bool = False
     _book: Book | None = None
     _damaged: tuple[FleetError, ...] = ()  # files among the records that are none
-    _states: dict[Pair, Mapping[Key, str]] = field(default_factory=dict)
-    _wanted: dict[Pair, Desired] = field(default_factory=dict)
+    _states: dict[StackCluster, Mapping[Key, str]] = field(default_factory=dict)
+    _wanted: dict[StackCluster, Desired] = field(default_factory=dict)
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:
         """With the problem that a missing approval is. Git is asked only if there is something to write."""
@@ -69,7 +69,7 @@ class Gate:
         if self._book and reasons:
             raise self._refused(self._book, plan, reasons)
 
-    def _judged(self, busy: Sequence[Plan], applied: Set[str]) -> dict[Pair, PolicyError]:
+    def _judged(self, busy: Sequence[Plan], applied: Set[str]) -> dict[StackCluster, PolicyError]:
         """The problems by stack and cluster; raises the one that all have."""
         policy = self._policy(applied)
         if not policy.required:
@@ -113,7 +113,7 @@ class Gate:
             )
         return Book(found.records, history, end, self._states_of)
 
-    def _states_of(self, pair: Pair) -> Mapping[Key, str]:
+    def _states_of(self, pair: StackCluster) -> Mapping[Key, str]:
         if pair == PAIR:
             return {KEY: Policy.of(self.files.repository.settings).state}
         if pair not in self._states:
@@ -157,5 +157,5 @@ class Gate:
         return git
 
 
-def _held(pair: Pair, stack: str) -> PolicyError:
+def _held(pair: StackCluster, stack: str) -> PolicyError:
     return PolicyError(f"{pair[1]}: {pair[0]} waits, because {stack} is not what was approved there")

@@ -15,16 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleet.approve.change import REPAIR, Pair
+from fleet.approve.change import REPAIR
 from fleet.approve.record import Edge, Record
 from fleet.approve.state import ABSENT, owned, short
 from fleet.git.history import Past
-from fleet.model.desired import Key
+from fleet.model.desired import Key, StackCluster
 from fleet.plan.severity import Severity
 from fleet.version import __version__
 
 NEVER = -1  # before the first commit
-Wanted = Callable[[Pair], Mapping[Key, str]]
+Wanted = Callable[[StackCluster], Mapping[Key, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Book:
         places = [self._bounded(one) if one.at is None else one for one in places]
         self._mentions = _by_object(self._contained(places))
 
-    def allowed(self, pair: Pair, key: Key, wanted: str, having: Having) -> Allowed:
+    def allowed(self, pair: StackCluster, key: Key, wanted: str, having: Having) -> Allowed:
         """What may be done to make an object what git wants, given what the cluster has."""
         known = self._mentions.get((*pair, key), [])
         merged = sorted((one for one in known if one.place.at is not None), key=_at)

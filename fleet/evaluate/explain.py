@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from fleet import ROOT
 from fleet.errors import FleetError
 from fleet.evaluate.guard import RefusedError
 from fleet.evaluate.imports import RefusedImportError, module_is_beside
@@ -29,7 +30,7 @@ _MISSING_NAME = re.compile(
     r"cannot import name '(?P<imported>[^']+)' from '(?P<origin>[\w.]+)'"
     r"|module '(?P<module>[\w.]+)' has no attribute '(?P<name>[^']+)'"
 )
-_OURS = str(Path(__file__).resolve().parent.parent) + "/"
+_OURS = f"{Path(ROOT).resolve()}/"
 
 
 def explain(error: BaseException, root: Path, job: Job, fallback: tuple[str, int]) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import sysconfig
 from pathlib import Path
 from typing import Any, NoReturn
 
+from fleet import ROOT
+
 _PROCESS = "a stack cannot start or end processes"
 _NETWORK = "a stack cannot use the network"
 _FORBIDDEN = {
@@ -95,7 +97,7 @@ class Ledger:
 def _installed() -> tuple[str, ...]:
     """Where that lies which changes only when something is installed, and the time zones."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    paths |= {os.fspath(Path(__file__).parents[1]), "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/dev"}
+    paths |= {ROOT, "/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/dev"}
     return tuple(path + os.sep for path in {*paths, *map(os.path.realpath, paths)})
 
 

@@ -17,11 +17,11 @@ from fleet.git.objects import Snapshot
 from fleet.git.publication import FLEET, Changes, Edit, Identity, Published, fetched, publish
 from fleet.git.repository import Repository
 from fleet.git.status import Record, Report
+from fleet.model.desired import StackCluster
 from fleet.printable import count_noun
 
 BRANCH = "fleet/status"
-Pair = tuple[str, str]  # stack, cluster
-Gone = Callable[[Iterable[Pair]], Iterable[Pair]]
+Gone = Callable[[Iterable[StackCluster]], Iterable[StackCluster]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def report(
     repository: Repository,
     reports: Sequence[Report],
     *,
-    removed: Sequence[Pair] = (),
+    removed: Sequence[StackCluster] = (),
     gone: Gone = lambda known: (),
     remote: str | Address | None = "origin",
     branch: str = BRANCH,
@@ -73,7 +73,7 @@ def read_status(repository: Repository, *, remote: str | Address | None = "origi
 
 def read_pairs(
     repository: Repository, remote: Address | None, *, branch: str = BRANCH, fresh: bool = True
-) -> frozenset[Pair] | None:
+) -> frozenset[StackCluster] | None:
     """Of which stacks and clusters the status branch speaks; None when there is no such branch."""
     ref = names.branch(branch)
     with fetched(repository, remote, [ref], fresh=fresh) as tips:
@@ -104,7 +104,7 @@ def chosen(remotes: Mapping[str, str], name: str) -> Address | None:
 
 
 def _status_changes(
-    tip: Snapshot | None, reports: Iterable[Report], removed: Iterable[Pair], gone: Gone, now: datetime
+    tip: Snapshot | None, reports: Iterable[Report], removed: Iterable[StackCluster], gone: Gone, now: datetime
 ) -> Changes:
     files = _record_files(tip)
     known = {status.pair(name): name for name in files}

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from fleet.errors import Source
 
+StackCluster = tuple[str, str]  # names of a stack and of a cluster: one placement
+
 
 class Key(NamedTuple):
     """The identity of an object in a cluster. The group has no version: those change under one identity.

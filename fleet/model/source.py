@@ -13,10 +13,11 @@ from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 
+from fleet import ROOT
 from fleet.errors import Source
 
 NOWHERE = Source("")  # of what no user wrote
-_OURS = (str(Path(__file__).resolve().parent.parent) + "/", "<frozen ", "<string>")
+_OURS = (f"{Path(ROOT).resolve()}/", "<frozen ", "<string>")
 _PYDANTIC = "/pydantic/"
 _root: ContextVar[Path | None] = ContextVar("fleet.root", default=None)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fleet.errors import FleetError, NotFoundError, PolicyError
 from fleet.evaluate.result import Evaluation
-from fleet.model.desired import Desired, Key, Object
+from fleet.model.desired import Desired, Key, Object, StackCluster
 from fleet.model.secrecy import Secrecy, declared_secrecy
 from fleet.plan import Entry, Inventory, Plan, Verb, keys_to_read, leave, plan
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
@@ -25,7 +25,6 @@ from fleet.sync.outcome import Result
 from fleet.sync.verdict import refuse_forbidden
 
 THERE = "base"  # the UID and version of everything that the base wants
-Pair = tuple[str, str]  # stack and cluster
 
 
 def between(
@@ -51,7 +50,7 @@ def between(
     return _within_budget(made, budget), _leaving(before, after, wanted)
 
 
-def _result(pair: Pair, before: Desired | None, after: Desired | None, secrecy: Secrecy) -> Result:
+def _result(pair: StackCluster, before: Desired | None, after: Desired | None, secrecy: Secrecy) -> Result:
     try:
         if after is None:
             assert before is not None  # noqa: S101 - it is a pair of one of the two
@@ -104,7 +103,7 @@ def _checked(result: Result, beside: Sequence[Result], budget: Allowance) -> Res
     return result
 
 
-def _leaving(before: Evaluation, after: Evaluation, wanted: Sequence[Pair]) -> tuple[str, ...]:
+def _leaving(before: Evaluation, after: Evaluation, wanted: Sequence[StackCluster]) -> tuple[str, ...]:
     asked = {stack for stack, _ in wanted}
     places = {cluster for _, cluster in wanted}
     stacks = sorted(({one.name for one in before.stacks} - {one.name for one in after.stacks}) & asked)
@@ -124,11 +123,11 @@ def _check_names(before: Evaluation, after: Evaluation, stacks: Sequence[str], c
         check_cluster((*before.clusters, *after.clusters), name)
 
 
-def _is_chosen(pair: Pair, stacks: Sequence[str], clusters: Sequence[str]) -> bool:
+def _is_chosen(pair: StackCluster, stacks: Sequence[str], clusters: Sequence[str]) -> bool:
     return (not stacks or pair[0] in stacks) and (not clusters or pair[1] in clusters)
 
 
-def _pairs(evaluation: Evaluation) -> dict[Pair, Desired]:
+def _pairs(evaluation: Evaluation) -> dict[StackCluster, Desired]:
     return {(one.stack, one.cluster): one for stack in evaluation.stacks for one in stack.desired}
 
 

@@ -16,13 +16,14 @@ from fleet.git.names import Address
 from fleet.git.reporting import chosen
 from fleet.git.repository import Repository as Git
 from fleet.git.status import Record, clean
+from fleet.model.desired import StackCluster
 from fleet.plan.budget import Allowance
 from fleet.preview.between import between
 from fleet.rendered.branch import read_sets, write_sets
 from fleet.rendered.discreet import check_secrets
 from fleet.rendered.form import LETTERS
 from fleet.rendered.model import Budget, RenderedSet, Trouble
-from fleet.rendered.release import Head, Pair, Release, release
+from fleet.rendered.release import Head, Release, release
 from fleet.rendered.standing import Told, standing
 from fleet.sync.approvals import Approvals, digest
 from fleet.sync.choice import check_cluster
@@ -51,16 +52,18 @@ class Seen:
 
     records: Sequence[Record] = ()
     approvals: Approvals = field(default_factory=dict)
-    here: Callable[[Pair], Standing] | None = None  # of clusters that are reached from here; else by their records
+    here: Callable[[StackCluster], Standing] | None = (
+        None  # of clusters that are reached from here; else by their records
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
     results: tuple[Result, ...]  # what is new to each cluster
-    waiting: dict[Pair, str]
+    waiting: dict[StackCluster, str]
     written: dict[str, str]  # cluster → commit of its branch
     sets: dict[str, RenderedSet]  # with the commit that has each
-    standings: dict[Pair, Standing]
+    standings: dict[StackCluster, Standing]
     again: float | None = None
     remarks: tuple[str, ...] = ()
 
@@ -118,7 +121,9 @@ def render(
     return Rendering(results, found.waiting, written, sets, everywhere, found.again, remarks)
 
 
-def heard_of_agents(files: Files, pairs: Collection[Pair], records: Mapping[Pair, Record]) -> dict[Pair, Standing]:
+def heard_of_agents(
+    files: Files, pairs: Collection[StackCluster], records: Mapping[StackCluster, Record]
+) -> dict[StackCluster, Standing]:
     """How stacks are in clusters that pull, for a run that reaches others: by what was rendered, and agents' words."""
     settings = files.repository.settings.git
     remote = chosen(files.remotes, settings.remote)
@@ -146,12 +151,12 @@ class _Standings:
     before: Mapping[str, RenderedSet]
     clusters: Collection[str]
     seen: Seen
-    _records: dict[Pair, Record] = field(init=False)
+    _records: dict[StackCluster, Record] = field(init=False)
 
     def __post_init__(self) -> None:
         self._records = {(one.stack, one.cluster): one for one in self.seen.records}
 
-    def of(self, pair: Pair) -> Standing:
+    def of(self, pair: StackCluster) -> Standing:
         stack, cluster = pair
         told = self.before.get(cluster)
         if told is not None:

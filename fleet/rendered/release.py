@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from fleet.evaluate.result import Evaluation, StackResult
+from fleet.model.desired import StackCluster
 from fleet.rendered.model import (
     SCHEMA,
     Budget,
@@ -23,8 +24,6 @@ from fleet.rendered.model import (
     stack_file,
 )
 from fleet.sync.gates import Standing, gate
-
-Pair = tuple[str, str]  # stack, cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Head:
 @dataclass(frozen=True, slots=True)
 class Release:
     sets: dict[str, RenderedSet]  # by cluster
-    waiting: dict[Pair, str]  # why
+    waiting: dict[StackCluster, str]  # why
     again: float | None = None  # in so many seconds the answer may be another, whatever else happens
 
 
@@ -54,11 +53,11 @@ class _Round:
 
     evaluation: Evaluation
     before: Mapping[str, RenderedSet]
-    standing: Callable[[Pair], Standing]
+    standing: Callable[[StackCluster], Standing]
     approved: Callable[[StackResult], Collection[int]]
     now: float
-    begun: set[Pair] = field(default_factory=set)
-    waiting: dict[Pair, str] = field(default_factory=dict)
+    begun: set[StackCluster] = field(default_factory=set)
+    waiting: dict[StackCluster, str] = field(default_factory=dict)
     again: list[float] = field(default_factory=list)
 
     def decide(self, stack: StackResult, cluster: str, new: StackFile) -> None:
@@ -102,7 +101,7 @@ def release(
     clusters: Collection[str],
     head: Head,
     before: Mapping[str, RenderedSet],
-    standing: Callable[[Pair], Standing],
+    standing: Callable[[StackCluster], Standing],
     *,
     approved: Callable[[StackResult], Collection[int]] = lambda stack: (),
     now: float,

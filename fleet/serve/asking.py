@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from fleet.errors import FleetError
 from fleet.git.repository import Repository
 from fleet.git.status import Record
+from fleet.model.desired import StackCluster
 from fleet.plan import Plan
-from fleet.serve.wanted import Pair
 from fleet.sync.drift import only_drift
 from fleet.sync.gate import Gate
 from fleet.sync.lineage import check_lineage
@@ -27,8 +27,10 @@ class Asking:
     git: Repository
     revision: str
     gate: Gate
-    seen: Callable[[Pair], bool]  # whether this process saw the stack there as a commit that it followed wants it
-    told: Callable[[Pair], Record | None]  # what the status branch said at the start
+    seen: Callable[
+        [StackCluster], bool
+    ]  # whether this process saw the stack there as a commit that it followed wants it
+    told: Callable[[StackCluster], Record | None]  # what the status branch said at the start
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:
         try:

@@ -15,8 +15,9 @@ from fleet.evaluate.result import Evaluation
 from fleet.git.reporting import chosen, read_status
 from fleet.git.repository import Repository
 from fleet.git.status import Record
+from fleet.model.desired import StackCluster
 from fleet.plan.budget import Allowance
-from fleet.sync.departures import Pair, Placed, check_departures
+from fleet.sync.departures import Placed, check_departures
 from fleet.sync.source import Files
 
 HINT = "if it is meant, say so once: fleet sync --allow-rewritten"
@@ -28,7 +29,7 @@ def check_loss(
     evaluation: Evaluation,
     allowance: Allowance,
     *,
-    before: tuple[str, Collection[Pair]] | None,
+    before: tuple[str, Collection[StackCluster]] | None,
     memory: Callable[[], Iterable[Record]],
 ) -> None:
     """Raise PolicyError when the commit does not go on from what was applied, or too much has left git with it.
@@ -75,7 +76,7 @@ def _check(
     allowance: Allowance,
     *,
     applied: Iterable[str],
-    known: Collection[Pair],
+    known: Collection[StackCluster],
 ) -> None:
     strange = git.outside([one for one in applied if one != revision], revision)
     if strange:

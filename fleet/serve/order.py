@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from fleet.evaluate.result import StackResult
 from fleet.git.status import Record
-from fleet.serve.wanted import Pair, Wanted
+from fleet.model.desired import StackCluster
+from fleet.serve.wanted import Wanted
 from fleet.span import seconds
 from fleet.sync.approvals import Approvals, digest
 from fleet.sync.gates import UNSEEN, WELL, Standing, fallen, gate
@@ -26,17 +27,23 @@ from fleet.sync.turn import WaitingError
 class Order:
     clock: Callable[[], float] = time.time
     heard: str | None = None  # which approvals are known
-    elsewhere: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # of clusters that only agents reach
-    again: dict[Pair, float] = field(default_factory=dict)  # seconds after which to ask again, of what waits
+    elsewhere: dict[StackCluster, tuple[str, Standing]] = field(
+        default_factory=dict
+    )  # of clusters that only agents reach
+    again: dict[StackCluster, float] = field(default_factory=dict)  # seconds after which to ask again, of what waits
     _approvals: Approvals = field(default_factory=dict)
-    _standings: dict[Pair, tuple[str, Standing]] = field(default_factory=dict)  # with the commit looked at
-    _begun: Counter[Pair] = field(default_factory=Counter)
-    _told: dict[Pair, Record] = field(default_factory=dict)  # by whoever served before
-    _changed: dict[Pair, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
-    _given: dict[Pair, float] = field(default_factory=dict)  # when clusters that only agents reach were given it
+    _standings: dict[StackCluster, tuple[str, Standing]] = field(default_factory=dict)  # with the commit looked at
+    _begun: Counter[StackCluster] = field(default_factory=Counter)
+    _told: dict[StackCluster, Record] = field(default_factory=dict)  # by whoever served before
+    _changed: dict[StackCluster, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
+    _given: dict[StackCluster, float] = field(
+        default_factory=dict
+    )  # when clusters that only agents reach were given it
     _whole: dict[str, float] = field(default_factory=dict)  # stacks that are well everywhere, and since when
     _over: set[str] = field(default_factory=set)  # stacks that were so for long enough: their rollout is over
-    _ill_before: set[Pair] = field(default_factory=set)  # what was ill when the newest commit came: it is not its cause
+    _ill_before: set[StackCluster] = field(
+        default_factory=set
+    )  # what was ill when the newest commit came: it is not its cause
 
     @property
     def approvals(self) -> Approvals:
@@ -45,20 +52,22 @@ class Order:
     def remember(self, records: Iterable[Record]) -> None:
         self._told = {(one.stack, one.cluster): one for one in records}
 
-    def told(self, pair: Pair) -> Record | None:
+    def told(self, pair: StackCluster) -> Record | None:
         """What whoever served before said of it."""
         return self._told.get(pair)
 
     def hear(self, approvals: Approvals, tip: str | None) -> None:
         self._approvals, self.heard = approvals, tip
 
-    def forget(self, pair: Pair) -> None:
+    def forget(self, pair: StackCluster) -> None:
         self._standings.pop(pair, None)
         self._changed.pop(pair, None)
         self._ill_before.discard(pair)
         self.again.pop(pair, None)
 
-    def hear_of(self, revision: str, standings: Mapping[Pair, Standing], given: Mapping[Pair, float]) -> None:
+    def hear_of(
+        self, revision: str, standings: Mapping[StackCluster, Standing], given: Mapping[StackCluster, float]
+    ) -> None:
         """How stacks are where only agents reach, and when they were given what they have, as far as that matters.
 
         It is kept apart from what passes see: a cluster may turn from one kind to the other, and both are under way.
@@ -72,14 +81,16 @@ class Order:
             self._whole.pop(name, None)
             self._over.discard(name)
 
-    def moved_on(self, pairs: Iterable[Pair], before: str, after: str) -> None:
+    def moved_on(self, pairs: Iterable[StackCluster], before: str, after: str) -> None:
         """A commit that wants of these what the one before it does: what was seen of that one counts for it."""
         for pair in pairs:
             commit, seen = self._standings.get(pair, ("", UNSEEN))
             if commit == before:
                 self._standings[pair] = (after, seen)
 
-    def objection(self, current: Wanted, stack: StackResult, cluster: str, begun: Counter[Pair]) -> WaitingError | None:
+    def objection(
+        self, current: Wanted, stack: StackResult, cluster: str, begun: Counter[StackCluster]
+    ) -> WaitingError | None:
         """Why the stack may not be changed there now; None: it may, and from here on it is being changed.
 
         `begun` is what the same pass has begun; it gives it back with `ended`.
@@ -102,7 +113,7 @@ class Order:
         self.again[pair] = min(verdict.again or 60.0, 60.0)
         return WaitingError(cluster, stack.name, verdict.reason)
 
-    def ended(self, begun: Counter[Pair]) -> None:
+    def ended(self, begun: Counter[StackCluster]) -> None:
         """A pass is over, however it ended."""
         self._begun -= begun
 
@@ -191,7 +202,7 @@ class Order:
         changed = (self._changed if by_pass else self._given).get(pair, 0.0)
         return since - changed <= seconds(stack.rollout.soak) + seconds(stack.rollout.timeout)
 
-    def waiting(self, stacks: Mapping[str, StackResult] | None = None, changed: str = "") -> list[Pair]:
+    def waiting(self, stacks: Mapping[str, StackResult] | None = None, changed: str = "") -> list[StackCluster]:
         """What waits; with `changed`, only what may wait for that stack."""
         if stacks is None:
             return list(self.again)
@@ -205,7 +216,7 @@ class Order:
         pairs = {cluster: (stack.name, cluster) for cluster in stack.clusters}
         return {cluster: self.standing(current, pair) for cluster, pair in pairs.items()}
 
-    def standing(self, current: Wanted, pair: Pair) -> Standing:
+    def standing(self, current: Wanted, pair: StackCluster) -> Standing:
         told = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
         seen = next((one for commit, one in told if commit == current.commit), UNSEEN)
         return replace(seen, begun=True) if pair in self._begun else seen

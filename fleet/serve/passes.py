@@ -1,7 +1,7 @@
 """Who is looked at when: a queue of stacks in clusters, and the passes that work through it.
 
-The queue holds what to look at (`Pair`), never events: whatever may have changed something only asks for a pass. One
-pass is about some stacks of one cluster, and no two of them have the same stack there at once.
+The queue holds what to look at (`StackCluster`), never events: whatever may have changed something asks for a pass.
+One pass is about some stacks of one cluster, and no two of them have the same stack there at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
-from fleet.serve.wanted import Pair, Wanted, without
+from fleet.model.desired import StackCluster
+from fleet.serve.wanted import Wanted, without
 from fleet.sync.choice import Target
 
 ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
@@ -33,25 +34,27 @@ class Passes:
 
     current: Callable[[], Wanted | None]
     look: Callable[[Wanted, Target], Awaitable[None]]
-    broken: Callable[[Wanted, Pair, Exception], None]
+    broken: Callable[[Wanted, StackCluster, Exception], None]
     took: Callable[[float], None]  # seconds
-    _queue: Queue[Pair] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
-    _busy: set[Pair] = field(default_factory=set)  # what passes under way have
-    _asked: dict[Pair, list[asyncio.Future[None]]] = field(default_factory=dict)  # by those who wait for a pass
-    _alone: set[Pair] = field(default_factory=set)  # what is passed over by itself, since something unforeseen came up
+    _queue: Queue[StackCluster] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
+    _busy: set[StackCluster] = field(default_factory=set)  # what passes under way have
+    _asked: dict[StackCluster, list[asyncio.Future[None]]] = field(default_factory=dict)  # by those who wait for a pass
+    _alone: set[StackCluster] = field(
+        default_factory=set
+    )  # what is passed over by itself, since something unforeseen came up
 
     def workers(self, resync: float) -> list[Coroutine[Any, Any, None]]:
         """For ever; everything is looked at after `resync` seconds, more or less, whatever the watches say."""
         return [self._regularly(resync), *(self._work() for _ in range(AT_ONCE))]
 
-    def ask(self, pairs: Iterable[Pair]) -> None:
+    def ask(self, pairs: Iterable[StackCluster]) -> None:
         for pair in pairs:
             self._queue.add(pair)
 
     def ask_all(self, *clusters: str) -> None:
         self.ask((ALL, cluster) for cluster in clusters)
 
-    def ask_later(self, pair: Pair, seconds: float = LOOK_AGAIN) -> None:
+    def ask_later(self, pair: StackCluster, seconds: float = LOOK_AGAIN) -> None:
         self._queue.add_after(pair, seconds)
 
     def ask_rest(self, cluster: str) -> None:
@@ -59,18 +62,18 @@ class Passes:
         apart = any(where == cluster for _, where in self._alone)  # which no pass over all of them looks at
         self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
 
-    async def look_at(self, pair: Pair) -> None:
+    async def look_at(self, pair: StackCluster) -> None:
         """Returns when a pass that began later than this has looked at it."""
         looked = asyncio.get_running_loop().create_future()
         self._asked.setdefault(pair, []).append(looked)
         self._queue.add(pair)
         await looked
 
-    def retry(self, pair: Pair) -> None:
+    def retry(self, pair: StackCluster) -> None:
         """Later with every failure."""
         self._queue.retry(pair)
 
-    def succeeded(self, pair: Pair) -> None:
+    def succeeded(self, pair: StackCluster) -> None:
         self._queue.forgive(pair)
 
     def take(self, found: Wanted) -> None:
@@ -96,17 +99,17 @@ class Passes:
                     self._queue.done(pair)
                 self.took(time.monotonic() - began)
 
-    def _together_with(self, first: Pair) -> list[Pair]:
+    def _together_with(self, first: StackCluster) -> list[StackCluster]:
         """What else waits for the same cluster: one look for all of it."""
         if first[0] == ALL or first in self._alone:
             return []
 
-        def fits(one: Pair) -> bool:
+        def fits(one: StackCluster) -> bool:
             return one[0] != ALL and one[1] == first[1] and one not in self._alone
 
         return [item.key for item in self._queue.take_also(fits, MOST)]
 
-    async def _pass(self, cluster: str, pairs: list[Pair]) -> None:
+    async def _pass(self, cluster: str, pairs: list[StackCluster]) -> None:
         current = self.current()
         stacks = None if (ALL, cluster) in pairs else {stack for stack, _ in pairs}
         target = current.target(cluster, stacks) if current else None
@@ -135,7 +138,7 @@ class Passes:
         finally:
             self._busy -= claimed
 
-    def _met(self, current: Wanted, pairs: Set[Pair], problem: Exception) -> None:
+    def _met(self, current: Wanted, pairs: Set[StackCluster], problem: Exception) -> None:
         """What nobody foresaw. Of several stacks each is passed over alone then, until it works."""
         self._alone |= pairs
         if len(pairs) > 1:

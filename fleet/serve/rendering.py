@@ -18,13 +18,14 @@ from fleet.git.names import Address
 from fleet.git.reporting import chosen
 from fleet.git.status import Record, Report
 from fleet.kube.runtime.queue import Backoff
+from fleet.model.desired import StackCluster
 from fleet.rendered.branch import given_at
 from fleet.rendered.centre import Rendering, Seen, Wish, chosen_clusters, render, tell_trouble
 from fleet.rendered.model import Trouble
 from fleet.rendered.reported import Reports, reported
 from fleet.serve.order import Order
 from fleet.serve.threads import in_thread
-from fleet.serve.wanted import Pair, Wanted
+from fleet.serve.wanted import Wanted
 
 SETTLE = 0.2  # seconds in which more may come
 LOOK = 60.0  # seconds between two looks at repositories that are only reported to: nothing tells of news there
@@ -47,9 +48,11 @@ class ForAgents:
     _trouble: Trouble | None = None
     _said: str = ""  # the last problem, which is logged once
     _failures: int = 0
-    _contents: dict[Pair, str] = field(default_factory=dict)
-    _given: dict[Pair, tuple[str, float]] = field(default_factory=dict)  # since when what is not well has its content
-    _words: dict[Pair, Report] = field(default_factory=dict)  # the last that agents said
+    _contents: dict[StackCluster, str] = field(default_factory=dict)
+    _given: dict[StackCluster, tuple[str, float]] = field(
+        default_factory=dict
+    )  # since when what is not well has its content
+    _words: dict[StackCluster, Report] = field(default_factory=dict)  # the last that agents said
 
     def call(self) -> None:
         self._call.set()
@@ -139,9 +142,9 @@ class ForAgents:
         """What agents last said about a stack, as far as it is about this commit."""
         return [one for pair, one in self._words.items() if pair[0] == stack and one.revision == revision]
 
-    def _dated(self, current: Wanted, found: Rendering) -> dict[Pair, tuple[str, float]]:
+    def _dated(self, current: Wanted, found: Rendering) -> dict[StackCluster, tuple[str, float]]:
         """When what may be taken back was given what it has and is not well with. Others are not asked about."""
-        dates: dict[Pair, tuple[str, float]] = {}
+        dates: dict[StackCluster, tuple[str, float]] = {}
         git = current.files.git
         assert git is not None  # noqa: S101 - it is of a mirror
         for (name, cluster), one in found.standings.items():

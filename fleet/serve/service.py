@@ -29,6 +29,7 @@ from fleet.kube.client import Client
 from fleet.kube.failure import NoRightError, UnansweredError
 from fleet.kube.person import program
 from fleet.kube.runtime.ending import end
+from fleet.model.desired import StackCluster
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
 from fleet.plan.suspension import Suspension
@@ -52,7 +53,7 @@ from fleet.serve.spending import PartlySeenError, Spending
 from fleet.serve.telling import Telling
 from fleet.serve.threads import in_thread
 from fleet.serve.unexpected import UnexpectedError, steadily
-from fleet.serve.wanted import Pair, Wanted, moved
+from fleet.serve.wanted import Wanted, moved
 from fleet.serve.watching import kinds_of
 from fleet.sync import approvals
 from fleet.sync.choice import Target
@@ -79,7 +80,9 @@ class Service:
     reading: Reading = field(default_factory=Evaluating)
     current: Wanted | None = None
     problem: FleetError | None = None  # with the newest commit, or with getting it
-    known: dict[Pair, tuple[str, Result]] = field(default_factory=dict)  # as last seen, with the commit looked at
+    known: dict[StackCluster, tuple[str, Result]] = field(
+        default_factory=dict
+    )  # as last seen, with the commit looked at
     _following: Following = field(init=False)
     _passes: Passes = field(init=False)
     _sites: Sites = field(init=False)
@@ -391,7 +394,7 @@ class Service:
         self._order.moved_on(same, before.commit, found.commit)
         self._tell(*same.values(), revision=found.revision, moved=False)
 
-    def _broken(self, current: Wanted, pair: Pair, problem: Exception) -> None:
+    def _broken(self, current: Wanted, pair: StackCluster, problem: Exception) -> None:
         """A pass over this stack alone met what nobody foresaw."""
         stack, cluster = pair
         log.error("%s on %s", stack, cluster, exc_info=problem, extra={"stack": stack, "cluster": cluster})
@@ -402,7 +405,7 @@ class Service:
 
     async def _sync(self, current: Wanted, target: Target) -> None:
         cluster = target.cluster.name
-        begun: Counter[Pair] = Counter()
+        begun: Counter[StackCluster] = Counter()
 
         def reach(one: ClusterData) -> AbstractAsyncContextManager[Client]:
             return self._reached(current, one)
@@ -472,7 +475,7 @@ class Service:
         gate = Gate(current.files, current.evaluation, required=self.manner.require_approved)
         return Asking(git, current.revision, gate, self._was_well, self._order.told)
 
-    def _was_well(self, pair: Pair) -> bool:
+    def _was_well(self, pair: StackCluster) -> bool:
         """A pass found what a commit wants, or made it so."""
         _, one = self.known.get(pair, ("", None))
         return one is not None and one.problem is None and not one.suspended
@@ -545,7 +548,7 @@ class Service:
         worst = [one for one in objects if one.state == "Degraded"]
         return Illness(cluster, why, tuple(worst or objects))
 
-    def _objection(self, current: Wanted, result: Result, begun: Counter[Pair]) -> FleetError | None:
+    def _objection(self, current: Wanted, result: Result, begun: Counter[StackCluster]) -> FleetError | None:
         """What the stack itself, or the order of things, has against carrying out a plan now."""
         stack, made = current.stacks.get(result.stack), result.plan
         if stack is None or made is None or made.empty or made.leaving:

@@ -11,12 +11,11 @@ from collections.abc import Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fleet.model.desired import Desired, Key
+from fleet.model.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
 from fleet.plan.budget import Allowance, check_budget, lost
 from fleet.sync.turn import WaitingError
 
-Pair = tuple[str, str]  # stack, cluster
 NOTHING = frozenset[Key]()
 
 
@@ -36,7 +35,7 @@ class _Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Spending:
-    _seen: dict[Pair, _Seen] = field(default_factory=dict)
+    _seen: dict[StackCluster, _Seen] = field(default_factory=dict)
     _let_go: dict[tuple[str, str], dict[str, frozenset[Key]]] = field(default_factory=dict)  # by cluster and revision
 
     def check(
@@ -67,7 +66,7 @@ class Spending:
         check_budget(cluster, plans, allowance, _either(to_go, let_go))
         self._let_go[cluster, revision] = _either(let_go, losses)
 
-    def done(self, pair: Pair) -> None:
+    def done(self, pair: StackCluster) -> None:
         """What was to go has gone: the next commit has nothing to do with it."""
         if pair in self._seen:
             self._seen[pair] = self._seen[pair]._replace(loses=NOTHING)
@@ -77,7 +76,7 @@ class Spending:
         self._seen = {pair: one for pair, one in self._seen.items() if pair[0] in stacks and pair[1] in clusters}
         self._let_go = {of: one for of, one in self._let_go.items() if of[1] == revision}
 
-    def _was_seen(self, pair: Pair, wanted: Desired) -> bool:
+    def _was_seen(self, pair: StackCluster, wanted: Desired) -> bool:
         seen = self._seen.get(pair)
         return seen is not None and seen.wanted == wanted
 

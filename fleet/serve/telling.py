@@ -19,10 +19,10 @@ from fleet.git.reporting import Gone, chosen, report
 from fleet.git.status import Report
 from fleet.git.trim import trim
 from fleet.kube.runtime.queue import Backoff
+from fleet.model.desired import StackCluster
 from fleet.serve.threads import in_thread
 from fleet.sync.source import Files
 
-Pair = tuple[str, str]
 P = ParamSpec("P")
 SETTLE = 0.5  # seconds in which more may come
 EVERY = 3.0  # seconds between two commits at least
@@ -43,10 +43,10 @@ class Telling:
     written: Callable[[int], None] = lambda count: None
     failed: Callable[[FleetError], None] = lambda problem: None
     by: str = ""  # who applied what is told
-    _news: dict[Pair, Report] = field(default_factory=dict)
+    _news: dict[StackCluster, Report] = field(default_factory=dict)
     _files: Files | None = None
     _gone: Gone = lambda known: ()
-    _left: set[Pair] = field(default_factory=set)  # what is no longer placed where it was, and forgotten there
+    _left: set[StackCluster] = field(default_factory=set)  # what is no longer placed where it was, and forgotten there
     _there: dict[str, frozenset[str]] = field(default_factory=dict)  # cluster → all stacks that it has or should have
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -66,7 +66,7 @@ class Telling:
         self._there = {}
         self._call.set()
 
-    def left(self, files: Files, pair: Pair) -> None:
+    def left(self, files: Files, pair: StackCluster) -> None:
         """The stack is forgotten in a cluster that it is not placed on any more."""
         self._files = files
         self._news.pop(pair, None)
@@ -134,14 +134,14 @@ class Telling:
 def _no_more(gone: Gone, there: Mapping[str, frozenset[str]]) -> Gone:
     """Those that git does not know any more, and those that a cluster which was looked through does not have."""
 
-    def both(known: Iterable[Pair]) -> set[Pair]:
+    def both(known: Iterable[StackCluster]) -> set[StackCluster]:
         pairs = list(known)
         return {*gone(pairs), *(pair for pair in pairs if pair[1] in there and pair[0] not in there[pair[1]])}
 
     return both
 
 
-def _write(files: Files, reports: list[Report], left: Sequence[Pair], gone: Gone, by: str) -> None:
+def _write(files: Files, reports: list[Report], left: Sequence[StackCluster], gone: Gone, by: str) -> None:
     settings = files.repository.settings.git
     if files.git is not None:
         remote = chosen(files.remotes, settings.remote)

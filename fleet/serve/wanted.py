@@ -16,7 +16,7 @@ from fleet.git.mirror import Mirror
 from fleet.git.reporting import Gone
 from fleet.git.status import Report
 from fleet.git.tree import Tree
-from fleet.model.desired import Desired
+from fleet.model.desired import Desired, StackCluster
 from fleet.rendered.model import RenderedSet
 from fleet.repository import Repository
 from fleet.repository.identity import identity
@@ -27,8 +27,6 @@ from fleet.sync.outcome import Result
 from fleet.sync.source import NO_FILES, Files
 from fleet.sync.status import no_more, report_of
 from fleet.sync.turn import WaitingError
-
-Pair = tuple[str, str]  # stack, cluster
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Wanted:
         return {one.name: one for one in self.evaluation.stacks}
 
     @cached_property
-    def desired(self) -> dict[Pair, Desired]:
+    def desired(self) -> dict[StackCluster, Desired]:
         """All that is to be had in clusters that are reached from here."""
         return {(one.stack, one.cluster): one for target in self.targets.values() for one in target.desired}
 
@@ -140,7 +138,7 @@ def _known(mirror: Mirror, before: Wanted | None, commit: str, repository: Repos
     return holding(mirror.repository, before.evaluation, repository, base=before.revision, head=commit)
 
 
-def moved(before: Wanted | None, after: Wanted) -> frozenset[Pair] | None:
+def moved(before: Wanted | None, after: Wanted) -> frozenset[StackCluster] | None:
     """The stacks in clusters of which the two want different things, or another order or answer to drift.
 
     None: all may differ, look at everything.

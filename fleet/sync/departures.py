@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from fleet.errors import PolicyError
 from fleet.evaluate.result import Evaluation
+from fleet.model.desired import StackCluster
 from fleet.plan.budget import Allowance
 from fleet.printable import count_noun
 
-Pair = tuple[str, str]  # stack, cluster
 MOST_NAMES = 5
 
 
@@ -24,7 +24,7 @@ class Placed:
 
     stacks: frozenset[str]
     clusters: frozenset[str]
-    pairs: frozenset[Pair]
+    pairs: frozenset[StackCluster]
     complete: bool = True
 
     @classmethod
@@ -37,14 +37,14 @@ class Placed:
         )
 
 
-def departed(known: Iterable[Pair], placed: Placed) -> frozenset[Pair]:
+def departed(known: Iterable[StackCluster], placed: Placed) -> frozenset[StackCluster]:
     """The pairs that were, and of which git does not speak any more."""
     return frozenset(
         pair for pair in known if pair not in placed.pairs and (placed.complete or pair[0] in placed.stacks)
     )
 
 
-def check_departures(known: Collection[Pair], placed: Placed, allowance: Allowance) -> None:
+def check_departures(known: Collection[StackCluster], placed: Placed, allowance: Allowance) -> None:
     """Refuse when more has left git than is allowed; `known` is what the last sync found there."""
     gone = departed(known, placed)
     if not gone:
@@ -64,12 +64,12 @@ def check_departures(known: Collection[Pair], placed: Placed, allowance: Allowan
         raise _refused(f"{placements} {have} left git, the budget is {allowance.deletions}", gone)
 
 
-def _check(what: str, left: Collection[str], had: int, gone: Collection[Pair], allowance: Allowance) -> None:
+def _check(what: str, left: Collection[str], had: int, gone: Collection[StackCluster], allowance: Allowance) -> None:
     if len(left) > allowance.of(had):
         raise _refused(f"{len(left)} of {had} {what} ({_words(left)}), the budget is {allowance.of(had)}", gone)
 
 
-def _refused(message: str, gone: Collection[Pair]) -> PolicyError:
+def _refused(message: str, gone: Collection[StackCluster]) -> PolicyError:
     return PolicyError(
         f"{message}; nothing is changed",
         hint=f"is it the right repository and commit? If it is meant, allow it once with --allow-deletes {len(gone)}: "

@@ -13,8 +13,9 @@ from fleet.evaluate.result import Evaluation
 from fleet.git.depth import with_history
 from fleet.git.reporting import chosen, read_pairs
 from fleet.git.repository import Repository
+from fleet.model.desired import StackCluster
 from fleet.plan.budget import Allowance, taken_away
-from fleet.sync.departures import Pair, Placed, check_departures
+from fleet.sync.departures import Placed, check_departures
 from fleet.sync.lineage import check_lineage
 from fleet.sync.run import Run
 from fleet.sync.source import Files
@@ -55,7 +56,7 @@ def _deepened(files: Files, git: Repository) -> Repository:
     return with_history(git, chosen(files.remotes, settings.remote), settings.branch)
 
 
-def _known(files: Files, *, fresh: bool) -> frozenset[Pair] | None:
+def _known(files: Files, *, fresh: bool) -> frozenset[StackCluster] | None:
     """From this clone if it has it; else, or if it must be `fresh`, from the remote."""
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - asked for by those who have one

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from fleet.model.desired import StackCluster
 from fleet.plan import Plan, Verb
 from fleet.plan.suspension import Suspension
 from fleet.sync.look import Look
 from fleet.sync.outcome import Result
 
-Pair = tuple[str, str]
 NOWHERE: Mapping[str, Suspension] = {}
 
 
-def suspensions(looks: Mapping[str, Look], elsewhere: Mapping[str, Suspension] = NOWHERE) -> dict[Pair, Suspension]:
+def suspensions(
+    looks: Mapping[str, Look], elsewhere: Mapping[str, Suspension] = NOWHERE
+) -> dict[StackCluster, Suspension]:
     """By stack and cluster. A word that is meant for everywhere holds where it could not be written, too.
 
     `elsewhere` are such words that were found in clusters which are not looked at now.
@@ -31,7 +33,7 @@ def suspensions(looks: Mapping[str, Look], elsewhere: Mapping[str, Suspension] =
     return {pair: word for pair, word in found.items() if word}
 
 
-def held(results: Iterable[Result], words: Mapping[Pair, Suspension]) -> list[Result]:
+def held(results: Iterable[Result], words: Mapping[StackCluster, Suspension]) -> list[Result]:
     """The results, those of suspended stacks without a plan: nothing is to be done there."""
     return [_held(one, words.get((one.stack, one.cluster))) for one in results]
 

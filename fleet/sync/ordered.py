@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from fleet.errors import FleetError
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.status import Record
+from fleet.model.desired import StackCluster
 from fleet.plan import Plan
 from fleet.sync.approvals import Approvals, digest
 from fleet.sync.choice import Target, targets
@@ -26,8 +27,7 @@ from fleet.sync.standing import after_it
 from fleet.sync.turn import WaitingError
 
 LOOK = 2.0  # seconds between two looks at what soaks
-Pair = tuple[str, str]  # stack, cluster
-Look = Callable[[Pair], Awaitable[str]]  # the health of a stack in a cluster, now
+Look = Callable[[StackCluster], Awaitable[str]]  # the health of a stack in a cluster, now
 Tell = Callable[[str, str, str], None]  # stack, cluster, for what it waits
 
 
@@ -39,8 +39,10 @@ class Order:
     wait: bool = True  # else only what may begin now begins, and no soak is waited for
     approvals: Callable[[], Approvals] = lambda: {}  # read anew each time that somebody asks for one
     bystanders: Sequence[Target] = ()  # clusters that are looked at and not changed: others have to wait for them
-    told: Mapping[Pair, Record] = field(default_factory=dict)  # by the status branch: since when what is well is so
-    elsewhere: Mapping[Pair, Standing] = field(default_factory=dict)  # of clusters that only agents reach
+    told: Mapping[StackCluster, Record] = field(
+        default_factory=dict
+    )  # by the status branch: since when what is well is so
+    elsewhere: Mapping[StackCluster, Standing] = field(default_factory=dict)  # of clusters that only agents reach
     clock: Callable[[], float] = time.time
 
 
@@ -76,14 +78,14 @@ class Turns:
     """The turns of one run. `coming` are all that will ask; whoever has asked tells its end with `over`."""
 
     order: Order
-    standings: dict[Pair, Standing]
-    coming: set[Pair]
+    standings: dict[StackCluster, Standing]
+    coming: set[StackCluster]
     look: Look
     tell: Tell
     every: float = LOOK
-    _waiting: dict[Pair, asyncio.Future[FleetError | None]] = field(default_factory=dict)
-    _running: set[Pair] = field(default_factory=set)
-    _changing: set[Pair] = field(default_factory=set)
+    _waiting: dict[StackCluster, asyncio.Future[FleetError | None]] = field(default_factory=dict)
+    _running: set[StackCluster] = field(default_factory=set)
+    _changing: set[StackCluster] = field(default_factory=set)
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextlib.asynccontextmanager
@@ -127,14 +129,14 @@ class Turns:
         self._note(pair, after_it(result), anew=wrote)
         self._moved.set()
 
-    def _begin(self, pair: Pair, *, changing: bool) -> None:
+    def _begin(self, pair: StackCluster, *, changing: bool) -> None:
         self.coming.discard(pair)
         self._running.add(pair)
         if changing:
             self._changing.add(pair)
         self._moved.set()
 
-    def _note(self, pair: Pair, seen: Standing, *, anew: bool) -> None:
+    def _note(self, pair: StackCluster, seen: Standing, *, anew: bool) -> None:
         before = self.standings.get(pair, UNSEEN)
         same = not anew and replace(before, since=None) == replace(seen, since=None)
         self.standings[pair] = replace(seen, since=before.since if same and before.since else self.order.clock())
@@ -156,10 +158,10 @@ class Turns:
             elif not self._running and not self._moved.is_set():  # what came meanwhile may have been heard too early
                 self._refuse(verdicts)
 
-    async def _decide(self) -> dict[Pair, Verdict]:
+    async def _decide(self) -> dict[StackCluster, Verdict]:
         """Let begin whoever may; the verdicts on the others."""
         approvals, deaf = await self._heard()
-        verdicts: dict[Pair, Verdict] = {}
+        verdicts: dict[StackCluster, Verdict] = {}
         for pair in sorted(self._waiting):
             verdict = self._asked(pair, approvals)
             if verdict.goes:
@@ -181,7 +183,7 @@ class Turns:
         except FleetError as problem:
             return {}, problem
 
-    def _asked(self, pair: Pair, approvals: Approvals) -> Verdict:
+    def _asked(self, pair: StackCluster, approvals: Approvals) -> Verdict:
         stack = self.order.stacks[pair[0]]
         words: Collection[int] = approvals.get((stack.name, digest(stack)), ()) if stack.rollout.approve else ()
         needs = [self.order.stacks[name] for name in stack.needs if name in self.order.stacks]
@@ -212,14 +214,14 @@ class Turns:
         for pair, seen in zip(pairs, await asyncio.gather(*map(self._seen, pairs)), strict=True):
             self._note(pair, seen, anew=False)
 
-    async def _seen(self, pair: Pair) -> Standing:
+    async def _seen(self, pair: StackCluster) -> Standing:
         before = self.standings[pair]
         try:
             return replace(before, health=await self.look(pair), problem="")
         except FleetError as problem:
             return replace(before, health="Unknown", problem=problem.message)
 
-    def _refuse(self, verdicts: Mapping[Pair, Verdict]) -> None:
+    def _refuse(self, verdicts: Mapping[StackCluster, Verdict]) -> None:
         """Nothing is under way that could change a verdict."""
         for pair, verdict in verdicts.items():
             stack, cluster = pair

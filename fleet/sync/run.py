@@ -17,6 +17,7 @@ from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
 from fleet.kube.acting import acting_as
 from fleet.kube.client import Client
+from fleet.model.desired import StackCluster
 from fleet.model.hidden import Hidden
 from fleet.plan import Claim, Plan, Verb
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
@@ -28,7 +29,7 @@ from fleet.sync.gate import Gate
 from fleet.sync.gates import Standing
 from fleet.sync.held import NOWHERE, held, suspensions
 from fleet.sync.look import Look, Seen, look
-from fleet.sync.ordered import Order, Pair, Turns, watched
+from fleet.sync.ordered import Order, Turns, watched
 from fleet.sync.outcome import Result
 from fleet.sync.progress import Lines, Progress
 from fleet.sync.standing import before_it, well_since
@@ -212,7 +213,7 @@ def _turns(
         told = order.told.get((result.stack, result.cluster))
         return replace(found, since=well_since(replace(result, health=health), told, now) if found.is_well else now)
 
-    async def health(pair: Pair) -> str:
+    async def health(pair: StackCluster) -> str:
         site, seen = places[pair]
         if site.client is None or seen.desired is None:
             return "Unknown"
@@ -323,7 +324,7 @@ def _checked(result: Result, how: How, too_much: PolicyError | None) -> Result:
 
 
 async def _work(
-    site: Site, refused: dict[Pair, Result], turns: Turns, how: How, progress: Progress, *, revision: str
+    site: Site, refused: dict[StackCluster, Result], turns: Turns, how: How, progress: Progress, *, revision: str
 ) -> list[Result]:
     """The stacks of one cluster, each after those that it needs, and when it is its turn."""
     if site.client is None:

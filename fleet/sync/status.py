@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from fleet.errors import AccessError, ConflictError, FleetError
-from fleet.git.reporting import Gone, Pair, chosen, report
+from fleet.git.reporting import Gone, chosen, report
 from fleet.git.status import App, Report
 from fleet.kube.failure import UnansweredError
 from fleet.kube.person import person
+from fleet.model.desired import StackCluster
 from fleet.printable import without_output
 from fleet.sync.choice import Target
 from fleet.sync.drift import DriftedError
@@ -24,7 +25,7 @@ def check_destination(files: Files) -> None:
 
 
 def publish(
-    files: Files, results: Sequence[Result], removed: Sequence[Pair] = (), gone: Gone = lambda known: ()
+    files: Files, results: Sequence[Result], removed: Sequence[StackCluster] = (), gone: Gone = lambda known: ()
 ) -> None:
     """Write what changed. `removed` are pairs that are no more, `gone` says which of those that are known."""
     if files.git is None:
@@ -62,7 +63,7 @@ def no_more(targets: Sequence[Target]) -> Gone:
     placed = {(one.stack, one.cluster) for target in targets for one in target.desired}
     stacks = {stack for target in targets for stack in target.stacks}
 
-    def gone(known: Iterable[Pair]) -> list[Pair]:
+    def gone(known: Iterable[StackCluster]) -> list[StackCluster]:
         return [
             (stack, cluster)
             for stack, cluster in known

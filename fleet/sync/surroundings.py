@@ -8,8 +8,8 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
-from pathlib import Path
 
+from fleet import ROOT
 from fleet.version import __version__
 
 CODE = ("apps", "evaluate", "model", "plan", "render", "repository", "sync")  # which also say how it is written down
@@ -23,9 +23,8 @@ def surroundings() -> str:
 
 def _code() -> Iterator[str]:
     """The part of fleet that makes the result; its files change without its version while somebody works on it."""
-    top = Path(__file__).parents[1]
     for part in CODE:
-        yield from sorted(_files(str(top / part)))
+        yield from sorted(_files(f"{ROOT}/{part}"))
 
 
 def _files(directory: str) -> Iterator[str]:

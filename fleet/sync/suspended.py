@@ -17,9 +17,9 @@ from fleet.errors import FleetError
 from fleet.evaluate.result import ClusterData, StackResult
 from fleet.kube.client import Client
 from fleet.kube.inventory import suspension_of
+from fleet.model.desired import StackCluster
 from fleet.plan.suspension import Suspension
 
-Pair = tuple[str, str]  # stack, cluster
 Reach = Callable[[ClusterData], AbstractAsyncContextManager[Client]]
 SECONDS = 2.0  # that a cluster may take to answer
 
@@ -35,7 +35,7 @@ def besides(
 @dataclass(slots=True)
 class Words:
     is_silent: Callable[[str], bool] = lambda cluster: False  # the cluster did not answer when it was last looked at
-    _last: dict[Pair, Suspension | None] = field(default_factory=dict)
+    _last: dict[StackCluster, Suspension | None] = field(default_factory=dict)
 
     async def everywhere(self, placed: Mapping[str, Iterable[ClusterData]], reach: Reach) -> dict[str, Suspension]:
         """By stack; `placed` are the clusters to ask about each."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleet.git.repository import Repository
+from fleet.git.repository import Repository as Git
 from fleet.git.signature import signed_by
 
 
-def check_signature(git: Repository, revision: str, signers: Path) -> str:
+def check_signature(git: Git, revision: str, signers: Path) -> str:
     """Raise PolicyError unless the commit is signed by one of them; before anything of it is evaluated."""
     return signed_by(git, git.resolve(revision), signers)

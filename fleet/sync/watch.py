@@ -18,12 +18,12 @@ from fleet.evaluate.result import ClusterData
 from fleet.kube.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import ListExpiredError, Scope, pages
+from fleet.model.desired import StackCluster
 from fleet.plan import Claim
 from fleet.sync.observe import Observed, observed
 from fleet.sync.run import connect
 
 EVENTS = Resource("", "v1", "Event", "events", True)
-Pair = tuple[str, str]  # stack, cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Warn:
 class Sight:
     """The fleet at one moment. A cluster that cannot be asked keeps what was seen of it last."""
 
-    stacks: dict[Pair, Observed] = field(default_factory=dict)
+    stacks: dict[StackCluster, Observed] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     warnings: frozenset[Warn] = frozenset()
 
@@ -111,7 +111,7 @@ class Watcher:
                 await asyncio.sleep(every)
 
     async def _sight(self, stack: AsyncExitStack, last: Sight) -> Sight:
-        found: dict[Pair, Observed] = {}
+        found: dict[StackCluster, Observed] = {}
         failed: dict[str, str] = {}
         warnings: set[Warn] = set()
         looks = await asyncio.gather(*(self._look(one, stack) for one in self.clusters))

@@ -10,11 +10,11 @@ from pathlib import Path
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.kube.runtime.ending import end
-from fleet.model.desired import Desired
+from fleet.model.desired import Desired, StackCluster
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
 from fleet.serve.passes import Passes
-from fleet.serve.wanted import Pair, Wanted
+from fleet.serve.wanted import Wanted
 from fleet.sync.choice import Target
 from fleet.sync.source import Files
 
@@ -37,9 +37,9 @@ class Looks:
     bad: set[str] = field(default_factory=set)
     slow: set[str] = field(default_factory=set)
     seen: list[tuple[str, Seen]] = field(default_factory=list)
-    broken: list[Pair] = field(default_factory=list)
+    broken: list[StackCluster] = field(default_factory=list)
     go: asyncio.Event = field(default_factory=asyncio.Event)
-    under_way: Counter[Pair] = field(default_factory=Counter)
+    under_way: Counter[StackCluster] = field(default_factory=Counter)
 
     async def look(self, current: Wanted, target: Target) -> None:
         cluster = target.cluster.name

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import PolicyError
+from fleet.model.desired import StackCluster
 from fleet.plan.budget import Allowance
-from fleet.sync.departures import Pair, Placed, check_departures, departed
+from fleet.sync.departures import Placed, check_departures, departed
 
 CLUSTERS = [f"c{number}" for number in range(20)]
 
@@ -16,7 +17,7 @@ def placed(stacks: list[str], clusters: list[str], *, complete: bool = True) -> 
     return Placed(frozenset(stacks), frozenset(clusters), pairs, complete)
 
 
-def known(stacks: list[str], clusters: list[str]) -> set[Pair]:
+def known(stacks: list[str], clusters: list[str]) -> set[StackCluster]:
     return {(stack, cluster) for stack in stacks for cluster in clusters}
 
 

@@ -11,14 +11,14 @@ import pytest
 
 from fleet.errors import AccessError, FleetError, ResourceError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.model.desired import Desired, Key
+from fleet.model.desired import Desired, Key, StackCluster
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.inventory import Entry
 from fleet.sync.approvals import Approvals, digest
 from fleet.sync.choice import targets
 from fleet.sync.course import course
 from fleet.sync.gates import Standing
-from fleet.sync.ordered import Order, Pair, Turns, bystanders
+from fleet.sync.ordered import Order, Turns, bystanders
 from fleet.sync.outcome import Result
 from fleet.sync.standing import after_it, before_it
 from fleet.sync.turn import WaitingError
@@ -38,7 +38,7 @@ def stack(
     return StackResult(name, HERE, places, rollout, tuple(Desired(name, one, ()) for one in places), needs)
 
 
-def plan(pair: Pair, *, empty: bool = False) -> Plan:
+def plan(pair: StackCluster, *, empty: bool = False) -> Plan:
     name, cluster = pair
     steps = () if empty else (Step(Verb.UPDATE, KEY, {}, entry=Entry(KEY, "v1", "u", "new")),)
     return Plan(name, cluster, steps, Inventory(name, cluster))
@@ -49,25 +49,27 @@ class Played:
     """A run with clusters that are as the test says: in what order they began, and what became of each."""
 
     order: Order
-    standings: dict[Pair, Standing]
-    ends: Mapping[Pair, Callable[[], str]] = field(default_factory=dict)  # health after the change, Healthy else
+    standings: dict[StackCluster, Standing]
+    ends: Mapping[StackCluster, Callable[[], str]] = field(
+        default_factory=dict
+    )  # health after the change, Healthy else
     looks: list[str] = field(default_factory=list)  # what further looks see, Healthy when there is no more
-    began: list[Pair] = field(default_factory=list)
+    began: list[StackCluster] = field(default_factory=list)
     most: int = 0
-    results: dict[Pair, FleetError | None] = field(default_factory=dict)
+    results: dict[StackCluster, FleetError | None] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
 
-    def run(self, *others: Pair) -> Played:
+    def run(self, *others: StackCluster) -> Played:
         asyncio.run(self._run([pair for pair in self.standings if pair not in others]))
         return self
 
-    async def _run(self, pairs: Iterable[Pair]) -> None:
-        busy: set[Pair] = set()
+    async def _run(self, pairs: Iterable[StackCluster]) -> None:
+        busy: set[StackCluster] = set()
 
-        async def look(pair: Pair) -> str:
+        async def look(pair: StackCluster) -> str:
             return self.looks.pop(0) if self.looks else "Healthy"
 
-        async def work(turns: Turns, pair: Pair) -> None:
+        async def work(turns: Turns, pair: StackCluster) -> None:
             applied = self.standings[pair].applied
             made = plan(pair, empty=applied)
             problem = await turns.turn(made)
@@ -96,7 +98,7 @@ class Played:
         return problem.reason if isinstance(problem, WaitingError) else repr(problem)
 
 
-def played(*stacks: StackResult, standings: dict[Pair, Standing] | None = None, **more: object) -> Played:
+def played(*stacks: StackResult, standings: dict[StackCluster, Standing] | None = None, **more: object) -> Played:
     known = {(one.name, cluster): OLD for one in stacks for cluster in one.clusters} | (standings or {})
     ends = more.pop("ends", {})
     looks = more.pop("looks", [])
@@ -223,7 +225,7 @@ def test_drift_is_put_back_at_once_and_nothing_of_a_frozen_stack_is() -> None:
     async def asked(rollout: RolloutData) -> FleetError | None:
         order = Order({"orders": stack("orders", rollout)})
 
-        async def look(_: Pair) -> str:
+        async def look(_: StackCluster) -> str:
             return "Healthy"
 
         async with Turns(order, {pair: OLD}, {pair}, look, lambda *words: None).kept() as turns:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fleet import ROOT
 from fleet.evaluate.sandbox import kernel
 from fleet.evaluate.sandbox.landlock import LIST, READ, WRITE, Access
 
@@ -80,7 +81,7 @@ def installed() -> View:
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages", "lib-dynload")}
     paths |= {str(Path(sysconfig.get_path("stdlib")).parent)} - {"/"}  # libpython
-    paths |= {str(Path(__file__).parents[2]), *_LIBRARIES, *_ASKED_BY_PYTHON}
+    paths |= {ROOT, *_LIBRARIES, *_ASKED_BY_PYTHON}
     return View(tuple(_outermost(tuple(path for path in paths if Path(path).exists()))))
 
 
