@@ -16,26 +16,26 @@ TYPE_CHECKING: bool = False
 if TYPE_CHECKING:
     from fleet.errors import ConfigurationError as ConfigurationError
     from fleet.errors import FleetError as FleetError
-    from fleet.model.adopt import Adopt as Adopt
     from fleet.model.app import App as App
-    from fleet.model.backup import NFS as NFS
-    from fleet.model.backup import S3 as S3
-    from fleet.model.backup import Backup as Backup
-    from fleet.model.backup import Claim as Claim
-    from fleet.model.backup import Restore as Restore
+    from fleet.model.app_settings import NFS as NFS
+    from fleet.model.app_settings import S3 as S3
+    from fleet.model.app_settings import TLS as TLS
+    from fleet.model.app_settings import Backup as Backup
+    from fleet.model.app_settings import Claim as Claim
+    from fleet.model.app_settings import Resources as Resources
+    from fleet.model.app_settings import Restore as Restore
+    from fleet.model.app_settings import SecretRef as SecretRef
+    from fleet.model.app_settings import Volume as Volume
     from fleet.model.cluster import Cluster as Cluster
-    from fleet.model.exports import export as export
-    from fleet.model.exports import output as output
+    from fleet.model.context import export as export
+    from fleet.model.context import output as output
     from fleet.model.manifest import Manifest as Manifest
-    from fleet.model.options import Alias as Alias
-    from fleet.model.options import Options as Options
+    from fleet.model.placement import Rollout as Rollout
     from fleet.model.placement import Where as Where
     from fleet.model.placement import where as where
-    from fleet.model.rollout import Rollout as Rollout
-    from fleet.model.secret_ref import SecretRef as SecretRef
-    from fleet.model.settings import TLS as TLS
-    from fleet.model.settings import Resources as Resources
-    from fleet.model.settings import Volume as Volume
+    from fleet.model.resource import Adopt as Adopt
+    from fleet.model.resource import Alias as Alias
+    from fleet.model.resource import Options as Options
     from fleet.model.stack import Collected as Collected
     from fleet.model.stack import Stack as Stack
     from fleet.model.stack import stack as stack
@@ -46,17 +46,13 @@ ROOT = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - path
 
 _HOMES = {
     "fleet.errors": ("ConfigurationError", "FleetError"),
-    "fleet.model.adopt": ("Adopt",),
     "fleet.model.app": ("App",),
-    "fleet.model.backup": ("NFS", "S3", "Backup", "Claim", "Restore"),
+    "fleet.model.app_settings": ("NFS", "S3", "TLS", "Backup", "Claim", "Resources", "Restore", "SecretRef", "Volume"),
     "fleet.model.cluster": ("Cluster",),
-    "fleet.model.exports": ("export", "output"),
+    "fleet.model.context": ("export", "output"),
     "fleet.model.manifest": ("Manifest",),
-    "fleet.model.options": ("Alias", "Options"),
-    "fleet.model.placement": ("Where", "where"),
-    "fleet.model.rollout": ("Rollout",),
-    "fleet.model.secret_ref": ("SecretRef",),
-    "fleet.model.settings": ("TLS", "Resources", "Volume"),
+    "fleet.model.resource": ("Adopt", "Alias", "Options"),
+    "fleet.model.placement": ("Rollout", "Where", "where"),
     "fleet.model.stack": ("Collected", "Stack", "stack"),
     "fleet.model.yaml_files": ("manifests",),
 }

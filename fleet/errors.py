@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.printable import printable, without_credentials
+from fleet.text import printable, without_credentials
 
 
 @dataclass(frozen=True, slots=True)

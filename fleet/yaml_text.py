@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from fleet.printable import printable
+from fleet.text import printable
 
 DEEPEST = 100  # as in the answers of workers; manifests are a dozen deep
 MOST_VALUES = 1_000_000  # in one document, aliases unfolded

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.render.rights import PART, RBAC, SYSTEM, home
+from fleet.render.operator_rights import PART, RBAC, SYSTEM, home
 from fleet.serve.manifests import Manifest, pod
 from fleet.version import __version__
 

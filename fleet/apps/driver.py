@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from fleet.apps.abilities import beyond
 from fleet.apps.client import Client
-from fleet.model.app import App
-from fleet.model.connection import Connection
-from fleet.model.rule import forbidden
-from fleet.model.types.quantity import amount, is_quantity
+from fleet.model.app import App, Connection
+from fleet.model.base import forbidden
+from fleet.model.types import amount, is_quantity
 
 if TYPE_CHECKING:
     from fleet.apps.discovery import Discovery

@@ -11,9 +11,8 @@ from fleet.apps.driver import Driver, Hop, Impact, Problem, Refusal
 from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError
 from fleet.model.app import App
-from fleet.model.desired import Key
-from fleet.model.taken_over import taken_over
-from fleet.printable import count_noun
+from fleet.objects.desired import Key, taken_over
+from fleet.text import count_noun
 
 Around = Mapping[Key, dict[str, Any] | None]  # what else was looked at; what is not in it, nobody looked for
 NOTHING: Around = {}

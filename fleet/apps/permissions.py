@@ -15,7 +15,7 @@ from typing import Any
 
 from fleet.apps.driver import Problem
 from fleet.errors import ConfigurationError
-from fleet.model.backup import NFS, Backup, Claim, Restore, Store
+from fleet.model.app_settings import NFS, Backup, Claim, Restore, Store
 
 CLAIMS = ("claim/*",)
 _VOLUME = re.compile(r"data-.+-[0-9]+")  # a member's, as StatefulSets name them

@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from fleet.model.base import Model
-from fleet.model.shape import KeyedBy
+from fleet.model.base import KeyedBy, Model
 from fleet.model.types import Many
 
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]

@@ -10,39 +10,66 @@ from typing import NoReturn
 
 import click
 
-from fleet.cli.ending import ended
+from fleet.cli.exit import ended
 from fleet.cli.lazy import LazyGroup
 from fleet.version import __version__
 
 COMMANDS = {
-    "init": ("fleet.cli.init:init", "Make a new repository: settings, a cluster, a stack, tests, a CI workflow."),
-    "check": ("fleet.cli.check:check", "Evaluate and validate every stack; nothing is sent."),
-    "render": ("fleet.cli.render:render", "Print the manifests that the stacks become."),
-    "preview": ("fleet.cli.preview:preview", "Show what a sync would do in every cluster; nothing is written."),
-    "comment": ("fleet.cli.comment:comment", "Post a preview that another job made on its pull request."),
-    "approve": ("fleet.cli.approve:approve", "Record that a commit, or a wave of a rollout, is approved."),
-    "sync": ("fleet.cli.sync:sync", "Apply a commit to every cluster, wait for health, write it into git."),
-    "serve": ("fleet.cli.serve:serve", "Keep every cluster what git says, for ever: apply, watch, repair, report."),
-    "agent": ("fleet.cli.agent:agent", "In a cluster that pulls: apply what was rendered for it, watch, report."),
-    "status": ("fleet.cli.status:status", "Health, version and revision of every stack in every cluster."),
-    "diff": ("fleet.cli.diff:diff", "Where the clusters are not what git says, field by field."),
-    "history": ("fleet.cli.history:history", "Commits that were synced: who, when, and the outcome in every cluster."),
-    "rollback": ("fleet.cli.rollback:rollback", "A commit that takes a stack back to what it was, as a branch."),
-    "watch": ("fleet.cli.watch:watch", "Stacks and clusters as they change, for as long as you look."),
-    "suspend": ("fleet.cli.suspend:suspend", "Leave stacks as they are until they are resumed."),
-    "resume": ("fleet.cli.suspend:resume", "Let syncs change suspended stacks again."),
-    "destroy": ("fleet.cli.destroy:destroy", "Take stacks out of the clusters."),
-    "adopt": ("fleet.cli.adopt:adopt", "Find what runs already, and write a stack that takes it over."),
-    "disconnect": ("fleet.cli.disconnect:disconnect", "Give an app back: it runs on, and is fleet's no more."),
-    "roll": ("fleet.cli.roll:roll", "Restart every member of an app once, one at a time."),
-    "connect": ("fleet.cli.connect:connect", "Open an app's own client, or say how programs connect."),
-    "backup": ("fleet.cli.backup:backup", "Make a backup of an app now, or list those that are known."),
-    "operator": ("fleet.cli.operator:operator", "The part of fleet inside clusters: install, status, uninstall."),
-    "crds": ("fleet.cli.crds:crds", "Print, write or check the custom resource definitions."),
-    "cluster": ("fleet.cli.cluster:cluster", "Clusters of this repository: add, list, check, remove."),
-    "doctor": ("fleet.cli.doctor:doctor", "Say what this machine gives: Python, git, and the sandbox for stacks."),
-    "completion": ("fleet.cli.completion:completion", "Print the script that completes commands and names in a shell."),
-    "lab": ("fleet.cli.lab:lab", "Real Kubernetes clusters on this machine, in one command."),
+    "init": (
+        "fleet.cli.commands.init:init",
+        "Make a new repository: settings, a cluster, a stack, tests, a CI workflow.",
+    ),
+    "check": ("fleet.cli.commands.check:check", "Evaluate and validate every stack; nothing is sent."),
+    "render": ("fleet.cli.commands.render:render", "Print the manifests that the stacks become."),
+    "preview": (
+        "fleet.cli.commands.preview:preview",
+        "Show what a sync would do in every cluster; nothing is written.",
+    ),
+    "comment": ("fleet.cli.commands.comment:comment", "Post a preview that another job made on its pull request."),
+    "approve": ("fleet.cli.commands.approve:approve", "Record that a commit, or a wave of a rollout, is approved."),
+    "sync": ("fleet.cli.commands.sync:sync", "Apply a commit to every cluster, wait for health, write it into git."),
+    "serve": (
+        "fleet.cli.commands.serve:serve",
+        "Keep every cluster what git says, for ever: apply, watch, repair, report.",
+    ),
+    "agent": (
+        "fleet.cli.commands.agent:agent",
+        "In a cluster that pulls: apply what was rendered for it, watch, report.",
+    ),
+    "status": ("fleet.cli.commands.status:status", "Health, version and revision of every stack in every cluster."),
+    "diff": ("fleet.cli.commands.diff:diff", "Where the clusters are not what git says, field by field."),
+    "history": (
+        "fleet.cli.commands.history:history",
+        "Commits that were synced: who, when, and the outcome in every cluster.",
+    ),
+    "rollback": (
+        "fleet.cli.commands.rollback:rollback",
+        "A commit that takes a stack back to what it was, as a branch.",
+    ),
+    "watch": ("fleet.cli.commands.watch:watch", "Stacks and clusters as they change, for as long as you look."),
+    "suspend": ("fleet.cli.commands.suspend:suspend", "Leave stacks as they are until they are resumed."),
+    "resume": ("fleet.cli.commands.suspend:resume", "Let syncs change suspended stacks again."),
+    "destroy": ("fleet.cli.commands.destroy:destroy", "Take stacks out of the clusters."),
+    "adopt": ("fleet.cli.commands.adopt:adopt", "Find what runs already, and write a stack that takes it over."),
+    "disconnect": ("fleet.cli.commands.disconnect:disconnect", "Give an app back: it runs on, and is fleet's no more."),
+    "roll": ("fleet.cli.commands.roll:roll", "Restart every member of an app once, one at a time."),
+    "connect": ("fleet.cli.commands.connect:connect", "Open an app's own client, or say how programs connect."),
+    "backup": ("fleet.cli.commands.backup:backup", "Make a backup of an app now, or list those that are known."),
+    "operator": (
+        "fleet.cli.commands.operator:operator",
+        "The part of fleet inside clusters: install, status, uninstall.",
+    ),
+    "crds": ("fleet.cli.commands.crds:crds", "Print, write or check the custom resource definitions."),
+    "cluster": ("fleet.cli.commands.cluster:cluster", "Clusters of this repository: add, list, check, remove."),
+    "doctor": (
+        "fleet.cli.commands.doctor:doctor",
+        "Say what this machine gives: Python, git, and the sandbox for stacks.",
+    ),
+    "completion": (
+        "fleet.cli.commands.completion:completion",
+        "Print the script that completes commands and names in a shell.",
+    ),
+    "lab": ("fleet.cli.commands.lab.lab:lab", "Real Kubernetes clusters on this machine, in one command."),
 }
 
 

@@ -34,7 +34,7 @@ def json_text(data: Any) -> str:
     """Return `data` as JSON in which nothing is invisible, or turns the text around it."""
     import orjson
 
-    from fleet.printable import escaped
+    from fleet.text import escaped
 
     return escaped(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
 
@@ -50,6 +50,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def remark(text: str) -> None:
     """A line for people on stderr; never part of the result."""
-    from fleet.printable import printable, without_credentials
+    from fleet.text import printable, without_credentials
 
     click.echo(printable(without_credentials(text)), err=True)

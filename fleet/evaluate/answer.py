@@ -18,10 +18,10 @@ from fleet.errors import Source
 from fleet.evaluate import schema
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.explain import inside, overtime
-from fleet.evaluate.job import UNCONFINED, Job
 from fleet.evaluate.pool import IN_ALL, LAST, Outcome
+from fleet.evaluate.protocol import UNCONFINED, Job
 from fleet.evaluate.result import ClusterData, Problem, StackResult
-from fleet.printable import count_noun, printable
+from fleet.text import count_noun, printable
 
 DEEPEST = 100  # manifests are a dozen deep; the stages after this one walk them by recursion
 MOST_VALUES = 8 * 1024 * 1024  # in one answer, and in all of an evaluation: an empty list is two bytes as text, and

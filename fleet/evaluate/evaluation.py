@@ -1,4 +1,18 @@
-"""The stage itself: all files of a repository in, clusters and stacks as data out, or every problem at once.
+"""All files in, clusters and stacks out.
+
+Which files of stacks have to be evaluated again after a commit, and what stays as it was. Pure.
+
+Every file of stacks leaves a list of what it was made from (`Reads`): its own text, what it imported and read, the
+directories that it listed. If none of that changed, nor the clusters, nor the settings, it would say the same again.
+Whoever needs a stack that is evaluated again is evaluated again with it. What a file would have read had it been there
+is in no list, so a file that comes or goes counts for all, unless it is one of stacks that nobody could have meant.
+
+The lines of the user's files that problems are about, to show beside them.
+
+They are read by the parent and not by the worker. The worker names the file, so it must be a Python file of the
+repository; and it says how many problems there are, so each file is read once, and only so much of all together.
+
+The stage itself: all files of a repository in, clusters and stacks as data out, or every problem at once.
 
 clusters   one worker reads all files of clusters
 stacks     one worker per file of stacks; a stack that reads an export of another is run again when that is known.
@@ -9,25 +23,119 @@ twice      where asked, all of it in a second zygote that differs in everything 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
+from pathlib import Path, PurePosixPath
 
 from fleet.errors import NotFoundError, PolicyError
-from fleet.evaluate import answer, checks, compare
-from fleet.evaluate.again import Before
+from fleet.evaluate import answer, checks
+from fleet.evaluate import checks as compare
 from fleet.evaluate.answer import Declared, Waiting
-from fleet.evaluate.excerpt import Excerpts
-from fleet.evaluate.job import Job, Task
 from fleet.evaluate.packages import prepared
 from fleet.evaluate.pool import Outcome, Pool
+from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
 from fleet.evaluate.sandbox.level import Given
-from fleet.model.graph import ordered
+from fleet.objects.graph import ordered
 from fleet.repository import Code, Limits, Repository
 from fleet.suggestion import suggestion
+from fleet.text import printable
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is known from an earlier evaluation. It holds as long as the clusters are these."""
+
+    clusters: tuple[ClusterData, ...]
+    stacks: tuple[StackResult, ...]
+    reads: tuple[Reads, ...]
+
+
+def still_true(
+    before: Evaluation, *, edited: Iterable[str], moved: Iterable[str], files: Collection[str], of_all: Collection[str]
+) -> Before | None:
+    """What of `before` holds after files were `edited` and others came or went (`moved`); None: nothing.
+
+    `files` are the files of stacks that there are now, `of_all` what every one of them goes by: settings, packages.
+    """
+    edited, moved = set(edited), set(moved)
+    if before.problems or before.foreign or not before.reads or not (edited | moved).isdisjoint(of_all):
+        return None
+    known = {one.file for one in before.reads}
+    if any((path not in files and path not in known) or _may_be_meant(path, before.reads) for path in moved):
+        return None
+    unmoved = {one.file for one in before.reads if one.file in files and not _touched(one, edited | moved)}
+    again = {one.name for one in before.stacks if one.source.file not in unmoved}
+    while more := {one.name for one in before.stacks if one.name not in again and not again.isdisjoint(one.needs)}:
+        unmoved -= {one.source.file for one in before.stacks if one.name in more}
+        again = {one.name for one in before.stacks if one.source.file not in unmoved}
+    return Before(
+        before.clusters,
+        tuple(one for one in before.stacks if one.source.file in unmoved),
+        tuple(one for one in before.reads if one.file in unmoved),
+    )
+
+
+def _touched(one: Reads, changed: set[str]) -> bool:
+    return one.file in changed or not changed.isdisjoint(one.files) or any(_listed(path, one) for path in changed)
+
+
+def _listed(path: str, one: Reads) -> bool:
+    return any(directory == "." or path.startswith(f"{directory}/") for directory in one.directories)
+
+
+def _may_be_meant(path: str, reads: Iterable[Reads]) -> bool:
+    """Whether an import of the same name could find this file now, or no longer."""
+    name = PurePosixPath(path).stem
+    names = {PurePosixPath(file).stem for one in reads for file in one.files if file != path}
+    return name in sys.stdlib_module_names or name in names
+
+
+_LARGEST = 1 << 22
+_ALL = 1 << 24  # bytes that are read for one evaluation
+_LONGEST = 160
+_WITH_LINE = 200  # problems; of more, nobody reads the rest
+
+
+@dataclass(slots=True)
+class Excerpts:
+    """The files that were read for the problems of one evaluation."""
+
+    root: Path
+    _lines: dict[str, list[bytes]] = field(default_factory=dict)  # by file
+    _left: int = _ALL
+    _shown: int = 0
+
+    def add(self, problem: Problem) -> Problem:
+        """Put the line into the problem, and return it."""
+        source = problem.source
+        if source is None or source.line < 1 or not source.file.endswith(".py") or self._shown >= _WITH_LINE:
+            return problem
+        if source.file not in self._lines:
+            self._lines[source.file] = self._read(source.file)
+        lines = self._lines[source.file]
+        if source.line <= len(lines):
+            line = lines[source.line - 1].strip()[: 4 * _LONGEST].decode(errors="replace")
+            problem.excerpt = printable(line)[:_LONGEST]
+            self._shown += 1
+        return problem
+
+    def _read(self, name: str) -> list[bytes]:
+        try:
+            path = (self.root / name).resolve()
+            if not path.is_relative_to(self.root) or not path.is_file():
+                return []
+            with path.open("rb") as file:
+                content = file.read(min(_LARGEST, self._left))
+        except (OSError, RuntimeError, ValueError):  # no file has such a name
+            return []
+        self._left -= len(content)
+        return content.splitlines()
+
 
 LONGEST = 60  # times the time that one file may take: for all of them
 
@@ -112,7 +220,7 @@ class _Evaluator:
         if problems or (names is not None and not names):  # without clusters every placement would be wrong too
             return Evaluation(clusters, (), self._shown(problems))
         found = self._stacks(clusters, names)
-        problems = [*found.problems, *checks.stacks(found.places, found.done, found.waiting)]
+        problems = [*found.problems, *checks.check_stacks(found.places, found.done, found.waiting)]
         if not problems:
             for name in names or ():
                 if name not in found.places:
@@ -137,9 +245,9 @@ class _Evaluator:
         ((job, first, second),) = self._run([replace(self._job, files=files)])
         got, problems = answer.read(job, first)
         if not problems and second is not None and not answer.is_repeated(first, second):
-            problems = tuple(compare.clusters(got.clusters, *answer.read(job, second)))
+            problems = tuple(compare.compare_clusters(got.clusters, *answer.read(job, second)))
         clusters = tuple(sorted(got.clusters, key=lambda one: one.name))
-        return clusters, [*problems, *checks.clusters(got.clusters)], got.foreign
+        return clusters, [*problems, *checks.check_clusters(got.clusters)], got.foreign
 
     def _stacks(self, clusters: tuple[ClusterData, ...], names: Sequence[str] | None) -> _Found:
         found = _known(self._before) if self._before and self._before.clusters == clusters else _Found()
@@ -175,7 +283,7 @@ class _Evaluator:
         files = tuple(sorted({*before.files, *got.files}))
         found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))
         if second is not None and not problems and not answer.is_repeated(outcome, second):
-            differing = compare.stacks(got.stacks, *answer.read(job, second))
+            differing = compare.compare_stacks(got.stacks, *answer.read(job, second))
             found.problems += islice(differing, checks.MOST_PROBLEMS - len(found.problems))
 
     def _next_round(self, found: _Found, job: Job) -> list[Job]:

@@ -19,9 +19,9 @@ from typing import Any
 
 from fleet import ROOT
 from fleet.errors import FleetError
-from fleet.evaluate.guard import RefusedError
-from fleet.evaluate.imports import RefusedImportError, module_is_beside
-from fleet.evaluate.job import Job
+from fleet.evaluate.protocol import Job
+from fleet.evaluate.worker.guard import RefusedError
+from fleet.evaluate.worker.load import RefusedImportError, module_is_beside
 from fleet.repository.settings import Limits
 
 _LONGEST = 4_000

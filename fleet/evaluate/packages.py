@@ -24,8 +24,8 @@ from typing import Any
 
 from fleet import cache
 from fleet.errors import AccessError, ConfigurationError, FleetError, Source
-from fleet.printable import printable
-from fleet.repository.lock import Lock, Pinned
+from fleet.repository.lockfile import Lock, Pinned
+from fleet.text import printable
 from fleet.version import __version__
 
 # What fleet itself brings for stacks: the model is made of it, so there cannot be another version beside it.

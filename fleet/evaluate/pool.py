@@ -26,10 +26,10 @@ from typing import IO, Self
 import orjson
 
 from fleet.errors import FleetError
-from fleet.evaluate import wire
-from fleet.evaluate.disturb import OTHER_SEED, OTHER_TIME_ZONE, SEED, TIME_ZONE
-from fleet.evaluate.job import KILL, Job
-from fleet.evaluate.sandbox.group import Group
+from fleet.evaluate import protocol
+from fleet.evaluate.perturbation import OTHER_SEED, OTHER_TIME_ZONE, SEED, TIME_ZONE
+from fleet.evaluate.protocol import KILL_SECONDS, Job
+from fleet.evaluate.sandbox.cgroup import Group
 from fleet.evaluate.sandbox.level import Given, Level, Sandbox, as_bits
 
 IN_ALL = 4  # times the largest result of one job: what all jobs of a run may answer together
@@ -75,7 +75,7 @@ class _Process:
                 sys.executable,
                 "-P",
                 "-m",
-                "fleet.evaluate.zygote",
+                "fleet.evaluate.worker.zygote",
                 str(theirs.fileno()),
                 orjson.dumps(sandbox.data()).decode(),
             ]
@@ -95,7 +95,7 @@ class _Process:
         if self._given is None:
             self.control.settimeout(_STARTING)
             try:
-                hello = wire.receive_hello(self.control)
+                hello = protocol.receive_hello(self.control)
             except TimeoutError:
                 raise FleetError("the evaluation could not start in time", hint="is the machine overloaded?") from None
             finally:
@@ -168,7 +168,7 @@ class _Run:
         self.stream += part
         return bool(part)
 
-    def outcome(self, ended: wire.Ended | None) -> Outcome:
+    def outcome(self, ended: protocol.Ended | None) -> Outcome:
         while self.read():
             pass
         printed = min(os.fstat(self.output.fileno()).st_size, self.job.limits.output)
@@ -261,16 +261,16 @@ class Pool:
         pipe, theirs = os.pipe()
         os.set_blocking(pipe, False)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the run
-        seconds = job.limits.time + KILL
+        seconds = job.limits.time + KILL_SECONDS
         run = _Run(index, job, taken, process, pipe, output, time.monotonic() + seconds + _STARTING)
         try:
             less = as_bits(job.without)
             about = (seconds, job.limits.memory, less, orjson.dumps(job))
-            request = wire.Request(wire.RUN, number, *about, (theirs, output.fileno()))
+            request = protocol.Request(protocol.RUN_REQUEST, number, *about, (theirs, output.fileno()))
             with contextlib.suppress(
                 BrokenPipeError, ConnectionResetError
             ):  # it is dead; its socket says so in a moment
-                wire.send_request(process.control, request)
+                protocol.send_request(process.control, request)
         finally:
             os.close(theirs)
         return number, run
@@ -286,7 +286,7 @@ class Pool:
                 if not run.read():
                     selector.unregister(run.pipe)  # closed, or more than we take; the end is heard from the zygote
                     if run.oversized or run.surplus:
-                        wire.send_request(run.process.control, wire.Request(wire.KILL, key.data))
+                        protocol.send_request(run.process.control, protocol.Request(protocol.KILL_REQUEST, key.data))
         for run in list(running.values()):
             if run.deadline < time.monotonic() and run.process in self._processes.values():
                 self._discard(run.process)  # it does not keep time: end it; its workers count as lost
@@ -299,7 +299,7 @@ class Pool:
         outcomes: dict[int, Outcome],
     ) -> None:
         try:
-            ended = wire.receive_ended(process.control)
+            ended = protocol.receive_ended(process.control)
         except OSError:
             ended = None
         if ended is not None:
@@ -316,7 +316,7 @@ class Pool:
     @staticmethod
     def _finish(
         number: int,
-        ended: wire.Ended | None,
+        ended: protocol.Ended | None,
         selector: selectors.BaseSelector,
         running: dict[int, _Run],
         outcomes: dict[int, Outcome],

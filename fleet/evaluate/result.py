@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fleet.errors import ConfigurationError, Source
-from fleet.model.desired import Desired
-from fleet.printable import count_noun
+from fleet.objects.desired import Desired
+from fleet.text import count_noun
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ from zoneinfo import ZoneInfo
 from fleet.apps.registry import packages
 from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError
-from fleet.evaluate.job import Job, Task
+from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import ClusterData, RolloutData, StackResult
-from fleet.model.desired import Desired, Key, Object
-from fleet.model.form import misshapen
-from fleet.model.group import GROUP
-from fleet.model.week import GRAMMAR as WINDOW
-from fleet.printable import printable
-from fleet.span import GRAMMAR as DURATION
-from fleet.span import LONGEST as LONGEST_DURATION
+from fleet.names import GROUP
+from fleet.objects.desired import Desired, Key, Object
+from fleet.objects.shape import misshapen
+from fleet.text import printable
+from fleet.times import DURATION_GRAMMAR as DURATION
+from fleet.times import LONGEST_DURATION
+from fleet.times import WINDOW_GRAMMAR as WINDOW
 
 LAST_LINE = 10_000_000  # of a file
 MOST_NUMBER = 1_000_000  # of clusters and waves

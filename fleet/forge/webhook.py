@@ -14,10 +14,9 @@ import re
 from collections.abc import Mapping
 
 from fleet.errors import AccessError, ConfigurationError
-from fleet.forge.document import Document, UnreadableError
-from fleet.forge.github import read as github
-from fleet.forge.gitlab import read as gitlab
-from fleet.forge.model import Event, Kind
+from fleet.forge import github, gitlab
+from fleet.forge.forge import Event, Kind
+from fleet.forge.json import Document, UnreadableError
 
 MOST_BYTES = 25 * 1024 * 1024  # GitHub sends no more
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -41,7 +40,7 @@ def read(kind: Kind, headers: Mapping[str, str], body: bytes, secret: str) -> Ev
         raise ConfigurationError(f"the webhook does not say which event it is: there is no header {_EVENT[kind]}")
     try:
         said = Document.of(body)
-        return gitlab.event(name, said) if kind is Kind.GITLAB else github.event(kind, name, said)
+        return gitlab.parse_event(name, said) if kind is Kind.GITLAB else github.parse_event(kind, name, said)
     except UnreadableError as error:
         raise ConfigurationError(f"the webhook's {name!r} cannot be read: {error.message}") from None
 

@@ -1,11 +1,10 @@
-"""The only code that talks to git: read trees of revisions, write status refs. It never checks anything out.
+"""The only code that talks to git: read trees of revisions, write refs of fleet's own. It never checks anything out.
 
-command        one hardened way to run git: environment, configuration, limits; GitPython starts what writes
-repository     a clone or a bare repository: revisions, changes, remotes
-objects        single objects and small refs, from one process
-tree           the files of one revision: list, read, materialise
-mirror         a bare copy of a remote that only fleet uses
-publication    compare-and-swap updates of refs, on a remote or locally
-status, page, notes    pure: what the status branch and the notes say
-reporting      the edge of those three: publish and read
+command         one hardened way to run git; environment: its variables, configuration and limits
+repository      a clone or a bare mirror: revisions, changes, remotes
+objects         single objects and small refs, from one process
+tree            the files of one revision: list, read, materialise
+publish         compare-and-swap writes of refs, on a remote or locally
+status_records  files of the status branch; pure
+status          the status branch, the notes and the page: publish and read
 """

@@ -28,8 +28,8 @@ from typing import IO, NamedTuple
 
 from fleet import errors
 from fleet.git import environment
-from fleet.git.failure import from_stderr
-from fleet.git.limits import USUAL, Limits
+from fleet.git.environment import USUAL, Limits
+from fleet.git.errors import from_stderr
 
 OLDEST = (2, 34)
 # The programs at the other end, which is this machine where the remote is a path. A clone can name others, and of

@@ -1,4 +1,6 @@
-"""The environment and configuration that every git command runs with. Pure, except that it is given what exists.
+"""Environment, configuration and limits of git.
+
+The environment and configuration that every git command runs with. Pure, except that it is given what exists.
 
 Nothing of the caller's GIT_* variables and nothing of the person's configuration gets through, but for what gives
 access: credential helpers, proxies, certificates, ssh command, url rewrites, safe.directory; and of the variables the
@@ -7,12 +9,15 @@ file of authorities, GIT_SSL_CAINFO. Where git is told of none, it takes that of
 A clone's own configuration may come from whoever handed it over. Git reads it, so whatever in it runs a program or
 leads credentials elsewhere is overruled, by the person's own setting or by what git does without any. Its headers are
 kept: services of CI put their tokens there.
+
+What one git operation may use. A repository is input from others: no size in it is trusted.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 _ACCESS_KEYS = r"^(credential|http|url|safe\.directory|core\.sshcommand|ssh\.variant)(\.|$)"
 _FILTER_KEYS = r"^filter\..+\.(clean|smudge|process|required)$"
@@ -202,3 +207,27 @@ def config_text(pairs: Iterable[Pair], authorities: str = "") -> str:
 def _quote(value: str) -> str:
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\b": "\\b"}
     return '"' + "".join(escapes.get(letter, letter) for letter in value) + '"'
+
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of time and size; the defaults fit a large configuration repository."""
+
+    seconds: float = 60  # of one local command
+    memory_bytes: int = 2048 * MIB  # of address space, for the same
+    transfer_seconds: float = 600  # of one fetch or push
+    transfer_bytes: int = 2048 * MIB  # of one pack that is received
+    transfer_memory_bytes: int = 4096 * MIB  # of each process of a fetch or push
+    output_bytes: int = 256 * MIB  # of one command's output
+    files: int = 100_000  # of one tree
+    merged_files: int = 500_000  # of one that is merged: the fleet may be a small part of it
+    depth: int = 100  # of directories
+    path_bytes: int = 1024
+    file_bytes: int = 32 * MIB
+    tree_bytes: int = 1024 * MIB  # of all files of one tree
+
+
+USUAL = Limits()

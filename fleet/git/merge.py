@@ -1,8 +1,15 @@
-"""The files that a merge would bring, without a checkout: git merges two commits in its object store alone.
+"""Merge and commit without a checkout.
+
+The files that a merge would bring, without a checkout: git merges two commits in its object store alone.
 
 It does so in a repository of its own that is empty but for borrowing the clone's objects. So no configuration of the
 clone, no attributes and no working tree take part, no driver is run, and whoever merges the same two commits elsewhere
 gets the same tree. What comes out lies in the clone, reachable from nothing, and git forgets it in its own time.
+
+A commit that a program proposes: made on top of another one without a checkout, and given a branch.
+
+As with the status branch, nothing of the person's index, working tree or branches is touched; a branch that is there
+already is moved only if it is still where it was seen.
 """
 
 from __future__ import annotations
@@ -14,9 +21,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fleet.errors import ConfigurationError, ConflictError, ResourceError
+from fleet.errors import ConfigurationError, ConflictError, FleetError, ResourceError
+from fleet.git import refs
 from fleet.git.command import Git
-from fleet.git.failure import from_stderr
+from fleet.git.errors import from_stderr
+from fleet.git.publish import FLEET, Changes, Edit, Identity, committed, fetched, swapped
+from fleet.git.refs import Address
 from fleet.git.repository import Commit, Repository
 
 MOST_NAMES = 5
@@ -95,3 +105,43 @@ def _apart(repository: Repository, what: str) -> Iterator[tuple[Git, dict[str, s
             replace(git, git_dir=own),
             {"GIT_OBJECT_DIRECTORY": str(theirs / "objects"), "GIT_ATTR_NOSYSTEM": "1"},
         )
+
+
+def tip_of(repository: Repository, remote: Address | None, branch: str) -> str | None:
+    """The commit that a branch has now, on the remote if there is one; None when there is no such branch."""
+    ref = refs.branch(branch)
+    with fetched(repository, remote, [ref]) as tips:
+        tip = tips[ref]
+        return tip.commit if tip else None
+
+
+def propose(repository: Repository, base: str, changes: Changes, message: str, *, identity: Identity = FLEET) -> str:
+    """A commit on `base` with these changes, that nothing points at yet; its id."""
+    found = repository.resolve(base)
+    made = committed(
+        repository,
+        "make the commit",
+        tip=found.id,
+        before=found.tree,
+        changes=changes,
+        message=message,
+        who=identity,
+    )
+    return made or found.id
+
+
+def give_branch(repository: Repository, remote: Address | None, commit: str, branch: str, *, seen: str | None) -> None:
+    """Let a branch be at the commit: a new one, or one that is still at `seen`."""
+    ref = refs.branch(branch)
+    verdict = swapped(repository, remote, Edit(ref, "", lambda _: {}), seen, commit)
+    if isinstance(verdict, FleetError):
+        raise verdict
+    if verdict == "lost":
+        what = "was changed by somebody else meanwhile" if seen else "is there already"
+        raise ConflictError(f"the branch {branch} {what}", hint="try again, or name another one with --branch")
+
+
+def who(directory: Path) -> Identity:
+    """The person whose git this is, as git would say in a commit; fleet itself where git knows nobody."""
+    found = Git(directory).person()
+    return Identity(*found) if found else FLEET

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
-from fleet.git.limits import Limits
+from fleet.git.environment import Limits
 
 _TREE = re.compile(rb"tree ([0-9a-f]{40}(?:[0-9a-f]{24})?)\n")
 _DIRECTORY, _FILES = b"40000", (b"100644", b"100755", b"100664")

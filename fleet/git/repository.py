@@ -1,18 +1,31 @@
-"""A repository that is read and whose private refs are written: a person's clone, or a bare one. Never its checkout."""
+"""A clone or bare mirror.
+
+A repository that is read and whose private refs are written: a person's clone, or a bare one. Never its checkout.
+
+A bare copy of a remote that only fleet uses: nothing is checked out, nothing in it is configured by its content.
+
+The history that a shallow clone was made without, fetched when a decision needs it.
+
+CI checks out one commit and nothing before it. What would be decided from that is not known: the rest is fetched, into
+the same clone, because its own configuration is often all that gives access. No name, file or index changes.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError
-from fleet.git import names
+from fleet.git import refs
 from fleet.git.command import Git
-from fleet.git.limits import USUAL, Limits
+from fleet.git.environment import USUAL, Limits
 from fleet.git.objects import Objects
+from fleet.git.refs import Address
 from fleet.git.tree import Tree
 
 
@@ -82,7 +95,7 @@ class Repository:
 
     def resolve(self, revision: str = "HEAD") -> Commit:
         """The commit that a revision means."""
-        names.revision(revision)
+        refs.revision(revision)
         with self.objects(f"resolve {revision}") as objects:
             found = objects.find(f"{revision}^{{commit}}")
         if found is None:
@@ -172,10 +185,10 @@ class Repository:
                 found.setdefault(name, url)
         return found
 
-    def remote(self, name: str = "origin") -> names.Address | None:
+    def remote(self, name: str = "origin") -> refs.Address | None:
         """Where a remote is pushed to, None when there is none of that name."""
         url = self.remotes().get(name)
-        return None if url is None else names.address(url, by_person=True)
+        return None if url is None else refs.address(url, by_person=True)
 
     def _unresolved(self, revision: str) -> FleetError:
         if revision == "HEAD":
@@ -188,3 +201,106 @@ class Repository:
 
 def _fields(listing: bytes) -> Iterator[str]:
     return (os.fsdecode(field) for field in listing.split(b"\0") if field)
+
+
+BRANCHES = "+refs/heads/*:refs/heads/*"
+TAGS = "+refs/tags/*:refs/tags/*"
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """The copy of one remote, in a directory of its own below `cache`."""
+
+    repository: Repository
+    address: refs.Address
+
+    @classmethod
+    def of(cls, url: str, cache: Path, *, by_person: bool = False, limits: Limits = USUAL) -> Mirror:
+        """The mirror of `url`; made, still empty, when it is not there. It is filled by `fetch`."""
+        address = refs.address(url, by_person=by_person)
+        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = cache / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.git"
+        if not (path / "HEAD").exists():
+            with _locked(path):
+                Git(cache, limits=limits).run("make the mirror", "init", "--quiet", "--bare", "--template=", path.name)
+        return cls(Repository.open_bare(path, limits=limits), address)
+
+    def tips(self, branch: str, *others: str) -> dict[str, str]:
+        """What a branch of the remote and other refs, in full, point to now; asks for nothing else.
+
+        Others may be missing, the branch may not.
+        """
+        ref = refs.branch(branch)
+        listing = self.repository.git.run(
+            f"ask {self.address} for {branch}",
+            "ls-remote", "--quiet", "--end-of-options", self.address.url, ref, *map(refs.ref, others),
+            protocol=self.address.protocol,
+        )  # fmt: skip
+        lines = [line.split("\t", 1) for line in listing.lines if "\t" in line]
+        found = {name: commit for commit, name in lines if name in (ref, *others)}
+        if ref not in found:
+            raise NotFoundError(f"{self.address} has no branch {branch!r}", hint="name another one, or push it")
+        return found
+
+    def fetch(self, refspecs: Sequence[str] = (BRANCHES, TAGS), *, lock: str = "") -> None:
+        """Bring the mirror to what the remote has now; branches that went there go here.
+
+        Those who fetch other refs, and are not to be waited for, name a lock of their own: git itself keeps apart what
+        writes at once.
+        """
+        with _locked(self.repository.root, lock):
+            self.repository.git.run(
+                f"fetch from {self.address}",
+                "fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+                "--no-auto-maintenance", "--end-of-options", self.address.url, *(_refspec(spec) for spec in refspecs),
+                protocol=self.address.protocol,
+            )  # fmt: skip
+            # every fetch leaves a pack: without this a service would collect thousands
+            self.repository.git.run("tidy the mirror", "-c", "gc.auto=2000", "gc", "--auto", "--quiet")
+
+    def only(self, under: str, kept: Set[str]) -> None:
+        """Of the refs below a directory, forget all others; git drops what nothing leads to in its own time."""
+        with _locked(self.repository.root):
+            listed = self.repository.git.run("list the refs", "for-each-ref", "--format=%(refname)", under)
+            gone = "".join(f"delete {one}\n" for one in listed.lines if one not in kept)
+            if gone:
+                self.repository.git.run("forget refs", "update-ref", "--stdin", stdin=gone.encode())
+
+
+def _refspec(text: str) -> str:
+    source, _, target = text.removeprefix("+").partition(":")
+    for name in (source, target):
+        refs.ref(name.replace("*", "x", 1))
+    return text
+
+
+@contextmanager
+def _locked(path: Path, name: str = "") -> Iterator[None]:
+    """One process at a time; the lock goes with the process that holds it."""
+    with path.with_suffix(f".{name}.lock" if name else ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+HINT = "git fetch --unshallow; in CI, check out the whole history (fetch-depth: 0, GIT_DEPTH: 0)"
+
+
+def with_history(repository: Repository, remote: Address | None, branch: str) -> Repository:
+    """The clone with all that the remote's branch goes back to; ConfigurationError when that cannot be had."""
+    if not repository.shallow:
+        return repository
+    if remote is None:
+        raise ConfigurationError("this clone is shallow, and has no remote to fetch its history from", hint=HINT)
+    try:
+        repository.git.run(
+            f"fetch the history of {branch} from {remote}",
+            "fetch", "--quiet", "--unshallow", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+            "--no-auto-maintenance", "--end-of-options", remote.url, refs.branch(branch),
+            protocol=remote.protocol,
+        )  # fmt: skip
+    except FleetError as problem:
+        raise ConfigurationError(
+            f"this clone is shallow, and its history is needed: {problem.message}", hint=HINT
+        ) from problem
+    asked = repository.git.run("look at the clone", "rev-parse", "--is-shallow-repository")
+    return replace(repository, shallow=asked.text == "true")

@@ -1,330 +1,378 @@
-"""What the status branch says: one file per cluster and stack. Pure: reports of a sync in, changed files out.
+"""Status branch, notes and page.
 
-The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in this order, ends with a newline):
+The note on a source commit: what became of that revision, one line per stack and cluster. Pure.
 
-    schema     "fleet.dev/status/v1"; a reader that finds another version leaves the file alone
-    stack      name
-    cluster    name
-    sync       Synced: the revision below is applied. Failed, Conflict, Unreachable, Cancelled: `wanted` could not be.
-               Waiting: it is not its turn yet; `message` says for what it waits.
-               Drifted: it was, somebody changed it since, and the stack asks for that to be left alone.
-               Suspended: a person said that nothing of it is to be changed
-    health     Healthy, Progressing, Degraded, Suspended, Missing, Unknown: the worst of its apps and objects
-    since      when sync or health (or `content`) last became what they are, UTC, RFC 3339, whole seconds
-    revision   commit id of what is applied in the cluster, "" when nothing ever was
-    wanted     commit id of what should be; equals `revision` when Synced
-    message    one line, at most 300 letters, why it is not healthy or not synced, else ""; of what a container printed,
-               nothing
-    apps       list, by kind, namespace and name, of
-        kind, namespace, name (of one that was renamed with `aliases`, its name in git)
-        version    the version that runs, "" when it is not known
-        members    those that serve, of those that there should be, as in "3/3"; "" when it is not known
-        available  "yes" when clients are served (an etcd has its quorum), "no" when not, "" when it is not known
-        health, since, message    as above, of this app
-    content    from an agent only: a digest of the objects that it was told to have, which moves `since` too
+    orders eu-1: Synced, Healthy [2026-11-16T14:00:00Z ada@laptop]
+    orders us-1: Failed, Unknown [2026-11-16T14:00:00Z ada@laptop] - the cluster cannot be reached
 
-There is no field that a manifest, a Secret or an environment could end up in, and no time of the last look: a file
-changes when something changed.
+`git log --notes=fleet` shows it. In brackets is since when it is so, and who applied it. Lines of other writers, and
+other people's words, are kept.
+
+Health into git and out of it: the status branch and the notes, on the remote where there is one.
+
+The caller decides what a failure here means: what was applied in the clusters is applied either way.
+
+The status branch as a page: README.md at its root, which every forge shows. Pure.
+
+It is a function of the record files alone, so that two writers that have the same files write the same page.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Protocol
 
 from fleet.errors import ConfigurationError
-from fleet.printable import without_credentials, without_output
+from fleet.git import refs, status_records
+from fleet.git.objects import Snapshot
+from fleet.git.publish import FLEET, Changes, Edit, Identity, Published, fetched, publish
+from fleet.git.refs import Address
+from fleet.git.repository import Repository
+from fleet.git.status_records import HEALTH, SYNC, Record, Report, clean
+from fleet.objects.desired import StackCluster
+from fleet.text import count_noun
 
-SCHEMA = "fleet.dev/status/v1"
-HEALTH = ("Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown")
-SYNC = ("Synced", "Failed", "Conflict", "Unreachable", "Cancelled", "Drifted", "Waiting", "Suspended")
-MESSAGE_LETTERS = 300
-FILE_BYTES = 1024 * 1024
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+/-]{0,99}")
-_ID = re.compile(r"([0-9a-f]{40}([0-9a-f]{24})?)?")
-_DIGEST = re.compile(r"[0-9a-f]{0,64}")
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_PATH = re.compile(r"clusters/([^/]+)/([^/]+)\.json")
+REF = "refs/notes/fleet"
+_LINE = re.compile(
+    rf"(?P<stack>\S+) (?P<cluster>\S+): (?P<sync>{'|'.join(SYNC)}), (?P<health>{'|'.join(HEALTH)})"
+    r"(?: \[(?P<at>\S+) (?P<by>[^\]]+)\])?(?: - (?P<message>.+))?"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class App:
-    """One app of a stack in one cluster. `since` is filled in by `follow`; reports leave it empty."""
-
-    kind: str
-    namespace: str
-    name: str
-    version: str = ""
-    members: str = ""
-    available: str = ""
-    health: str = "Unknown"
-    since: str = ""
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a sync found for one stack in one cluster. `revision` is what it was to apply."""
-
-    stack: str
-    cluster: str
-    revision: str
-    sync: str = "Synced"
-    health: str = "Unknown"
-    message: str = ""
-    apps: tuple[App, ...] = ()
-    content: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What one file says."""
-
+class Outcome:
     stack: str
     cluster: str
     sync: str
     health: str
-    since: str
-    revision: str
-    wanted: str
     message: str = ""
-    apps: tuple[App, ...] = ()
-    content: str = ""
+    at: str = ""  # since when it is so
+    by: str = ""  # who applied it; "" in notes of earlier releases
 
-    @property
-    def path(self) -> str:
-        return path(self.cluster, self.stack)
+    @classmethod
+    def of(cls, report: Report, *, at: str = "", by: str = "") -> Outcome:
+        who = clean(by.replace("]", " "), 60)
+        sync = report.sync if report.sync in SYNC else "Failed"
+        health = report.health if report.health in HEALTH else "Unknown"
+        return cls(report.stack, report.cluster, sync, health, clean(report.message), at if who else "", who)
 
-    @property
-    def is_well(self) -> bool:
-        return self.sync == "Synced" and self.health == "Healthy"
+    def __str__(self) -> str:
+        reason = f" - {self.message}" if self.message else ""
+        when = f" [{self.at} {self.by}]" if self.at and self.by else ""
+        return f"{self.stack} {self.cluster}: {self.sync}, {self.health}{when}{reason}"
 
-
-def path(cluster: str, stack: str) -> str:
-    return f"clusters/{_checked(_NAME, cluster, 'cluster')}/{_checked(_NAME, stack, 'stack')}.json"
-
-
-def is_record_path(name: str) -> bool:
-    return _PATH.fullmatch(name) is not None
-
-
-def pair(name: str) -> tuple[str, str]:
-    """The stack and the cluster that a record file is about, by its path."""
-    _, cluster, stack = name.split("/")
-    return stack.removesuffix(".json"), cluster
+    def following(self, before: Outcome | None) -> Outcome:
+        """It is so since it first was: a later look at the same thing moves nothing."""
+        told = (self.sync, self.health, self.message)
+        if before and before.at and told == (before.sync, before.health, before.message):
+            return replace(self, at=before.at, by=before.by)
+        return self
 
 
-def is_readable(content: bytes, name: str) -> bool:
-    """Whether it is a record of this version: any other is left alone."""
-    return _previous(content, name) is not None
+def merge(note: str, outcomes: Iterable[Outcome]) -> str:
+    """The note with our outcomes in place of older ones for the same stack and cluster."""
+    others, known = [], {}
+    for line in note.split("\n"):
+        outcome = _parse(line)
+        if outcome:
+            known[outcome.stack, outcome.cluster] = outcome
+        elif line.strip():
+            others.append(line)
+    for outcome in outcomes:
+        pair = (outcome.stack, outcome.cluster)
+        known[pair] = outcome.following(known.get(pair))
+    return "".join(f"{line}\n" for line in [*others, *map(str, sorted(known.values()))])
 
 
-def timestamp(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def parse(note: str) -> tuple[Outcome, ...]:
+    """The outcomes that a note holds."""
+    return tuple(outcome for outcome in map(_parse, note.split("\n")) if outcome)
 
 
-def clean(text: str, letters: int = MESSAGE_LETTERS) -> str:
-    """One printable line: no control or direction characters, no credentials in urls, nothing that a container printed,
-    at most `letters` long."""
-    if text.isascii() and text.isprintable() and len(text) <= letters and "://" not in text and "  " not in text:
-        return text.strip()  # as most are
-    text = without_output(text)
-    spaced = "".join(letter if unicodedata.category(letter)[0] not in "CZ" else " " for letter in text[: 20 * letters])
-    line = without_credentials(" ".join(spaced.split()))
-    return line if len(line) <= letters else line[: letters - 1] + "…"
+def path(commit: str, paths: Iterable[str]) -> str:
+    """Where the note on `commit` is or belongs: git spreads notes over directories when there are many."""
+    existing = list(paths)
+    for name in existing:
+        if name.replace("/", "") == commit:
+            return name
+    return f"{commit[:2]}/{commit[2:]}" if len(existing) >= 256 else commit
 
 
-def follow(previous: Record | None, report: Report, now: datetime) -> Record:
-    """The record after a report: `since` moves only when sync or health does, `revision` only when it was applied."""
-    at = timestamp(now)
-    sync = report.sync if report.sync in SYNC else "Failed"
-    wanted = _checked(_ID, report.revision, "revision")
-    before = {(app.kind, app.namespace, app.name): app for app in (previous.apps if previous else ())}
-    reported = sorted(report.apps)
-    if not reported and previous and sync != "Synced":
-        reported = [replace(app, health="Unknown", message="") for app in previous.apps]  # not seen is not gone
-    record = Record(
-        stack=_checked(_NAME, report.stack, "stack"),
-        cluster=_checked(_NAME, report.cluster, "cluster"),
-        sync=sync,
-        health=_health(report.health),
-        since=at,
-        revision=wanted if sync == "Synced" else previous.revision if previous else "",
-        wanted=wanted,
-        message=clean(report.message),
-        apps=tuple(_follow_app(before.get((app.kind, app.namespace, app.name)), app, at) for app in reported),
-        content=_checked(_DIGEST, report.content, "digest"),
-    )
-    same = ("sync", "health", "content")
-    if previous and all(getattr(previous, name) == getattr(record, name) for name in same):
-        return replace(record, since=previous.since)
-    return record
+def _parse(line: str) -> Outcome | None:
+    match = _LINE.fullmatch(line)
+    if not match:
+        return None
+    found = match.groupdict()
+    said, when = clean(found["message"] or ""), (found["at"] or "", found["by"] or "")
+    return Outcome(found["stack"], found["cluster"], found["sync"], found["health"], said, *when)
 
 
-def encode(record: Record) -> bytes:
-    import orjson  # noqa: PLC0415 - with the first file, not with the command line
-
-    data = {"schema": SCHEMA, **{one.name: getattr(record, one.name) for one in fields(record)}}
-    if not record.content:
-        del data["content"]
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+BRANCH = "fleet/status"
+Gone = Callable[[Iterable[StackCluster]], Iterable[StackCluster]]
 
 
-def decode(content: bytes, name: str) -> Record:
-    """Read a file that anybody with write access may have written; `name` is its path."""
-    import orjson  # noqa: PLC0415
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the status branch says; `commit` is None when there is no such branch."""
 
-    try:
-        data = orjson.loads(content if len(content) <= FILE_BYTES else b"")
-        if data["schema"] != SCHEMA:
-            raise ConfigurationError(f"{name} has the schema {clean(str(data['schema']), 60)!r}, not {SCHEMA!r}")
-        record = Record(
-            stack=_checked(_NAME, data["stack"], "stack"),
-            cluster=_checked(_NAME, data["cluster"], "cluster"),
-            sync=_one_of(SYNC, data["sync"]),
-            health=_one_of(HEALTH, data["health"]),
-            since=_checked(_TIME, data["since"], "since"),
-            revision=_checked(_ID, data["revision"], "revision"),
-            wanted=_checked(_ID, data["wanted"], "wanted"),
-            message=clean(data["message"]),
-            apps=tuple(_decode_app(app) for app in data["apps"]),
-            content=_checked(_DIGEST, data.get("content", ""), "digest"),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigurationError(f"{name} is not a status file: {clean(str(error), 100)}") from error
-    if record.path != name:
-        raise ConfigurationError(f"{name} says that it is {record.path}")
-    return record
+    records: tuple[Record, ...]
+    problems: tuple[ConfigurationError, ...]
+    commit: str | None
 
 
-def decode_all(files: Mapping[str, bytes]) -> tuple[list[Record], list[ConfigurationError]]:
-    """All records by stack and cluster, and what is wrong with the files that are none."""
-    records, problems = [], []
-    for name in sorted(filter(is_record_path, files)):
-        try:
-            records.append(decode(files[name], name))
-        except ConfigurationError as problem:
-            problems.append(problem)
-    return sorted(records, key=lambda record: (record.stack, record.cluster)), problems
+def report(
+    repository: Repository,
+    reports: Sequence[Report],
+    *,
+    removed: Sequence[StackCluster] = (),
+    gone: Gone = lambda known: (),
+    remote: str | Address | None = "origin",
+    branch: str = BRANCH,
+    identity: Identity = FLEET,
+    by: str = "",
+    now: datetime | None = None,
+) -> Published:
+    """Write what changed, as one commit on the status branch and one on the notes, in one push.
 
-
-def changed_files(
-    files: Mapping[str, bytes], reports: Iterable[Report], removed: Iterable[tuple[str, str]], now: datetime
-) -> dict[str, bytes | None]:
-    """The record files that must be written (or, None, removed): only our own, and only those that differ.
-
-    `removed` are (stack, cluster) pairs that are no more.
+    `by` is who applied it, for the notes. `removed` are (stack, cluster) pairs that are no more, `gone` says which of
+    those that the branch knows are no more. Nothing changed: nothing is written.
     """
-    changes: dict[str, bytes | None] = {}
-    for report in reports:
-        name = path(report.cluster, report.stack)
-        if name in files and is_told(files[name], report):
-            continue
-        content = encode(follow(_previous(files.get(name), name), report, now))
-        if content != files.get(name):
-            changes[name] = content
-    for stack, cluster in removed:
-        name = path(cluster, stack)
-        if name in files:
-            changes[name] = None
+    at = now or datetime.now(UTC)
+    edits = [
+        Edit(
+            refs.branch(branch),
+            _message(reports, removed),
+            lambda files: _status_changes(files, reports, removed, gone, at),
+        ),
+        Edit(REF, "Notes of fleet\n", lambda files: _note_changes(files, reports, status_records.timestamp(at), by)),
+    ]
+    return publish(repository, destination(repository, remote), edits, identity=identity)
+
+
+def read_status(repository: Repository, *, remote: str | Address | None = "origin", branch: str = BRANCH) -> Status:
+    """The status branch as it is now."""
+    ref = refs.branch(branch)
+    with fetched(repository, destination(repository, remote), [ref]) as tips:
+        records, problems = status_records.decode_all(_record_files(tips[ref]))
+    tip = tips[ref]
+    return Status(tuple(records), tuple(problems), tip.commit if tip else None)
+
+
+def read_pairs(
+    repository: Repository, remote: Address | None, *, branch: str = BRANCH, fresh: bool = True
+) -> frozenset[StackCluster] | None:
+    """Of which stacks and clusters the status branch speaks; None when there is no such branch."""
+    ref = refs.branch(branch)
+    with fetched(repository, remote, [ref], fresh=fresh) as tips:
+        tip = tips[ref]
+        return (
+            frozenset(map(status_records.pair, filter(status_records.is_record_path, tip.files("clusters"))))
+            if tip
+            else None
+        )
+
+
+def read_notes(repository: Repository, commit: str, *, remote: str | None = "origin") -> tuple[Outcome, ...]:
+    """What became of a revision; `commit` is a full id."""
+    with fetched(repository, destination(repository, remote), [REF]) as tips:
+        return parse(_note(tips[REF], commit)[1])
+
+
+def destination(repository: Repository, remote: str | Address | None) -> Address | None:
+    """The remote to report to: None (this repository's own refs) when it has no remote at all or none is wanted."""
+    return chosen(repository.remotes(), remote) if isinstance(remote, str) else remote
+
+
+def chosen(remotes: Mapping[str, str], name: str) -> Address | None:
+    """The one of that name; ConfigurationError when there are others only."""
+    if name in remotes:
+        return refs.address(remotes[name], by_person=True)
+    if remotes:
+        raise ConfigurationError(
+            f"this repository has no remote {name!r}", hint=f"it has {', '.join(remotes)}: name one of them"
+        )
+    return None
+
+
+def _status_changes(
+    tip: Snapshot | None, reports: Iterable[Report], removed: Iterable[StackCluster], gone: Gone, now: datetime
+) -> Changes:
+    files = _record_files(tip)
+    known = {status_records.pair(name): name for name in files}
+    no_more = [pair for pair in gone(known) if status_records.is_readable(files[known[pair]], known[pair])]
+    changes = status_records.changed_files(files, reports, [*removed, *no_more], now)
+    if not changes:
+        return {}
+
+    after = {**files, **{name: content for name, content in changes.items() if content is not None}}
+    for name in [name for name, content in changes.items() if content is None]:
+        del after[name]
+    records, problems = status_records.decode_all(after)
+    return {**changes, PATH: render(records, unreadable=len(problems))}
+
+
+def _note_changes(tip: Snapshot | None, reports: Iterable[Report], at: str, by: str) -> Changes:
+    by_commit: dict[str, list[Outcome]] = {}
+    for each in reports:
+        if each.revision:
+            by_commit.setdefault(each.revision, []).append(Outcome.of(each, at=at, by=by))
+    changes: dict[str, bytes] = {}
+    for commit, outcomes in by_commit.items():
+        name, before = _note(tip, commit)
+        after = merge(before, outcomes)
+        if after != before:
+            changes[name] = after.encode()
     return changes
 
 
-def is_told(content: bytes, report: Report) -> bool:
-    """Whether a record file says just this already; the usual case, and much quicker than to make the record anew."""
-    import orjson  # noqa: PLC0415
-
-    try:
-        data = orjson.loads(content)
-        since = {(app["kind"], app["namespace"], app["name"]): app["since"] for app in data["apps"]}
-        apps = [
-            {
-                "kind": app.kind,
-                "namespace": app.namespace,
-                "name": app.name,
-                "version": clean(app.version, 60),
-                "members": _members(app.members),
-                "available": _available(app.available),
-                "health": app.health,
-                "since": since[app.kind, app.namespace, app.name],
-                "message": clean(app.message),
-            }
-            for app in report.apps
-        ]
-        apps.sort(key=lambda app: (app["kind"], app["namespace"], app["name"]))
-        told = {
-            "schema": SCHEMA,
-            "stack": report.stack,
-            "cluster": report.cluster,
-            "sync": "Synced",
-            "health": report.health,
-            "since": data["since"],
-            "revision": report.revision,
-            "wanted": report.revision,
-            "message": clean(report.message),
-            "apps": apps,
-            **({"content": report.content} if report.content else {}),
-        }
-        times = {data["since"], *since.values()}
-        return report.sync == "Synced" and told == data and all(map(_TIME.fullmatch, times))
-    except (ValueError, KeyError, TypeError):
-        return False
+def _record_files(tip: Snapshot | None) -> dict[str, bytes]:
+    """The record files at a tip; what else people put on the branch is not read."""
+    return tip.read_all("clusters", matching=status_records.is_record_path) if tip else {}
 
 
-def _previous(content: bytes | None, name: str) -> Record | None:
-    """A file of ours that cannot be read is written anew: only its `since` is lost."""
-    try:
-        return decode(content, name) if content is not None else None
-    except ConfigurationError:
-        return None
+def _note(tip: Snapshot | None, commit: str) -> tuple[str, str]:
+    """Where the note on a commit is or belongs, and what it says."""
+    paths = tip.files() if tip else {}
+    name = path(commit, paths)
+    return name, tip.read(name).decode(errors="replace") if tip and name in paths else ""
 
 
-def _follow_app(previous: App | None, app: App, at: str) -> App:
-    health = _health(app.health)
-    return App(
-        kind=_checked(_WORD, app.kind, "kind"),
-        namespace=_checked(_WORD, app.namespace, "namespace") if app.namespace else "",
-        name=_checked(_NAME, app.name, "name"),
-        version=clean(app.version, 60),
-        members=_members(app.members),
-        available=_available(app.available),
-        health=health,
-        since=previous.since if previous and previous.health == health else at,
-        message=clean(app.message),
-    )
+def _message(reports: Sequence[Report], removed: Sequence[tuple[str, str]]) -> str:
+    """The commit's message: what it is about, and of which revision."""
+    names_ = sorted({each.stack for each in reports} | {stack for stack, _ in removed})
+    clusters = {each.cluster for each in reports} | {cluster for _, cluster in removed}
+    shown = ", ".join(names_[:5]) + (f" and {len(names_) - 5} more" if len(names_) > 5 else "")
+    revisions = sorted({each.revision[:8] for each in reports if each.revision})
+    of = f" at {', '.join(revisions[:3])}" if revisions else ""
+    return f"Status of {shown}{of}: {count_noun(len(clusters), 'cluster')}\n"
 
 
-def _decode_app(data: dict[str, Any]) -> App:
-    said = ("kind", "namespace", "name", "version", "members", "available", "health", "message")
-    app = App(**{key: data[key] for key in said if key in data})  # records of earlier releases lack some
-    return replace(_follow_app(None, app, ""), since=_checked(_TIME, data["since"], "since"))
+PATH = "README.md"
+MOST_ROWS = 2000  # forges cut off long pages
+_SIGNS = {
+    "Healthy": "🟢",
+    "Progressing": "🔵",
+    "Degraded": "🔴",
+    "Suspended": "⚪",
+    "Missing": "🔴",
+    "Unknown": "⚫",
+}
+_ADDRESS = re.compile(r":(?=//)|www(?=\.)|&#(?:64|35|33|36|126|38);", re.IGNORECASE)
+_WRONG_HEALTH = frozenset({"Degraded", "Missing"})
+_WRONG_SYNC = frozenset({"Failed", "Conflict", "Unreachable", "Cancelled", "Drifted"})
 
 
-def _members(text: str) -> str:
-    return text if re.fullmatch(r"\d{1,6}/\d{1,6}", text) else ""
+class Versioned(Protocol):
+    """An app, as a record of the status branch or a look at a cluster has it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def members(self) -> str: ...
 
 
-def _available(word: str) -> str:
-    return word if word in ("yes", "no") else ""
+def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
+    """The whole page; `records` come sorted by stack and cluster."""
+    lines = ["# Fleet status", "", _summary(records), ""]
+    if records:
+        lines += ["| Stack | Cluster | Health | Version | Revision | Since |", "|---|---|---|---|---|---|"]
+        lines += [_row(record) for record in records[:MOST_ROWS]]
+        lines += [""]
+    if len(records) > MOST_ROWS:
+        lines += [f"{len(records) - MOST_ROWS} more are in the files under `clusters/`.", ""]
+    told = [record for record in records if not record.is_well and (record.message or _app_messages(record))]
+    lines += _section("What is wrong", [record for record in told if _is_wrong(record)])
+    lines += _section("What else is not healthy", [record for record in told if not _is_wrong(record)])
+    if unreadable:
+        lines += [f"Files under `clusters/` that are of another version and not shown: {unreadable}.", ""]
+    lines += [
+        "Written by `fleet`; do not edit. One file per cluster and stack is under `clusters/`; "
+        "times say since when the health is what it is.",
+        "",
+    ]
+    return "\n".join(lines).encode()
 
 
-def _health(word: str) -> str:
-    return word if word in HEALTH else "Unknown"
+def _is_wrong(record: Record) -> bool:
+    """Tell trouble from what is merely under way, waiting, suspended or not reported on yet."""
+    return record.sync in _WRONG_SYNC or bool(_WRONG_HEALTH & {record.health, *(app.health for app in record.apps)})
 
 
-def _one_of(words: tuple[str, ...], word: str) -> str:
-    if word not in words:
-        raise ValueError(f"{word!r} is none of {', '.join(words)}")
-    return word
+def _section(title: str, records: Sequence[Record]) -> list[str]:
+    if not records:
+        return []
+    lines = [f"## {title}", ""]
+    for record in records[:MOST_ROWS]:
+        lines += [f"- **{record.stack}** on **{record.cluster}**{_reason(record.message)}"]
+        lines += [f"  - {kind} {_plain(name)}{_reason(message)}" for kind, name, message in _app_messages(record)]
+    return [*lines, ""]
 
 
-def _checked(pattern: re.Pattern[str], text: str, what: str) -> str:
-    if not pattern.fullmatch(text):
-        raise ConfigurationError(f"{clean(text, 80)!r} is not a {what} for the status branch")
-    return text
+def _summary(records: Sequence[Record]) -> str:
+    if not records:
+        return "Nothing is deployed."
+    counts = Counter(record.health for record in records)
+    words = [f"{_SIGNS[health]} {counts[health]} {health.lower()}" for health in HEALTH if counts[health]]
+    behind = sum(record.sync != "Synced" for record in records)
+    words += [f"⚠️ {behind} not synced"] if behind else []
+    return " · ".join(words)
+
+
+def _row(record: Record) -> str:
+    health = f"{_SIGNS[record.health]} {record.health}"
+    if record.sync != "Synced":
+        health += f" · ⚠️ {record.sync}"
+    revision = f"`{record.revision[:8]}`" if record.revision else "none"
+    if record.wanted != record.revision:
+        revision += f" → `{record.wanted[:8]}`"
+    since = record.since.replace("T", " ").removesuffix("Z")[:16]
+    stack = f"[{record.stack}]({record.path})"
+    return f"| {stack} | {record.cluster} | {health} | {_versions(record)} | {revision} | {since} UTC |"
+
+
+def _versions(record: Record) -> str:
+    return ", ".join(_plain(version) for version in versions_of(record.apps)) or "–"
+
+
+def versions_of(apps: Iterable[Versioned]) -> list[str]:
+    """Of each app the version that runs, and its members: "Etcd 3.6.5 (3/3)". Several of a kind have their names."""
+    running = [app for app in apps if app.version]
+    kinds = Counter(app.kind for app in running)
+    return [
+        f"{app.kind} {f'{app.name} ' if kinds[app.kind] > 1 else ''}{app.version}"
+        + (f" ({app.members})" if app.members else "")
+        for app in running
+    ]
+
+
+def _app_messages(record: Record) -> list[tuple[str, str, str]]:
+    """What unhealthy apps say, but for the one whose words the stack's own message are."""
+    return [
+        (app.kind, app.name, app.message)
+        for app in record.apps
+        if app.health != "Healthy" and app.message and record.message != f"{app.kind} {app.name}: {app.message}"
+    ]
+
+
+def _reason(message: str) -> str:
+    return f": {_code(message)}" if message else ""
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown and HTML read as text, also inside a table."""
+    said = "".join(f"&#{ord(letter)};" if letter in "|`*_<>[]&\\@#~!$" else letter for letter in text)
+    # Forges look for addresses and mentions in what Markdown has made: a space of no width goes between.
+    return _ADDRESS.sub(r"\g<0>&#8203;", said)
+
+
+def _code(message: str) -> str:
+    """A message as a code span: no link, no mention, no mark-up can be in it."""
+    return f"`{message.replace('`', chr(39)).strip()}`"

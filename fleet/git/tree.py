@@ -18,7 +18,7 @@ from typing import IO
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError, Source
 from fleet.git.command import Git
-from fleet.git.limits import Limits
+from fleet.git.environment import Limits
 
 _SYMLINK, _SUBMODULE, _EXECUTABLE = "120000", "160000", "100755"
 NAME_BYTES = 255  # of a file or directory, as file systems have it

@@ -1,28 +1,33 @@
-"""Puts objects into a cluster by server-side apply, each only if it is ours or nobody's.
+"""Put objects into a cluster.
+
+Puts objects into a cluster by server-side apply, each only if it is ours or nobody's.
 
 Ours is what this field manager applied before, whoever changed it since. Definitions are also made by syncs and by
 `fleet crds`, and have the same content for the same release: those are taken along. A namespace that is there stays as
 it is.
+
+Gives the operator its rights in namespaces whose apps come from no stack.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import orjson
 
-from fleet.errors import ConflictError
-from fleet.install.manifests import MANAGER, VERSION
-from fleet.kube import failure, objects
-from fleet.kube.client import Client
+from fleet.errors import ConflictError, NotFoundError
+from fleet.install.manifests import LABELS, MANAGER, VERSION
+from fleet.kube import objects
+from fleet.kube.client import errors
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import APPLY, NEVER
-from fleet.kube.system import LEASES, NAMESPACES
-from fleet.model.desired import Key
-from fleet.render.rights import RBAC
+from fleet.kube.resources import LEASES, NAMESPACES
+from fleet.objects.desired import Key
+from fleet.render.operator_rights import RBAC, binding
 from fleet.version import __version__
 
 Object = dict[str, Any]
@@ -104,7 +109,7 @@ async def apply(client: Client, manifest: Object, found: Object | None) -> Done:
         # An earlier try of this very request may have been the one, if its answer was lost; else somebody was quicker.
         there = await get(client, key)
         if there is None or not is_ours(there):
-            raise failure.of_answer(client.place, failure.asked("PATCH", path), answer.status, answer.body)
+            raise errors.of_answer(client.place, errors.asked("PATCH", path), answer.status, answer.body)
         return Done(key, "updated" if found else "created")
     if found is None:
         return Done(key, "created")
@@ -142,3 +147,15 @@ def _is_definition_of_fleet(found: Object) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.match(r"[\d.]*", version)[0].split(".") if part)  # type: ignore[index]
+
+
+async def allow(client: Client, namespaces: Sequence[str], *, take_over: bool, tell: Callable[[Done], None]) -> None:
+    for namespace in namespaces:
+        if await get(client, Key("", "Namespace", "", namespace)) is None:
+            raise NotFoundError(
+                f"{client.place}: there is no namespace {namespace!r}",
+                hint=f"kubectl create namespace {namespace}{client.place.flag}",
+            )
+    manifests = [binding(namespace) for namespace in namespaces]
+    labelled = [{**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in manifests]
+    await apply_all(client, labelled, take_over=take_over, tell=tell)

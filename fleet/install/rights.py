@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.apps.registry import drivers
-from fleet.model.group import GROUP
+from fleet.names import GROUP
 from fleet.render.crd import definition
-from fleet.render.rights import APPS_ROLE, OPERATOR, RBAC, SYSTEM
+from fleet.render.operator_rights import APPS_ROLE, OPERATOR, RBAC, SYSTEM
 
 Manifest = dict[str, Any]
 SEE = ("get", "list", "watch")

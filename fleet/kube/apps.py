@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fleet.apps.registry import drivers
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource, defined_by
 from fleet.kube.objects import Scope, pages
 from fleet.render.crd import definition

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fleet.errors import FleetError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
+from fleet.kube.concurrency import together
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
 from fleet.kube.health.state import condition
 from fleet.kube.objects import Scope, pages
-from fleet.kube.together import together
-from fleet.model.desired import Key
-from fleet.printable import count_noun
+from fleet.objects.desired import Key
+from fleet.text import count_noun
 
 PODS = Resource("", "v1", "Pod", "pods", True)
 EVENTS = Resource("", "v1", "Event", "events", True)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 
 if TYPE_CHECKING:
-    from fleet.kube.client import Client
+    from fleet.kube.client.client import Client
 
 ACCEPT = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"

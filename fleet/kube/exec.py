@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import orjson
 
 from fleet.errors import ResourceError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 
 PROTOCOL = "v5.channel.k8s.io"
 STDIN, STDOUT, STDERR, RESULT, CLOSE = 0, 1, 2, 3, 255

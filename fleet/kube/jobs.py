@@ -11,7 +11,7 @@ import orjson
 
 from fleet.errors import ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import State, judge
 from fleet.kube.objects import Scope, get, pages

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from fleet.errors import ConflictError, FleetError, ResourceError
-from fleet.kube import process
-from fleet.kube.client import Answer, Client
+from fleet.kube import identity
+from fleet.kube.client.client import Answer, Client
 from fleet.kube.objects import delete
-from fleet.kube.system import LEASES, NAMESPACE, make_namespace
+from fleet.kube.resources import LEASES, NAMESPACE, make_namespace
 
 SECONDS = 30.0
 GRACE = 3.0  # the server's clock is known to a second, and a renewal may be on its way
@@ -43,7 +43,7 @@ class Lease:
         self._wait = wait
         self._on_wait = on_wait
         self._seconds = seconds
-        self._holder = f"{process.name()} {uuid.uuid4().hex[:8]}"
+        self._holder = f"{identity.name()} {uuid.uuid4().hex[:8]}"
         self._path = LEASES.path(NAMESPACE, stack)
         self._object: dict[str, Any] = {}
         self._renewal: asyncio.Task[None] | None = None
@@ -104,7 +104,7 @@ class Lease:
             "name": self._stack,
             "namespace": NAMESPACE,
             "labels": {"app.kubernetes.io/managed-by": "fleet"},
-            "annotations": {PROCESS: process.identity()},
+            "annotations": {PROCESS: identity.identity()},
         }
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": self._spec({})}
         path = LEASES.collection(NAMESPACE)
@@ -130,7 +130,7 @@ class Lease:
         spec = self._object["spec"]
         if not spec.get("holderIdentity") or not spec.get("renewTime"):
             return True
-        if process.is_dead(self._object["metadata"].get("annotations", {}).get(PROCESS, "")):
+        if identity.is_dead(self._object["metadata"].get("annotations", {}).get(PROCESS, "")):
             return True
         renewed = datetime.datetime.fromisoformat(spec["renewTime"].replace("Z", "+00:00"))
         until = renewed + datetime.timedelta(seconds=spec.get("leaseDurationSeconds", SECONDS) + GRACE)
@@ -156,7 +156,7 @@ class Lease:
         metadata = dict(self._object["metadata"])
         metadata.pop("managedFields", None)
         if taken:
-            metadata["annotations"] = {**metadata.get("annotations", {}), PROCESS: process.identity()}
+            metadata["annotations"] = {**metadata.get("annotations", {}), PROCESS: identity.identity()}
         body = {**self._object, "metadata": metadata, "spec": self._spec(self._object["spec"])}
         return await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
 

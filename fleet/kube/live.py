@@ -1,4 +1,8 @@
-"""What is really there, for the keys of a plan: each is an object or certainly absent; anything less is an error.
+"""Read live objects for a set of keys.
+
+Kinds that discovery does not list: are they absent, or only too new to be listed? Their definitions decide.
+
+What is really there, for the keys of a plan: each is an object or certainly absent; anything less is an error.
 
 Few requests: one list for many objects of a kind in a namespace, single gets for a few, and for objects scattered over
 many namespaces one list of what carries our label, then the rest where its namespace exists. A list that cannot be
@@ -8,24 +12,51 @@ finished, a kind whose server does not answer, a right that is missing: all rais
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 from fleet.errors import AccessError, ResourceError
-from fleet.kube.client import Client
-from fleet.kube.discovery import Discovery, Resource
+from fleet.kube.client.client import Client
+from fleet.kube.concurrency import together
+from fleet.kube.discovery import Discovery, Resource, defined_by
 from fleet.kube.health import needed_around
-from fleet.kube.objects import (
-    ListExpiredError,
-    Scope,
-    certainly_no_such_object,
-    get,
-    pages,
-    without_others_fields,
-)
-from fleet.kube.served import come_to_be_served
-from fleet.kube.together import together
-from fleet.model.desired import Key
+from fleet.kube.objects import ListExpiredError, Scope, certainly_no_such_object, get, pages, without_others_fields
+from fleet.objects.desired import Key
+
+CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
+SETTLING_SECONDS = 10.0
+
+
+async def come_to_be_served(client: Client, kinds: set[tuple[str, str]]) -> bool:
+    """Whether a kind that discovery did not list is there after all: it may have been defined a moment ago.
+
+    False means that there is no definition either, so there can be no objects.
+    """
+    deadline = time.monotonic() + SETTLING_SECONDS
+    while defined := await _defined(client, kinds):
+        client.forget_discovery()
+        discovery = await client.discovery()
+        if all(discovery.find(*kind) for kind in defined):
+            return True
+        if time.monotonic() > deadline:
+            names = ", ".join(f"{kind}.{group}" for group, kind in sorted(defined))
+            raise ResourceError(
+                f"{client.place}: defined but not served: {names}",
+                hint="`kubectl describe crd` says why the server does not accept the definition",
+            )
+        await asyncio.sleep(0.5)
+    return False
+
+
+async def _defined(client: Client, kinds: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    defined = set()
+    async for page in pages(client, Scope(CRDS)):
+        for crd in page["items"]:
+            defined |= {(resource.group, resource.kind) for resource in defined_by(crd)} & kinds
+    return defined
+
 
 FEW = 6  # up to this many objects of a kind and namespace are asked for one by one
 CROWD = 100  # a namespace with this many strangers per wanted object is not worth listing to its end

@@ -1,21 +1,28 @@
-"""The verbs on objects: get, list in pages, apply, delete. Thin: each is one request, or a loop over pages.
+"""Get, list, apply, delete; field managers.
+
+The verbs on objects: get, list in pages, apply, delete. Thin: each is one request, or a loop over pages.
 
 Applying is always server-side with one field manager. A create carries a resourceVersion that no object ever has,
 so the server itself refuses it, untouched, if the object turned up meanwhile; an update carries the UID, so that a
 deleted object is not made anew by accident.
+
+Field managers of an object, taken off the server's list: their fields stay, and are nobody's.
+
+An apply of nothing would remove the fields with their owner; this edits the list itself. It may be done again.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 import orjson
 
-from fleet.errors import ResourceError
-from fleet.kube.client import Answer, Client
+from fleet.errors import ConflictError, ResourceError
+from fleet.kube.client import errors
+from fleet.kube.client.client import Answer, Client
 from fleet.kube.discovery import Resource
 
 MANAGER = "fleet"
@@ -144,3 +151,52 @@ def managers(found: dict[str, Any]) -> list[str]:
     """Who manages an object, for messages: the names of all its field managers, ours left out."""
     entries = found.get("metadata", {}).get("managedFields", ())
     return sorted({entry["manager"] for entry in entries if entry.get("manager")} - {MANAGER})
+
+
+MERGE = "application/merge-patch+json"
+Entry = dict[str, Any]
+Object = dict[str, Any]
+
+
+async def without_entries(
+    client: Client,
+    resource: Resource,
+    found: Object,
+    leaves: Callable[[Entry], bool],
+    *,
+    by: str,
+    more: dict[str, Any] | None = None,
+) -> Object:
+    """The object without the entries that `leaves` names, and with `more` changed in its metadata; the rest stays.
+
+    `found` says which object it is, by name and UID; the list is read anew, and swapped only if it is still that one.
+    """
+    own = found["metadata"]
+    path = resource.path(own.get("namespace", ""), own["name"])
+    what = f"{resource.kind} {own['name']}"
+    whole: Object = (await client.request("GET", path)).body
+    if whole["metadata"]["uid"] != own["uid"]:
+        raise ConflictError(f"{what} is another one than a moment ago")
+    before = whole["metadata"].get("managedFields") or []
+    entries = [entry for entry in before if not leaves(entry)]
+    if len(entries) == len(before) and not more:
+        return whole
+    metadata: dict[str, Any] = {
+        "uid": own["uid"],
+        "resourceVersion": whole["metadata"]["resourceVersion"],
+        "managedFields": entries or [{}],  # an empty list would be taken for no word about it
+        **(more or {}),
+    }
+    answer = await client.request(
+        "PATCH", f"{path}?fieldManager={by}", body={"metadata": metadata}, content_type=MERGE, expect=(409, 422)
+    )
+    if answer.status >= 300:
+        raise ConflictError(f"{what} changed meanwhile: {errors.said(answer.body)}")
+    changed: Object = answer.body
+    return changed
+
+
+def are(names: Iterable[str]) -> Callable[[Entry], bool]:
+    """Entries of these managers; what they report in a status is left to them."""
+    named = frozenset(names)
+    return lambda entry: entry.get("manager") in named and not entry.get("subresource")

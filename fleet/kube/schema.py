@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from fleet.errors import ConfigurationError, FleetError
-from fleet.kube.client import Client
-from fleet.kube.together import together
-from fleet.model.desired import Key
-from fleet.model.form import mapping, mappings
-from fleet.plan import Plan, Step, paths
-from fleet.printable import count_noun
+from fleet.kube.client.client import Client
+from fleet.kube.concurrency import together
+from fleet.objects import fields as paths
+from fleet.objects.desired import Key
+from fleet.objects.shape import mapping, mappings
+from fleet.plan import Plan, Step
 from fleet.suggestion import suggestion
+from fleet.text import count_noun
 
 GroupVersion = tuple[str, str]
 GroupKind = tuple[str, str]

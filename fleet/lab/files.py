@@ -1,4 +1,11 @@
-"""Files that are there whole or not at all, and errors of the disk that say what to do."""
+"""State files and paths.
+
+Files that are there whole or not at all, and errors of the disk that say what to do.
+
+Where the lab keeps things: caches that any lab may use, and one state directory per lab.
+
+Paths are absolute: programs of a lab are told them, and run elsewhere than whoever started them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +16,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import platformdirs
 
 from fleet.errors import AccessError, ResourceError
 
@@ -71,3 +80,18 @@ def explained(doing: str) -> Iterator[None]:
                 hint="remove it, or put the cache elsewhere with FLEET_CACHE_DIR and labs with FLEET_STATE_DIR",
             ) from error
         raise
+
+
+def cache() -> Path:
+    """Built binaries and images. Safe to delete at any time; what is missing is built again."""
+    return Path(os.environ.get("FLEET_CACHE_DIR") or platformdirs.user_cache_path("fleet")).absolute()
+
+
+def labs() -> Path:
+    """The state of labs, one directory each."""
+    return Path(os.environ.get("FLEET_STATE_DIR") or platformdirs.user_state_path("fleet")).absolute() / "labs"
+
+
+def modules() -> Path:
+    """The Go modules that ship inside this package."""
+    return Path(__file__).parent / "go"

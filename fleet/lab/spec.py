@@ -1,12 +1,17 @@
-"""What a lab is: names, kinds of nodes, addresses and ports, decided once and kept in lab.json.
+"""What a lab is.
+
+What a lab is: names, kinds of nodes, addresses and ports, decided once and kept in lab.json.
 
 Everything that has to stay the same over a restart of the machine is in here; nothing else is remembered.
+
+Which version of Kubernetes a lab has: the one that is built here, or another that a person brings.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import re
 from dataclasses import asdict, dataclass, field
 from ipaddress import IPv4Network
@@ -16,8 +21,9 @@ from typing import Literal
 import orjson
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
-from fleet.lab import paths, process
+from fleet.lab import files
 from fleet.lab.files import write
+from fleet.lab.programs import process
 
 Nodes = Literal["real", "simulated"]
 KUBERNETES = "1.36.3"
@@ -127,7 +133,7 @@ class LabSpec:
 
 
 def directory(name: str) -> Path:
-    return paths.labs() / name
+    return files.labs() / name
 
 
 def file(name: str) -> Path:
@@ -145,7 +151,7 @@ def identity_of(lab: Path) -> str:
 
 
 def all_names() -> list[str]:
-    return sorted(path.name for path in paths.labs().glob("*") if path.is_dir()) if paths.labs().is_dir() else []
+    return sorted(path.name for path in files.labs().glob("*") if path.is_dir()) if files.labs().is_dir() else []
 
 
 def all_readable() -> list[LabSpec]:
@@ -163,3 +169,21 @@ def check_name(name: str, what: str) -> None:
             f"{name!r} is not a name for a {what}",
             hint="lower-case letters, digits and '-', at most 30, beginning with a letter",
         )
+
+
+def minor_of(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def resolve(wanted: str | None) -> str:
+    """The version that a lab gets when a person asks for this one."""
+    if wanted in (None, KUBERNETES, minor_of(KUBERNETES)):
+        return KUBERNETES
+    # Whether the binaries there are of this version is checked when they are used.
+    if os.environ.get("KUBEBUILDER_ASSETS") and re.fullmatch(r"1\.\d+(\.\d+)?", wanted):
+        return wanted
+    raise ConfigurationError(
+        f"Kubernetes {wanted} is not among the versions that the lab builds",
+        field="--kubernetes",
+        hint=f"use {KUBERNETES}, or point KUBEBUILDER_ASSETS at a directory with binaries of {wanted}",
+    )

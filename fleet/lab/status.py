@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from fleet.errors import ResourceError
-from fleet.lab import process
-from fleet.lab.api import Api
-from fleet.lab.controlplane import program_names
+from fleet.lab.cluster.api import Api
+from fleet.lab.cluster.controlplane import program_names
+from fleet.lab.programs import process
 from fleet.lab.spec import ClusterSpec
 
 if TYPE_CHECKING:

@@ -1,23 +1,55 @@
-"""The base of every app type: a typed spec with an identity. A subclass adds fields, and they become its CRD's spec."""
+"""Base class of app types; connection.
+
+How a client reaches an app: plain values that are known before the app exists.
+
+The base of every app type: a typed spec with an identity. A subclass adds fields, and they become its CRD's spec.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, ValidationError
 
 from fleet.errors import ConfigurationError, Source
-from fleet.model.adopt import Adopt
-from fleet.model.connection import Connection
-from fleet.model.desired import Key
-from fleet.model.form import mapping
-from fleet.model.group import API_VERSION, GROUP
-from fleet.model.options import Options
-from fleet.model.resource import Resource
-from fleet.model.rule import STORED, Rule
-from fleet.model.scope import current, declare
+from fleet.model.base import STORED, Rule
+from fleet.model.context import current, declare
+from fleet.model.resource import Adopt, Options, Resource
 from fleet.model.source import NOWHERE, locate
 from fleet.model.types import AppName, Name
+from fleet.names import API_VERSION, GROUP
+from fleet.objects.desired import Key
+from fleet.objects.shape import mapping
+
+if TYPE_CHECKING:
+    from fleet.model.app_settings import SecretRef
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The operator keeps a Secret of this name with what a client needs and git must not know."""
+
+    scheme: str
+    host: str
+    port: int
+    secret: str
+    namespace: str
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.host}:{self.port}"
+
+    def ref(self, key: str | None = None) -> SecretRef:
+        """The Secret, or one key of it, as a reference; a stack has no values of it."""
+        from fleet.model.app_settings import SecretRef  # noqa: PLC0415 - brings pydantic, which this does without
+
+        return SecretRef(self.secret, key)
+
+    def secret_key(self, key: str) -> dict[str, Any]:
+        """For a container's environment: `{"name": "PASSWORD", "valueFrom": db.connection.secret_key("password")}`."""
+        return {"secretKeyRef": {"name": self.secret, "key": key}}
+
 
 __all__ = ["API_VERSION", "GROUP", "IDENTITY", "App"]
 

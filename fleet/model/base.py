@@ -1,22 +1,138 @@
-"""The base of everything a user constructs: strict, immutable, and with errors that point at the user's line.
+"""Strict, frozen base model; rules (Python + CEL); field docs; schema marks.
+
+The docstring under a field, as editors show it: read from the source when it is asked for, since start-up is not.
+
+A rule that is said once and holds twice: in Python, for a stack's author, and in CEL, for the API server.
+
+A rule stands in a field's `Annotated`, about that field's value, or in a model's `rules`, about the whole model. With
+`allows` it is about a change: from the old value to the new one.
+
+The base of everything a user constructs: strict, immutable, and with errors that point at the user's line.
 
 A field with `Field(kw_only=False)` may be given by position, as type checkers understand it too: `Etcd("main", …)`.
+
+A mapping of strings that cannot change, in the place of dicts inside objects that cannot change.
+
+Marks on a field that Python does not need and the schema of a custom resource does.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from fleet.errors import ConfigurationError
-from fleet.model.docs import field_docs
-from fleet.model.invalid import configuration_error
-from fleet.model.rule import Rule
 from fleet.model.source import locate
-from fleet.printable import count_noun
+from fleet.model.validation import configuration_error, wrong
+from fleet.text import count_noun
+
+
+@cache
+def field_docs(cls: type[BaseModel]) -> dict[str, str]:
+    """What each field of a model is for, inherited ones included; nothing where there is no source to read."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        if issubclass(base, BaseModel) and base is not BaseModel:
+            docs |= _own(base)
+    return docs
+
+
+def _own(cls: type) -> dict[str, str]:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
+    docs: dict[str, str] = {}
+    for field, text in pairwise(body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
+                docs[name] = " ".join(inspect.cleandoc(doc).split())
+    return docs
+
+
+STORED = "stored"  # in a validation's context: the spec is a cluster's, and may be older than a rule of ours
+VALIDATIONS = "x-kubernetes-validations"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`cel` and `holds` (or `allows`) say the same; `message` continues the field's name in an error."""
+
+    cel: str
+    message: str
+    holds: Callable[[Any], bool] | None = None
+    allows: Callable[[Any, Any], bool] | None = None
+    hint: Callable[[Any], str] | str | None = None
+    field: str = ""  # of a model's rule: the field to point at
+    at: str = ""  # where that is in the custom resource, if it has another name there
+    # False: asked of what stands in git, and not of what a cluster has, which may be older than the rule. The server
+    # asks it of new objects and of changed ones.
+    stored: bool = True
+
+    def check(self, value: Any) -> None:
+        if self.holds is not None and not self.holds(value):
+            shown = "" if isinstance(value, BaseModel) else f", not {value!r}"
+            raise wrong(f"{self.message}{shown}", self.remedy(value), self.field)
+
+    def remedy(self, value: Any) -> str | None:
+        return self.hint(value) if callable(self.hint) else self.hint
+
+    def validation(self) -> dict[str, str]:
+        """As the CRD has it."""
+        path = {"fieldPath": f".{self.at or to_camel(self.field)}"} if self.field else {}
+        return {"rule": self.cel, "message": self.message, **path}
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        if self.holds is None:
+            return schema
+
+        def checked(value: Any) -> Any:
+            self.check(value)
+            return value
+
+        return core_schema.no_info_after_validator_function(checked, schema)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        json_schema = handler(schema)
+        json_schema[VALIDATIONS] = [*json_schema.get(VALIDATIONS, ()), self.validation()]
+        return json_schema
+
+
+IMMUTABLE = Rule(
+    cel="self == oldSelf",
+    message="cannot be changed once the app exists",
+    allows=lambda old, new: bool(old == new),
+    hint="make a new app with the new value and move the data with a backup and restore_from",
+)
+
+
+def forbidden(old: BaseModel, new: BaseModel, path: str = "") -> Iterator[tuple[str, str, str | None]]:
+    """Every change from `old` to `new` that a rule forbids: the field, what is wrong, what would be right."""
+    for name, field in type(new).model_fields.items():
+        before, after = getattr(old, name, None), getattr(new, name)
+        where = f"{path}.{name}" if path else name
+        for rule in field.metadata:
+            if isinstance(rule, Rule) and rule.allows is not None and not rule.allows(before, after):
+                yield where, rule.message, rule.remedy(after)
+        if isinstance(before, BaseModel) and isinstance(after, BaseModel) and type(before) is type(after):
+            yield from forbidden(before, after, where)
+    rules: tuple[Rule, ...] = getattr(type(new), "rules", ())
+    for rule in rules:
+        if rule.allows is not None and not rule.allows(old, new):
+            yield ".".join(part for part in (path, rule.field) if part), rule.message, rule.remedy(new)
 
 
 @cache
@@ -112,3 +228,54 @@ class Model(BaseModel, frozen=True):
     def dump(self) -> dict[str, Any]:
         """In the form that Kubernetes has, with only what was said: defaults are the API server's to fill in."""
         return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+
+
+class FrozenMap(Mapping[str, str]):
+    """Ordered by key, hashable, and equal to a dict with the same content."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, str] | None = None) -> None:
+        self._items = dict(sorted((items or {}).items()))
+
+    def __getitem__(self, key: str) -> str:
+        return self._items[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._items.items()))
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """The field is a union, which Kubernetes has as an object with exactly one of these fields."""
+
+    models: Mapping[str, type[BaseModel]]
+
+
+@dataclass(frozen=True)
+class KeyedBy:
+    """The field is a list whose items are told apart by this field, so that several writers can share it."""
+
+    key: str
+
+
+@dataclass(frozen=True)
+class OfNewApps:
+    """The default is that of an app that is made anew. The schema has none: of members that others set up, a custom
+    resource would say what they do not have.
+    """
+
+
+OF_NEW_APPS = OfNewApps()

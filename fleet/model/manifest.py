@@ -1,4 +1,11 @@
-"""Any other Kubernetes object, as a dict or from YAML files."""
+"""Any other Kubernetes object, as a dict.
+
+What makes a dict a Kubernetes object that can be applied again and again.
+
+The kinds of Kubernetes itself that belong to the cluster and to no namespace: rendering asks no server.
+
+Any other Kubernetes object, as a dict or from YAML files.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +15,66 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field, PlainValidator
 
 from fleet.errors import Source
-from fleet.model.adopt import Adopt
-from fleet.model.desired import Key
-from fleet.model.options import Options
-from fleet.model.resource import Resource
-from fleet.model.rule import Rule
-from fleet.model.scope import current, declare
-from fleet.model.scoped import CLUSTER_SCOPED
+from fleet.model.base import Rule
+from fleet.model.context import current, declare
+from fleet.model.resource import Adopt, Options, Resource
 from fleet.model.source import locate
-from fleet.model.wellformed import check_object
+from fleet.model.validation import check_plain, copied, wrong
+from fleet.objects.desired import Key
+from fleet.objects.shape import misshapen
+
+_SERVER_SIDE = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+
+
+def check_object(given: Any) -> dict[str, Any]:
+    """A copy of the object without what only the server may say, or an error that says what is missing."""
+    example = 'such as {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {…}}'
+    if not isinstance(given, Mapping):
+        raise wrong(f"must be a dict, not {type(given).__name__}", example)
+    manifest = dict(given)
+    check_plain(manifest)
+    for field in ("apiVersion", "kind"):
+        if not isinstance(manifest.get(field), str) or not manifest[field]:
+            raise wrong(f"has no {field}", example)
+    metadata = manifest.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        if isinstance(metadata, dict) and "generateName" in metadata:
+            raise wrong("metadata.generateName makes a new object at every sync", "give it a metadata.name")
+        raise wrong("has no metadata.name", example)
+    if not isinstance(metadata.get("namespace", ""), str):
+        raise wrong("metadata.namespace must be a string")
+    if manifest["kind"].endswith("List") and isinstance(manifest.get("items"), list):
+        raise wrong("is a list of objects", "make a Manifest of each of its items")
+    manifest = dict(copied(manifest))
+    if found := misshapen(manifest):
+        raise wrong(found.message, found.hint, found.field)
+    manifest.pop("status", None)  # the server's, as are these: exported YAML has them and may be used as it is
+    for field in _SERVER_SIDE:
+        manifest["metadata"].pop(field, None)
+    return manifest
+
+
+CLUSTER_SCOPED = frozenset(
+    (group, kind)
+    for group, kinds in {
+        "": "Namespace Node PersistentVolume",
+        "admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
+        "MutatingWebhookConfiguration ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding "
+        "ValidatingWebhookConfiguration",
+        "apiextensions.k8s.io": "CustomResourceDefinition",
+        "apiregistration.k8s.io": "APIService",
+        "certificates.k8s.io": "CertificateSigningRequest ClusterTrustBundle",
+        "flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
+        "networking.k8s.io": "IngressClass IPAddress ServiceCIDR",
+        "node.k8s.io": "RuntimeClass",
+        "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding",
+        "resource.k8s.io": "DeviceClass ResourceSlice",
+        "scheduling.k8s.io": "PriorityClass",
+        "storage.k8s.io": "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass",
+        "storagemigration.k8s.io": "StorageVersionMigration",
+    }.items()
+    for kind in kinds.split()
+)
 
 
 def _says_whose(adopt: bool | Adopt) -> bool:

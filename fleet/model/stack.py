@@ -14,16 +14,14 @@ from pydantic_core import PydanticCustomError
 from fleet.errors import ConfigurationError, Source
 from fleet.model.app import App
 from fleet.model.cluster import Cluster
-from fleet.model.discovery import discovered
-from fleet.model.group import PROGRAMS
+from fleet.model.context import Asked, Scope, current, discovered, opened
 from fleet.model.manifest import Manifest
-from fleet.model.placement import Placement, Selector, place, selectors
-from fleet.model.plain import copied
+from fleet.model.placement import AT_ONCE, Placement, Rollout, Selector, place, selectors
 from fleet.model.resource import Resource
-from fleet.model.rollout import AT_ONCE, Rollout
-from fleet.model.scope import Asked, Scope, current, opened
 from fleet.model.source import NOWHERE, locate, shown
-from fleet.model.types.name import check_name
+from fleet.model.types import check_name
+from fleet.model.validation import copied
+from fleet.names import PROGRAMS
 from fleet.suggestion import suggestion
 
 A = TypeVar("A", bound=App)

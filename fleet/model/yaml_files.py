@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from fleet.errors import ConfigurationError, Source
+from fleet.model.context import current
 from fleet.model.manifest import Manifest, read
-from fleet.model.options import Options
-from fleet.model.scope import current
+from fleet.model.resource import Options
 from fleet.model.source import calling_file, locate, root, shown
 from fleet.yaml_text import NotYamlError, read_documents
 

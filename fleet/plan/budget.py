@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
 from fleet.errors import PolicyError
-from fleet.model.desired import Key
-from fleet.model.group import OPERATOR
+from fleet.names import OPERATOR
+from fleet.objects.desired import Key
 from fleet.plan.step import Plan, Verb
-from fleet.printable import count_noun
+from fleet.text import count_noun
 
 UNLIMITED = 1_000_000_000
 NOTHING: Mapping[str, Set[Key]] = {}

@@ -1,4 +1,13 @@
-"""Desired × inventory × live → the steps that make them agree: one object, one verb.
+"""Desired x inventory x live to a plan (fast path).
+
+The step for an object that nobody has touched since it was applied, and of which the file says what was applied.
+
+So it is with most objects in most syncs. The inventory has the hash of what was applied and the version that the object
+had by that; while both are still so, nothing has to be compared field by field.
+
+On which terms objects are compared: what else is known about them than the objects say themselves.
+
+Desired × inventory × live → the steps that make them agree: one object, one verb.
 
 Nothing here asks anybody anything: `live` maps every key of `keys_to_read` to its object, or to None where the object
 is certainly absent. Whoever does not know that cannot make a plan. `keys_beside` may be missing there: the plan then
@@ -8,18 +17,58 @@ says that it did not compare.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fleet.model.desired import Desired, Key, Object
-from fleet.model.form import mapping
-from fleet.model.group import name_in_git
-from fleet.model.taken_over import taken_over
-from fleet.plan import untouched
-from fleet.plan.claim import Claim
+from fleet.names import name_in_git
+from fleet.objects.desired import Desired, Key, Object, taken_over
+from fleet.objects.normalise import applied_hash
+from fleet.objects.redaction import BUILT_IN, Secrecy
+from fleet.objects.shape import mapping
+from fleet.plan.effect import is_retained
 from fleet.plan.inventory import Entry, Inventory
+from fleet.plan.ownership import Claim
 from fleet.plan.step import Plan, Step, Verb
-from fleet.plan.terms import USUAL, Terms
+
+
+def unchanged_step(wanted: Object, key: Key, known: Entry | None, live: dict[str, Any] | None) -> Step | None:
+    """None when it is not certain, and a closer look is needed."""
+    if known is None or live is None or not _is_as_applied(wanted, key, known, live["metadata"]):
+        return None
+    return Step(
+        Verb.UNCHANGED,
+        key,
+        uid=known.uid,
+        resource_version=known.seen,
+        source=wanted.source,
+        depends_on=wanted.depends_on,
+        entry=known,
+    )
+
+
+def _is_as_applied(wanted: Object, key: Key, known: Entry, there: dict[str, Any]) -> bool:
+    manifest = wanted.manifest
+    return (
+        known.seen == there.get("resourceVersion")
+        and known.uid == there["uid"]
+        and known.hash == wanted.hashed(applied_hash)
+        and "deletionTimestamp" not in there
+        and known.version == manifest["apiVersion"].rpartition("/")[2]
+        and known.protect == wanted.protect
+        and known.after == wanted.depends_on
+        and known.ignores == wanted.ignore_changes
+        and known.retain == (wanted.retain_on_delete or is_retained(key, manifest))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    secrecy: Secrecy = BUILT_IN
+    exact: bool = False  # "live" is what a commit says and not what a server made of it: nothing in it is a default
+
+
+USUAL = Terms()
+
 
 NOBODY = Claim()
 Live = Mapping[Key, dict[str, Any] | None]
@@ -83,11 +132,11 @@ def plan(
             continue
         moved = _moved(one, key, former) if former else one
         known, there = entries.get(key), live[key]
-        step = untouched.step_for(moved, key, known, there)
+        step = unchanged_step(moved, key, known, there)
         if step is None:
-            from fleet.plan import wanted  # noqa: PLC0415 - all that compares is loaded when there is something to compare
+            from fleet.plan import object_step  # noqa: PLC0415 - all that compares is loaded when there is something to compare
 
-            step = wanted.step_for(
+            step = object_step.desired_step(
                 desired.stack, moved, key, known, there, terms=terms, around={} if terms.exact else live
             )
         called = name_in_git(one.manifest) if one.app else name.name
@@ -98,17 +147,17 @@ def plan(
     if rest:
         steps += _taken_out(desired.stack, [entries[key] for key in sorted(rest, reverse=True)], live)
     if any(step.verb is Verb.CONFLICT for step in steps):
-        from fleet.plan.unwanted import held_back  # noqa: PLC0415 - as below
+        from fleet.plan.object_step import held_back  # noqa: PLC0415 - as below
 
         steps = [held_back(step, entries) for step in steps]
     return Plan(desired.stack, desired.cluster, tuple(steps), before, revision, repository=claim.repository)
 
 
 def _taken_out(stack: str, entries: list[Entry], live: Live) -> list[Step]:
-    from fleet.plan import unwanted  # noqa: PLC0415
+    from fleet.plan import object_step  # noqa: PLC0415
 
-    first = unwanted.in_turn(entries)
-    return [unwanted.step_for(stack, one, live[one.key], first.get(one.key, ())) for one in entries]
+    first = object_step.in_turn(entries)
+    return [object_step.removed_step(stack, one, live[one.key], first.get(one.key, ())) for one in entries]
 
 
 def leave(inventory: Inventory, claim: Claim = NOBODY) -> Plan:

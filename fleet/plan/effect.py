@@ -1,4 +1,8 @@
-"""What a step does to whoever uses the object, in the words of a reviewer: not "patch", but "restarts 3 pods".
+"""What a step does to users; what holds data.
+
+What is never deleted without a word in git: objects that take data, or other people's objects, with them.
+
+What a step does to whoever uses the object, in the words of a reviewer: not "patch", but "restarts 3 pods".
 
 Pure, from the objects before and after. What an app's driver knows (hops of an upgrade, members) it is asked for; of
 Kubernetes' own workloads it is known here what a changed pod template means.
@@ -10,14 +14,34 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.model.desired import Key
-from fleet.model.form import mapping
-from fleet.plan.retention import holds_data
-from fleet.printable import count_noun
+from fleet.names import ON_DELETE
+from fleet.objects.desired import Key
+from fleet.objects.shape import mapping
+from fleet.text import count_noun
 
 if TYPE_CHECKING:
     from fleet.apps.meaning import Meaning
-    from fleet.plan.step import Change, Step
+    from fleet.objects.compare import Change
+    from fleet.plan.step import Step
+
+HOLDS_DATA = frozenset(
+    {
+        ("", "Namespace"),
+        ("", "PersistentVolume"),
+        ("", "PersistentVolumeClaim"),
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    }
+)
+
+
+def holds_data(key: Key) -> bool:
+    return (key.group, key.kind) in HOLDS_DATA
+
+
+def is_retained(key: Key, manifest: dict[str, Any]) -> bool:
+    """By its kind, unless the manifest says otherwise."""
+    return holds_data(key) and mapping(manifest["metadata"].get("annotations")).get(ON_DELETE) != "delete"
+
 
 APPS = "fleet.dev"
 WORKLOADS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})

@@ -1,4 +1,11 @@
-"""What a stack put into one cluster and may therefore take out of it again: data only, stored by fleet.kube.
+"""What a stack owns in a cluster; suspension.
+
+That a stack is left as it is until somebody says otherwise: who said so, when and why.
+
+It stands in the stack's inventory, in the cluster itself: whoever looks at the cluster sees it, command line and
+service alike, and no process has to remember it.
+
+What a stack put into one cluster and may therefore take out of it again: data only, stored by fleet.kube.
 
 Labels can be copied by anybody; the inventory cannot. Nothing is pruned that is not in it, and nothing whose UID
 is no longer the recorded one.
@@ -9,9 +16,34 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
-from fleet.model.desired import Key
-from fleet.plan.suspension import Suspension
+from fleet.objects.desired import Key
+
+
+@dataclass(frozen=True, slots=True)
+class Suspension:
+    at: str  # UTC, RFC 3339, whole seconds
+    by: str
+    reason: str = ""
+    everywhere: bool = True  # also in clusters of the fleet that have no such word yet
+
+    def __str__(self) -> str:
+        since = f" since {self.at}" if self.at else ""
+        return f"suspended{since} by {self.by}" + (f": {self.reason}" if self.reason else "")
+
+    def line(self) -> str:
+        """As it is stored: one line, in which people read what it says."""
+        words = (self.at, quote(self.by, safe=" @"), quote(self.reason, safe=" ,.;:!?#@/()'"))
+        return "\t".join((*words, "everywhere" if self.everywhere else "here"))
+
+    @classmethod
+    def read(cls, line: str) -> Suspension | None:
+        """None when there is none. What was written by hand counts: nobody says so for nothing."""
+        if "\t" not in line:
+            return cls("", "somebody", line.strip()) if line.strip() else None
+        at, by, reason, scope, *_ = [*line.split("\t"), "", "", ""]
+        return cls(at, unquote(by) or "somebody", unquote(reason), scope != "here")
 
 
 class Entry(NamedTuple):

@@ -1,13 +1,26 @@
-"""Whose object is it? One answer, from the inventory, the UID and the managers that the server recorded."""
+"""Who owns an object or a stack; conflicts between fleets.
+
+Whose object is it? One answer, from the inventory, the UID and the managers that the server recorded.
+
+For whom a plan is made. A stack's name is not enough: two repositories may have one of the same name.
+
+Whose a stack is stands in its inventory. One without an owner (made before owners were recorded) is claimed with the
+next change; one of another repository is refused, unless a person names that one.
+
+Two fleets that claim one object: who they are, by what the inventories of the cluster say. Pure.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
 
-from fleet.plan.inventory import Entry
-from fleet.plan.owned import other_managers, owned_fields
+from fleet.errors import ConflictError, Source
+from fleet.objects.fields import other_managers, owned_fields
+from fleet.plan.inventory import Entry, Inventory
+from fleet.plan.step import Plan, Step, Verb
 
 STACK_LABEL = "fleet.dev/stack"
 APP_LABEL = "fleet.dev/app"
@@ -67,3 +80,76 @@ def _owner(live: dict[str, Any]) -> str:
     if controller:
         return f"{controller} (field managers: {managers})" if managers else controller
     return f"field manager {managers}" if managers else "an unknown manager"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A repository, and former names that a person said are right."""
+
+    repository: str = ""  # its identity; "": not known, and then only what nobody owns is its own
+    take_over: frozenset[str] = frozenset()  # repositories whose stacks become this one's
+    renamed_from: frozenset[str] = frozenset()  # names that a cluster may have had before
+
+    def covers(self, inventory: Inventory) -> bool:
+        """Whether the stack may be planned for this repository."""
+        return inventory.repository in ("", self.repository) or inventory.repository in self.take_over
+
+    def check(self, inventory: Inventory, cluster: str, source: Source | None = None) -> None:
+        """Raise ConflictError if the stack in this cluster is not this repository's."""
+        if not self.covers(inventory):
+            raise _belongs_to_another(inventory, cluster, self.repository, source)
+        if inventory.cluster != cluster and inventory.cluster not in self.renamed_from:
+            raise ConflictError(
+                f"stack {inventory.stack} is in cluster {cluster} already, under the name {inventory.cluster}",
+                hint="are these two names for one cluster? Let each have its own kubeconfig context; "
+                f"if the cluster was renamed, sync once with --renamed-from {inventory.cluster}",
+                source=source,
+            )
+
+
+def _belongs_to_another(inventory: Inventory, cluster: str, ours: str, source: Source | None) -> ConflictError:
+    owner = inventory.repository
+    this = f"this one is {ours}" if ours else "this one has no name, no remote and no commit"
+    return ConflictError(
+        f"stack {inventory.stack} in cluster {cluster} belongs to the repository {owner}, and {this}",
+        hint="give the stack another name. If this is the same fleet under a new address, keep its name: "
+        f'name = "{owner}" under [fleet] in fleet.toml. '
+        f"To take the stack away from the other one, once: --take-over {owner}",
+        source=source if source and source.file else None,
+    )
+
+
+def named(plan: Plan, inventories: Iterable[Inventory]) -> Plan:
+    """The plan, its conflicts with other stacks told with both names."""
+    if not any(_is_rivalry(step) for step in plan.steps):
+        return plan
+    owners = {
+        (entry.key, entry.uid): inventory
+        for inventory in inventories
+        if inventory.stack != plan.stack
+        for entry in inventory.entries
+    }
+    steps = tuple(_told(step, owners.get((step.key, step.uid or "")), plan) for step in plan.steps)
+    return replace(plan, steps=steps)
+
+
+def recalled(plan: Plan, shown: Plan) -> Plan:
+    """The plan made again under the Lease, with what was found out about the same conflicts before."""
+    known = {step.key: step for step in shown.steps if _is_rivalry(step)}
+    steps = (
+        step._replace(reason=known[step.key].reason) if _is_rivalry(step) and step.key in known else step
+        for step in plan.steps
+    )
+    return replace(plan, steps=tuple(steps)) if known else plan
+
+
+def _is_rivalry(step: Step) -> bool:
+    return step.verb is Verb.CONFLICT and not step.refused
+
+
+def _told(step: Step, owner: Inventory | None, plan: Plan) -> Step:
+    if owner is None or not _is_rivalry(step):
+        return step
+    theirs, ours = (f" of the fleet {name}" if name else "" for name in (owner.repository, plan.owner))
+    reason = f"belongs to stack {owner.stack}{theirs}, and stack {plan.stack}{ours} wants it too; it was not touched"
+    return step._replace(reason=reason)

@@ -1,19 +1,36 @@
-"""What is to be done, as data: the plan that is shown, stored, approved, and carried out by fleet.kube.
+"""Verb, Step, Plan and the hash of a plan.
+
+What is to be done, as data: the plan that is shown, stored, approved, and carried out by fleet.apply.
 
 A plan carries everything that an applier needs and decides everything that can be decided beforehand, so the
 applier looks at verbs and preconditions only.
+
+The hash of a plan: the same steps on the same objects with the same content give the same hash, anywhere, any time.
+
+Live values, UIDs and resource versions are not in it, so a plan that was approved is still that plan when an unrelated
+field of a live object has changed meanwhile. The release of fleet is in it: another one may carry the same objects out
+in another way.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
 
 from fleet.errors import Source
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
+from fleet.objects.normalise import manifest_digest
 from fleet.plan.effect import Effect
 from fleet.plan.inventory import Entry, Inventory
+from fleet.version import __version__
+
+if TYPE_CHECKING:
+    from fleet.objects.compare import Change
 
 NOWHERE = Source("")
 
@@ -35,14 +52,6 @@ class Verb(StrEnum):
 
 
 WRITING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.DELETE, Verb.ADOPT})
-
-
-class Change(NamedTuple):
-    """One field that differs; None stands for a field that is not there. Secret values are masked already."""
-
-    path: str
-    before: Any
-    after: Any
 
 
 class Step(NamedTuple):
@@ -125,3 +134,22 @@ class Plan:
     @property
     def conflicts(self) -> tuple[Step, ...]:
         return self.having(Verb.CONFLICT)
+
+
+def plan_hash(plans: Iterable[Plan]) -> str:
+    """Of one plan, or of all plans of a run together."""
+    content = sorted(
+        [
+            plan.stack,
+            plan.cluster,
+            step.verb.value,
+            str(step.key),
+            manifest_digest(step.manifest) if step.manifest else "",
+            # A later delete that was not approved begins with taking these away.
+            [step.entry.protect, step.entry.retain, *step.take_from] if step.entry else [],
+        ]
+        for plan in plans
+        for step in plan.steps
+        if step.verb is not Verb.UNCHANGED
+    )
+    return hashlib.sha256(orjson.dumps([__version__, content])).hexdigest()

@@ -1,10 +1,7 @@
 """What a pull request would change: two revisions against each other, and against the clusters where asked.
 
-sides     both from git's objects: the base, and the base as it is once the head is merged
-between   desired against desired, no cluster asked: what the merge itself changes
-live      the same against the clusters: what a sync would do after the merge, and what of it is drift
-request   the pull request on its forge, and how deep one may look for it
-voice     as whom it speaks there
-words     what is said
-tell      saying it: one comment and a commit status
+merge         both sides from git's objects: the base, and the base as it is once the head is merged; also live
+compare       desired against desired, without a cluster
+comment       the preview on its pull request: one comment and a commit status
+comment_file  a preview as a file, for the job that posts it
 """

@@ -20,13 +20,11 @@ from typing_extensions import TypedDict
 from fleet.errors import ConfigurationError, FleetError, Source
 from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.schema import check_key, check_name
-from fleet.plan import document
-from fleet.plan.data import plan_data, read_key_data, read_plan_data
-from fleet.plan.forest import About, Branch, Revision
-from fleet.preview.request import Request
-from fleet.preview.voice import Voice
-from fleet.preview.words import LONGEST_LINE, MOST_LINES, Words, describe_failure, made
-from fleet.printable import printable
+from fleet.plan.views import json_schema
+from fleet.plan.views.json import plan_data, read_key_data, read_plan_data
+from fleet.plan.views.summary import About, Branch, Revision
+from fleet.preview.comment import LONGEST_LINE, MOST_LINES, Request, Voice, Words, describe_failure, made
+from fleet.text import printable
 
 SCHEMA = "fleet.dev/preview-comment/v1"
 MOST_BYTES = 16 * 1024 * 1024
@@ -46,7 +44,7 @@ class CommentFile(TypedDict):
     head: str  # the commit that it is a preview of
     live: bool  # the clusters were to be asked
     problems: list[str]  # what is wrong in the preview, or the reason why there is none
-    preview: NotRequired[document.Document]
+    preview: NotRequired[json_schema.Document]
     error: NotRequired[str]  # in the place of a preview: the problem as the command line shows it
 
 
@@ -191,7 +189,7 @@ def _parse(content: bytes) -> PreviewComment:
     return replace(comment, branches=tuple(branches), about=about)
 
 
-def _check_agreement(preview: document.Document, branches: Sequence[Branch], about: About) -> None:
+def _check_agreement(preview: json_schema.Document, branches: Sequence[Branch], about: About) -> None:
     """Raise for what does not follow from the rest: counts, order, what stands there twice."""
     same = plan_data(branches, unchanged=True, about=about)
     for name in {**same, **preview}:
@@ -230,7 +228,7 @@ def _check(field: str, text: str, grammar: re.Pattern[str], right: str) -> None:
         raise _WrongError(f"it is not {right}", field)
 
 
-def _uncut_texts(preview: document.Document) -> Iterator[tuple[str, str]]:
+def _uncut_texts(preview: json_schema.Document) -> Iterator[tuple[str, str]]:
     """Yield what stands outside of any fold and is not cut there, with its field."""
     for number, pair in enumerate(preview["clusters"]):
         yield f"preview.clusters[{number}].note", pair.get("note", "")

@@ -1,26 +1,150 @@
-"""From two revisions to what their merge would do: evaluate both, compare them, and ask the clusters if asked to."""
+"""What a merge would change.
+
+The two sides of a preview, from git's objects: nothing is checked out, and nothing that is not committed counts.
+
+The head is taken as the merge would be, so what others changed on the base meanwhile is no change of it. Settings and
+policy are the base's: a pull request cannot loosen the rules that it is judged by. Its code is that of others, whatever
+the settings say: nobody has approved it yet.
+
+A merge against the clusters: what a sync would do after it, every server asked, and which of it is drift.
+
+Clusters are reached as the base says. A pull request that adds a cluster, or that changes how one is reached, decides
+nothing about where its own preview sends requests.
+
+From two revisions to what their merge would do: evaluate both, compare them, and ask the clusters if asked to.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from fleet.errors import ConfigurationError
+from fleet.errors import ConfigurationError, FleetError
 from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
-from fleet.evaluate.result import Evaluation
-from fleet.plan import Plan
+from fleet.evaluate.result import ClusterData, Evaluation
+from fleet.git.merge import merged_tree
+from fleet.git.repository import Commit
+from fleet.git.tree import Tree
+from fleet.objects.desired import Key
+from fleet.plan import Plan, Step, Verb
 from fleet.plan.budget import Allowance
-from fleet.plan.digest import plan_hash
-from fleet.plan.forest import About, Revision
-from fleet.preview.between import between
-from fleet.preview.live import reachable, with_drift
-from fleet.preview.sides import Sides, sides
-from fleet.sync.course import courses
+from fleet.plan.step import plan_hash
+from fleet.plan.views.summary import About, Revision
+from fleet.preview.compare import between
+from fleet.repository import Code, Repository, Settings, Trust, find_root
+from fleet.repository.settings import FILE
 from fleet.sync.progress import Progress
+from fleet.sync.result import Result
+from fleet.sync.rollout.describe import courses
 from fleet.sync.run import How, Run, preview
-from fleet.sync.source import Files
+from fleet.sync.source import Files, commit
+from fleet.sync.targets import Target, targets
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    base: Files
+    merged: Repository  # the files after the merge: with the settings of the base, and never trusted
+    before: Commit
+    head: Commit
+    tree: str  # git's id of the files after the merge
+    remarks: tuple[str, ...] = ()
+
+
+@contextmanager
+def sides(base: str, head: str, start: Path | None = None, *, known: Files | None = None) -> Iterator[Sides]:
+    """For as long as the block lasts. `known` is the base where somebody has it: of a mirror, without a clone."""
+    with nullcontext(known) if known else commit(base, start, known=True) as files:
+        git = files.git
+        assert git is not None  # noqa: S101 - a commit is of one
+        before, after = git.resolve(base), git.resolve(head)
+        tree = Tree(git.git, merged_tree(git, before, after), f"{after.short} merged into {before.short}")
+        below = Path(known.below) if known else find_root(start).relative_to(git.root.resolve())
+        inside = () if below == Path() else (below.as_posix(),)
+        with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
+            root = Path(directory) / "tree"
+            tree.materialise(root, *inside)
+            settings = files.repository.settings
+            locked = _locked(Tree(git.git, before.tree, before.id), (below / settings.paths.lock).as_posix())
+            others = replace(settings, trust=Trust(Code.OTHERS))
+            merged = Repository.at(root / below, settings=others, locked=locked)
+            remarks = (*_settings_changed(merged.root, settings), *_lock_changed(merged))
+            yield Sides(files, merged, before, after, tree.id, remarks)
+
+
+def _locked(base: Tree, path: str) -> str:
+    """The base's lockfile: a pull request does not choose which packages run in its own preview."""
+    content = {file.path: file for file in base.files(path)}
+    return base.read(path).decode(errors="replace") if path in content else ""
+
+
+def _lock_changed(merged: Repository) -> tuple[str, ...]:
+    file = merged.root / merged.settings.paths.lock
+    text = file.read_bytes().decode(errors="replace") if file.is_file() else ""
+    if text == merged.locked:
+        return ()
+    return (f"{merged.settings.paths.lock} changes too; this preview is made with the packages of the base",)
+
+
+def _settings_changed(root: Path, before: Settings) -> tuple[str, ...]:
+    try:
+        same = Repository.at(root).settings == before
+    except FleetError as problem:
+        return (f"{FILE} would be wrong after the merge: {problem.message}",)
+    return () if same else (f"{FILE} changes too; this preview is made with the settings of the base",)
+
+
+MISSING = "drift: git has it already, and the cluster does not"
+DIFFERS = "drift: git does not change it; the cluster differs from what git says already"
+
+
+def reachable(
+    before: Evaluation, after: Evaluation, *, stacks: Sequence[str], clusters: Sequence[str]
+) -> tuple[tuple[Target, ...], list[str]]:
+    """The clusters to ask, and remarks on those that are not asked, or not as the head says."""
+    known = {one.name: one for one in before.clusters}
+    remarks: list[str] = []
+    chosen: list[ClusterData] = []
+    for one in after.clusters:
+        there = known.get(one.name)
+        if clusters and one.name not in clusters:
+            continue
+        if there is None:
+            remarks.append(f"{one.name}: new in this change, so it is not asked; all of it is to create")
+            continue
+        if (there.context, there.secret, there.pull) != (one.context, one.secret, one.pull):
+            remarks.append(f"{one.name}: the change alters how it is reached; it is asked as the base says")
+        chosen.append(replace(one, context=there.context, secret=there.secret, pull=there.pull))
+    return targets(replace(after, clusters=tuple(chosen)), stacks, ()), remarks
+
+
+def with_drift(live: Sequence[Result], changed: Sequence[Result]) -> tuple[Result, ...]:
+    """Steps of the live plans that the merge does not bring are marked; clusters that were not asked keep theirs."""
+    plans = {(one.stack, one.cluster): one.plan for one in changed}
+    asked = {(one.stack, one.cluster) for one in live}
+    marked = [
+        replace(one, plan=_marked(one.plan, plans.get((one.stack, one.cluster)))) if one.plan else one for one in live
+    ]
+    rest = [one for one in changed if (one.stack, one.cluster) not in asked]
+    return tuple(sorted([*marked, *rest], key=lambda one: (one.stack, one.cluster)))
+
+
+def _marked(live: Plan, changed: Plan | None) -> Plan:
+    same: set[Key] = {step.key for step in changed.having(Verb.UNCHANGED)} if changed else set()
+    return replace(live, steps=tuple(_drift(step) if step.key in same else step for step in live.steps))
+
+
+def _drift(step: Step) -> Step:
+    if step.verb is Verb.CREATE:
+        return step._replace(drift=True, reason=step.reason or MISSING)
+    if step.verb is Verb.UPDATE:
+        return step._replace(drift=True, reason=step.reason or DIFFERS)
+    return step
 
 
 @dataclass(frozen=True, slots=True)

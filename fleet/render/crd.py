@@ -1,18 +1,136 @@
-"""The CustomResourceDefinition of an app type, generated from its model and its driver's facts."""
+"""CustomResourceDefinitions and their schemas.
+
+A structural schema, as CustomResourceDefinitions want it, from one of our models.
+
+The models are walked rather than pydantic's JSON schema rewritten: no references, no titles, no nulls, no unions, and
+the docstring under every field is its description. Leaves are pydantic's own work.
+
+The CustomResourceDefinition of an app type, generated from its model and its driver's facts.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import types
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
 
 from fleet.apps.driver import Driver
 from fleet.apps.registry import drivers
 from fleet.apps.status import Status
-from fleet.model.adopt import Adopt
 from fleet.model.app import ADOPTION, IDENTITY
-from fleet.model.group import API_VERSION, GROUP, VERSION
-from fleet.model.rule import VALIDATIONS
-from fleet.model.types.name import LONGEST_APP
-from fleet.render.schema import schema
+from fleet.model.base import IMMUTABLE, OF_NEW_APPS, VALIDATIONS, KeyedBy, Model, OneOf, Rule, field_docs
+from fleet.model.resource import Adopt
+from fleet.model.types import LONGEST_APP
+from fleet.names import API_VERSION, GROUP, VERSION
+
+_LEAF = ("type", "format", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", VALIDATIONS)
+
+Schema = dict[str, Any]
+
+
+def schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozenset()) -> Schema:
+    """The schema of a model's fields, with its rules."""
+    docs = field_docs(model)
+    properties: dict[str, Schema] = {}
+    required: list[str] = []
+    rules = [rule.validation() for rule in getattr(model, "rules", ())]
+    for name, field in model.model_fields.items():
+        if name in leave_out:
+            continue
+        alias = field.alias or name
+        made = _field(field)
+        described = {"description": docs[name]} if name in docs else {}
+        properties[alias] = {**described, **made, **described}  # first in the text, and before that of the type
+        if field.is_required():
+            required.append(alias)
+        if IMMUTABLE in field.metadata and field.default is None:  # its own rule does not see it come or go
+            comes_or_goes = f"has(self.{alias}) == has(oldSelf.{alias})"
+            rules.append({"rule": comes_or_goes, "message": f"{alias} {IMMUTABLE.message}"})
+    return {
+        "type": "object",
+        "description": inspect.cleandoc(model.__doc__ or ""),
+        "properties": properties,
+        **({"required": required} if required else {}),
+        **({VALIDATIONS: rules} if rules else {}),
+    }
+
+
+def _field(field: FieldInfo) -> Schema:
+    made = _typed(field.annotation, field.metadata)
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    if default is None or OF_NEW_APPS in field.metadata or (isinstance(default, Mapping | tuple) and not default):
+        return made
+    if isinstance(default, Model):  # whole: the server checks rules on a default before it fills in those inside it
+        known = type(default).model_fields
+        unsaid = {name for name, one in known.items() if OF_NEW_APPS in one.metadata}
+        whole = default.model_dump(by_alias=True, exclude_none=True, exclude=unsaid)
+        default = {key: value for key, value in whole.items() if value != {}}
+    return {**made, "default": default}
+
+
+def _typed(annotation: Any, metadata: Sequence[Any] = ()) -> Schema:
+    """The schema of a type with what `Annotated` says about it."""
+    annotation, metadata = _unwrapped(annotation, metadata)
+    for mark in metadata:
+        if isinstance(mark, OneOf):
+            return _one_of(mark)
+    origin = get_origin(annotation)
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return _with_rules(schema(annotation), metadata)
+    if origin is not None and inspect.isclass(origin) and issubclass(origin, Mapping):
+        return _map(annotation, metadata)
+    if origin is not None and inspect.isclass(origin) and issubclass(origin, Sequence):
+        (item,) = get_args(annotation)[:1]
+        return _list(item, metadata)
+    leaf = TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation).json_schema()
+    return {key: leaf[key] for key in _LEAF if key in leaf}
+
+
+def _unwrapped(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Without `| None`, which a schema says by not requiring the field, and with what was said inside it."""
+    marks = list(metadata)
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation, *inner = get_args(annotation)
+            marks = [*inner, *marks]
+        elif origin in (Union, types.UnionType) and type(None) in get_args(annotation):
+            present = [part for part in get_args(annotation) if part is not type(None)]
+            annotation = present[0] if len(present) == 1 else Union[tuple(present)]  # noqa: UP007 - made at run time
+        else:
+            return annotation, marks
+
+
+def _list(item: Any, metadata: Sequence[Any]) -> Schema:
+    made: Schema = {"type": "array", "items": _typed(item), "x-kubernetes-list-type": "atomic"}
+    for mark in metadata:
+        if isinstance(mark, KeyedBy):
+            made |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [mark.key]}
+    return made
+
+
+def _map(annotation: Any, metadata: Sequence[Any]) -> Schema:
+    most = next((mark.max_length for mark in metadata if hasattr(mark, "max_length")), None)
+    made: Schema = {"type": "object", "additionalProperties": _typed(get_args(annotation)[1])}
+    return {**made, "maxProperties": most} if most is not None else made
+
+
+def _one_of(mark: OneOf) -> Schema:
+    names = list(mark.models)
+    count = " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in names)
+    rule = {"rule": f"{count} == 1", "message": f"must have exactly one of {', '.join(names[:-1])} and {names[-1]}"}
+    properties = {name: schema(model) for name, model in mark.models.items()}
+    return {"type": "object", "properties": properties, VALIDATIONS: [rule]}
+
+
+def _with_rules(made: Schema, metadata: Sequence[Any]) -> Schema:
+    rules = [mark.validation() for mark in metadata if isinstance(mark, Rule)]
+    return {**made, VALIDATIONS: [*made.get(VALIDATIONS, ()), *rules]} if rules else made
+
 
 _HEADER = "# Generated from the models by `fleet crds`: change those, not this.\n"
 _COLUMNS = (  # name, type, path, and 1 for what only `-o wide` shows

@@ -1,26 +1,124 @@
-"""Everything that a stack declared for one cluster, as objects in the order in which they can be created."""
+"""Declared resources to objects.
+
+Options that name objects and fields, in Kubernetes' terms: former identities, fields that are left alone.
+
+A stack that says `delete_data=True`: the word for each object that would otherwise stay when it leaves git.
+
+It is in the objects themselves, so it is synced, shown and recorded before anything is taken out, and an app's operator
+reads it too. What an object says about itself counts more.
+
+Everything that a stack declared for one cluster, as objects in the order in which they can be created.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
 from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError, Source
-from fleet.model.adopt import Adopt
-from fleet.model.app import App
+from fleet.model.app import ADOPTION, IDENTITY, App
 from fleet.model.cluster import Cluster
-from fleet.model.desired import Desired, Key, Object
-from fleet.model.graph import CycleError, ordered
-from fleet.model.group import API_VERSION, GROUP, NAME
 from fleet.model.manifest import Manifest
-from fleet.model.plain import copied
+from fleet.model.resource import Adopt
 from fleet.model.stack import Collected
-from fleet.render.data import released
-from fleet.render.identity import aliases, check_names, ignored
-from fleet.render.needs import Needs
-from fleet.render.relation import inherited, objects_of
-from fleet.render.rights import binding, binding_key
+from fleet.model.types import check_app_name, check_name
+from fleet.model.validation import copied
+from fleet.names import API_VERSION, GROUP, NAME, ON_DELETE
+from fleet.objects.desired import Desired, Key, Object
+from fleet.objects.graph import CycleError, ordered
+from fleet.render.dependencies import Needs, inherited, objects_of
+from fleet.render.operator_rights import binding, binding_key
+from fleet.suggestion import suggestion
+
+
+def aliases(resource: App | Manifest) -> tuple[Key, ...]:
+    """Return the other keys under which the resource may be in a cluster; of a renamed app that is its new one, too."""
+    if isinstance(resource, Manifest):
+        return resource.opts.former_keys(resource.key)
+    now = resource.key_in_git
+    return tuple(key for key in (now, *resource.opts.former_keys(now)) if key != resource.key)
+
+
+def check_names(resources: Iterable[App | Manifest], made: Mapping[Key, Object]) -> None:
+    """Raise ConfigurationError where two apps are called the same: what is made for them would be, too."""
+    in_git: dict[Key, App] = {}
+    for app in (one for one in resources if isinstance(one, App)):
+        first = in_git.setdefault(app.key_in_git, app)
+        if first is not app:
+            raise ConfigurationError(
+                f"{app.key_in_git} is declared twice",
+                hint=f"the first is at {first.source}; give this one another name",
+                source=app.source,
+                field="name",
+            )
+        if app.key != app.key_in_git:
+            _check_former(app)
+    in_cluster: dict[tuple[str, str], Object] = {}
+    for one in made.values():
+        other = in_cluster.setdefault((one.key.namespace, one.key.name), one) if one.app else one
+        if other is not one:
+            raise ConfigurationError(
+                f"{one.key} has the name of {other.key}, and so would their Services and Secrets",
+                hint=f"the other is at {other.source}; give one of them another name",
+                source=one.source,
+                field="name",
+            )
+
+
+def _check_former(app: App) -> None:
+    """The former name becomes those of Services and Secrets, as any name of an app does."""
+    try:
+        check_app_name(app.key.name)
+        check_name(app.key.namespace)
+    except (PydanticCustomError, ValidationError) as error:
+        context = getattr(error, "context", None) or {}
+        message, hint = str(context.get("message", error)), context.get("hint")
+        raise ConfigurationError(message, hint=hint, source=app.source, field="opts.aliases") from None
+
+
+def ignored(resource: App | Manifest) -> tuple[str, ...]:
+    """Paths as the object has them. An app's own fields may be named as in Python: "restore_from", "config.quota"."""
+    if not isinstance(resource, App):
+        return tuple(dict.fromkeys(resource.opts.ignore_changes))
+    return tuple(dict.fromkeys(_in_spec(resource, path) for path in resource.opts.ignore_changes))
+
+
+def _in_spec(app: App, path: str) -> str:
+    first, rest = re.fullmatch(r"([^.\[]+)(.*)", path, re.DOTALL).groups()  # type: ignore[union-attr]
+    if first in ("spec", "metadata"):
+        return path
+    fields = [name for name in type(app).model_fields if name not in IDENTITY]
+    if first not in fields:
+        raise ConfigurationError(
+            f"{app.kind()} has no field {first!r}",
+            hint=suggestion(first, fields),
+            source=app.source,
+            field="opts.ignore_changes",
+        )
+    return "spec." + to_camel(first) + re.sub(r"\.(\w+)", lambda match: "." + to_camel(match[1]), rest)
+
+
+KINDS = frozenset({("v1", "Namespace"), ("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim")})
+
+
+def released(manifest: dict[str, Any], app: type[App] | None = None) -> dict[str, Any]:
+    """The manifest with the word; as it is where there is nothing to keep. `app` is its type if it is an app."""
+    if (manifest["apiVersion"], manifest["kind"]) in KINDS:
+        metadata = manifest["metadata"]
+        annotations = {ON_DELETE: "delete", **(metadata.get("annotations") or {})}
+        return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+    if app is not None and "volume" in app.model_fields and ADOPTION not in manifest["spec"]:
+        spec = manifest["spec"]  # volumes of members that were taken over stay, whatever is said
+        return {**manifest, "spec": {**spec, "volume": {"onDelete": "delete", **(spec.get("volume") or {})}}}
+    return manifest
+
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 STACK = "fleet.dev/stack"

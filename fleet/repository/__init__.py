@@ -1,7 +1,7 @@
 """The repository that users write: its settings and which files hold stacks and clusters."""
 
+from fleet.repository.repository import Repository, find_root
 from fleet.repository.settings import Approval, Budget, Code, Fleet, Git, Limits, Paths, Settings, Trust
-from fleet.repository.tree import Repository, find_root
 
 __all__ = [
     "Approval",

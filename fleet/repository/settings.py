@@ -1,14 +1,26 @@
-"""What `fleet.toml` may say, as types: one frozen class per section, every field with a default that is safe.
+"""Fleet.toml: types, reading, errors.
+
+What `fleet.toml` may say, as types: one frozen class per section, every field with a default that is safe.
 
 An empty `fleet.toml` is a valid one. Reading the file and explaining what is wrong in it is `read.py`'s job; this
 module has no I/O and imports nothing heavy, because every command needs it.
+
+From the text of `fleet.toml` to Settings, or to an error that names line, field and what would be right.
+
+`tomllib` gives values without positions, so the line of a key is looked up in the text once there is something to say.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, NoReturn
+
+from fleet.errors import ConfigurationError, Source
+from fleet.times import precise
 
 MIB = 1024 * 1024
 
@@ -114,3 +126,242 @@ class Settings:
             Limits(**data["limits"]),
             Approval(**data["approval"]),
         )
+
+
+FILE = "fleet.toml"
+LARGEST = 64 * 1024
+DEEPEST = 32  # dots in a line: tomllib's time, and its memory, grow with the square of a key's parts
+_SHARE = re.compile(r"(\d{1,3}(?:\.\d{1,9})?) ?%")
+_ACCOUNT = re.compile(r"(?:[a-z0-9-]|\{stack\})+/(?:[a-z0-9.-]|\{stack\})+")
+_SIZE = re.compile(r"(\d{1,15})(Ki|Mi|Gi)?")
+_BYTES = {None: 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
+MOST_COUNT, LONGEST_TIME, LARGEST_SIZE = 1_000_000, 86_400.0, 1024**4  # what clocks and kernels can still work with
+_REF = re.compile(r"(?![-./])(?!.*(?:\.\.|//|@\{|\.lock$|\.lock/|/\.|[/.]$))[^\x00-\x20~^:?*\[\\\x7f]+")
+
+_URL = re.compile(
+    r"https?://[A-Za-z0-9.-]+(:\d{1,5})?(/[\w.~-]+)*/?|https?://\[[0-9A-Fa-f:.]+\](:\d{1,5})?(/[\w.~-]+)*/?"
+)
+_PATH = re.compile(r"[\w.-]+(/[\w.-]+)+")
+FORGES = ("github", "gitlab", "gitea")
+
+
+class InvalidError(ValueError):
+    """A value that a field does not take; the message says what it takes."""
+
+
+def directory(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InvalidError('is a directory of the repository, such as "stacks"')
+    path = PurePosixPath(value)
+    if path.is_absolute() or ".." in path.parts or str(path) == ".":
+        raise InvalidError('is a directory below the repository\'s root, such as "stacks"')
+    return str(path)
+
+
+def file(value: object) -> str:
+    try:
+        return directory(value)
+    except InvalidError:
+        raise InvalidError('is a file of the repository, such as "stacks/requirements.lock"') from None
+
+
+def name(value: object) -> str:
+    """Anything that can be typed after a flag: the default, an address, must be a valid one too."""
+    fits = isinstance(value, str) and value.isprintable() and 0 < len(value) <= 250
+    if not isinstance(value, str) or not fits or value != value.strip() or value.startswith("-"):
+        raise InvalidError('is a name that no other fleet has, such as "shop" or "example.com/team/fleet"')
+    return value
+
+
+def ref(value: object) -> str:
+    if not isinstance(value, str) or not _REF.fullmatch(value):
+        raise InvalidError('is a name that git accepts, such as "main"')
+    return value
+
+
+def forge_kind(value: object) -> str:
+    if value not in FORGES:
+        raise InvalidError("is " + ", ".join(f'"{one}"' for one in FORGES[:-1]) + f' or "{FORGES[-1]}"')
+    return str(value)
+
+
+def forge_url(value: object) -> str:
+    if not isinstance(value, str) or not _URL.fullmatch(value):
+        raise InvalidError('is the address of a forge, such as "https://git.example.com", without a user or a password')
+    return value.rstrip("/")
+
+
+def forge_repository(value: object) -> str:
+    if not isinstance(value, str) or not _PATH.fullmatch(value) or ".." in value:
+        raise InvalidError('is a path on the forge, such as "team/fleet"')
+    return value
+
+
+def count(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_COUNT:
+        raise InvalidError("is a whole number, 0 or more and 1000000 at most")
+    return value
+
+
+def share(value: object) -> float:
+    match = _SHARE.fullmatch(value) if isinstance(value, str) else None
+    if not match or float(match[1]) > 100:
+        raise InvalidError('is a share, such as "10%"')
+    return float(match[1]) / 100
+
+
+def code(value: object) -> Code:
+    if not isinstance(value, str) or value not in set(Code):
+        raise InvalidError("is " + " or ".join(f'"{choice}"' for choice in Code))
+    return Code(value)
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidError("is true or false")
+    return value
+
+
+def account(value: object) -> str:
+    if not isinstance(value, str) or not _ACCOUNT.fullmatch(value):
+        raise InvalidError('is a service account, "namespace/name", such as "tenants/{stack}"')
+    return value
+
+
+def duration(value: object) -> float:
+    try:
+        seconds = precise(value) if isinstance(value, str) else 0.0
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= LONGEST_TIME:
+        raise InvalidError('is a duration above zero and of a day at most, such as "30s" or "2m"')
+    return seconds
+
+
+def size(value: object) -> int:
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    number = int(match[1]) * _BYTES[match[2]] if match else 0
+    if not 0 < number <= LARGEST_SIZE:
+        raise InvalidError('is a size above zero and of 1024Gi at most, such as "512Mi" or "1Gi"')
+    return number
+
+
+SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
+    "fleet": (Fleet, {"name": name}),
+    "paths": (Paths, {"stacks": directory, "clusters": directory, "lock": file}),
+    "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref, "rendered": ref}),
+    "forge": (Forge, {"kind": forge_kind, "url": forge_url, "repository": forge_repository}),
+    "budget": (Budget, {"deletions": count, "share": share}),
+    "trust": (Trust, {"code": code, "account": account}),
+    "limits": (Limits, {"time": duration, "cpu": duration, "memory": size, "output": size, "result": size}),
+    "approval": (Approval, {"required": flag, "branch": ref}),
+}
+
+
+def read_settings(text: str) -> Settings:
+    """The settings in the text of a `fleet.toml`, which anybody may have written."""
+    import tomllib  # noqa: PLC0415 - not needed where settings are known already
+
+    try:
+        if len(text) > LARGEST:
+            raise ConfigurationError("is larger than 64 KiB", hint="it has no reason to be", source=Source(FILE))
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.count(".") > DEEPEST and not line.lstrip().startswith("#"):
+                raise ConfigurationError(
+                    f"has more than {DEEPEST} dots in a line", hint="no key is that deep", source=Source(FILE, number)
+                )
+        return _read(text, tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(error) from None
+    except (RecursionError, ValueError):  # so Python says that a list is too deep, or a number too long
+        raise ConfigurationError(
+            "has a value that is too long or too deep", hint="it has no reason to be", source=Source(FILE)
+        ) from None
+
+
+def _read(text: str, data: dict[str, Any]) -> Settings:
+    sections = {}
+    for section, values in data.items():
+        if section not in SECTIONS:
+            _unknown(text, (section,), "section", SECTIONS)
+        if not isinstance(values, dict):
+            _refuse(
+                text, (section,), f"{values!r} is no section", f"write a line [{section}] and its settings below it"
+            )
+        sections[section] = _section(text, section, values)
+    settings = Settings(**sections)
+    if settings.git.branch == settings.git.status_branch:
+        _refuse(
+            text,
+            ("git", "status_branch"),
+            "health would be written to the branch that is synced",
+            'choose a branch of its own, such as "fleet/status"',
+        )
+    if settings.git.rendered in (settings.git.branch, settings.git.status_branch):
+        _refuse(
+            text,
+            ("git", "rendered"),
+            "rendered sets are branches below this one, and it is for something else",
+            'choose a name of its own, such as "fleet/rendered"',
+        )
+    if settings.approval.branch in (settings.git.branch, settings.git.status_branch):
+        _refuse(
+            text,
+            ("approval", "branch"),
+            "approvals would be written to a branch that is for something else",
+            'choose a branch of its own, such as "fleet/approved"',
+        )
+    return settings
+
+
+def _section(text: str, section: str, values: dict[str, Any]) -> Any:
+    made, fields = SECTIONS[section]
+    read = {}
+    for name, value in values.items():
+        if name not in fields:
+            _unknown(text, (section, name), "setting", fields)
+        try:
+            read[name] = fields[name](value)
+        except InvalidError as takes:
+            _refuse(text, (section, name), f"does not take {value!r}", f"{name} {takes}")
+    return made(**read)
+
+
+def _unknown(text: str, path: tuple[str, ...], what: str, known: Mapping[str, Any]) -> NoReturn:
+    from fleet.suggestion import closest  # noqa: PLC0415 - only on the way to an error
+
+    close = closest(path[-1], known)
+    hint = f"did you mean {close}?" if close else f"{what}s are: {', '.join(known)}"
+    _refuse(text, path, f"there is no such {what}", hint)
+
+
+def _refuse(text: str, path: tuple[str, ...], message: str, hint: str) -> NoReturn:
+    raise ConfigurationError(message, hint=hint, source=Source(FILE, line_of(text, path)), field=".".join(path))
+
+
+def _not_toml(error: ValueError) -> ConfigurationError:
+    message, _, place = str(error).partition(" (at ")
+    line = re.search(r"line (\d+)", place)
+    return ConfigurationError(
+        f"is not TOML: {message}", hint="see https://toml.io", source=Source(FILE, int(line[1]) if line else 0)
+    )
+
+
+def line_of(text: str, path: tuple[str, ...]) -> int:
+    """The line where a section or a key of it begins; 0 when it cannot be told."""
+    section, *rest = path
+    here = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\s*([^\]\s][^\]]*)\]", line)
+        if header:
+            here = header[1].strip()
+            if not rest and here.split(".")[0] == section:
+                return number
+            continue
+        key = re.match(r"\s*([\w.\"-]+)\s*=", line)
+        full = ".".join(part for part in (here, key[1].replace('"', "") if key else "") if part)
+        if key and (full == ".".join(path) or full.startswith(".".join(path) + ".")):
+            return number
+        if key and rest and full == section:  # an inline table: paths = { stacks = "…" }
+            return number
+    return 0

@@ -1,14 +1,15 @@
-"""`fleet sync` for ever: follow repositories, keep clusters what they say, see health and drift, write it into git.
+"""`fleet sync` for ever: follow repositories, keep clusters as git says, observe health and drift, report them in git.
 
-It holds no state. What is wanted is in git, what was made is in the clusters' inventories, what was told is on the
-status branch; a process that is killed anywhere and started elsewhere looks at all of it and goes on.
+A service stores nothing. Git says what is desired, the inventories in the clusters say what was made, and the status
+branch says what was reported. A process that is killed anywhere and started elsewhere reads all of it and goes on.
 
-origin      which repository and branch, and its mirror
-wanted      what a commit wants: only the stacks whose files or imports changed are evaluated again
-notice      what of a live object matters, so that its changes are told from noise; pure
-watching    one cluster: a client that stays open, and a watch per kind that calls for a pass
-service     one repository: a queue of stacks in clusters, passes made of the same code as `fleet sync`
-telling     health into git: what changed, together, and not too often
-happenings  one line in the log, one event in the cluster, one number in the metrics
-program     all of it in a process: several repositories, one leader, endpoints, an orderly end
+service      one repository: a queue of stacks in clusters, reconciled with the code of `fleet sync`
+commits      follow a branch; evaluate only the stacks whose files or imports changed
+queue        which stacks are reconciled when
+clusters     open clients and watches, one per cluster; cluster_secrets: their kubeconfigs
+safety       what stops a commit: lost placements, deletion budgets, approvals
+rollout      rollout state of every stack; rollback: take a failed change back
+bundles      keep the bundles of clusters that pull up to date
+report/      health into git, notifications, metrics, previews of pull requests
+process      several repositories in one process: leader election, endpoints, webhooks, an orderly end
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.render.rights import PART, RBAC, SYSTEM, home
+from fleet.render.operator_rights import PART, RBAC, SYSTEM, home
 from fleet.version import __version__
 
 Manifest = dict[str, Any]

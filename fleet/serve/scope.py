@@ -17,7 +17,7 @@ TOKEN = "FLEET_FORGE_TOKEN"  # noqa: S105 - the name of the variable
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class RepositoryScope:
     """Of one repository; with neither, it shares what the service has."""
 
     reach: tuple[str, ...] | None = None  # patterns of contexts and of Secrets as namespace/name; None is all
@@ -40,10 +40,10 @@ class Scope:
         return {TOKEN: environment[self.variable]} if environment.get(self.variable) else {}
 
 
-SHARED = Scope()
+SHARED = RepositoryScope()
 
 
-def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str]) -> dict[str, Scope]:
+def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str]) -> dict[str, RepositoryScope]:
     """Return the scope of each repository, from texts such as URL=PATTERN,PATTERN and URL=VARIABLE."""
     known = tuple(urls)
     patterns, variables = _by_url(known, reach, "--reach"), _by_url(known, tokens, "--forge-token")
@@ -53,7 +53,7 @@ def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str
                 f"--reach says nothing about {url}", hint=f"say what it may use, too: --reach '{url}=*' is all"
             )
     return {
-        url: Scope(
+        url: RepositoryScope(
             tuple(patterns[url].split(",")) if patterns else None,
             variables.get(url, "") if variables else None,
         )

@@ -18,52 +18,43 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.approve.gate import Gate
+from fleet.approval.gate import Gate
 from fleet.errors import AccessError, FleetError
 from fleet.evaluate.result import ClusterData
-from fleet.forge.model import Event, Pushed
-from fleet.git import names
-from fleet.git.mirror import Mirror
-from fleet.git.status import Report
-from fleet.kube.client import Client
-from fleet.kube.failure import NoRightError, UnansweredError
-from fleet.kube.person import program
-from fleet.kube.runtime.ending import end
-from fleet.model.desired import StackCluster
+from fleet.forge.forge import Event, Pushed
+from fleet.git import refs
+from fleet.git.repository import Mirror
+from fleet.git.status_records import Report
+from fleet.kube.client.client import Client
+from fleet.kube.client.errors import NoRightError, UnansweredError
+from fleet.kube.concurrency import end
+from fleet.kube.identity import program
+from fleet.objects.desired import StackCluster
 from fleet.plan import Claim, Plan
 from fleet.plan.budget import Allowance
-from fleet.plan.suspension import Suspension
-from fleet.serve.asking import Asking
-from fleet.serve.following import Following
-from fleet.serve.happenings import Metrics, Turns, tell_cluster, tell_rollback
-from fleet.serve.loss import told
-from fleet.serve.manner import Manner
-from fleet.serve.order import Order
-from fleet.serve.origin import Origin
-from fleet.serve.outside import Outside
-from fleet.serve.pages import Pages
-from fleet.serve.passes import LOOK_AGAIN, Passes
-from fleet.serve.previews import Previews
-from fleet.serve.quiet import Quiet
-from fleet.serve.reading import Evaluating, Reading, budget_of
-from fleet.serve.rendering import ForAgents
-from fleet.serve.rollbacks import Followed, Illness, Made, Rollbacks, roll_back
-from fleet.serve.sites import Sites
-from fleet.serve.spending import PartlySeenError, Spending
-from fleet.serve.telling import Telling
-from fleet.serve.threads import in_thread
-from fleet.serve.unexpected import UnexpectedError, steadily
-from fleet.serve.wanted import Wanted, moved
-from fleet.serve.watching import kinds_of
-from fleet.sync import approvals
-from fleet.sync.choice import Target
-from fleet.sync.drift import drifted, only_drift
-from fleet.sync.gates import WELL
-from fleet.sync.outcome import Result
+from fleet.plan.drift import drifted, only_drift
+from fleet.plan.inventory import Suspension
+from fleet.serve.background import UnexpectedError, in_thread, steadily
+from fleet.serve.bundles import ForAgents
+from fleet.serve.clusters import Sites, kinds_of
+from fleet.serve.commits import Evaluating, Following, Origin, Reading, Wanted, budget_of, moved
+from fleet.serve.options import Manner
+from fleet.serve.queue import LOOK_AGAIN, Passes
+from fleet.serve.report.metrics import Metrics, Turns, tell_cluster, tell_rollback
+from fleet.serve.report.notify import Outside
+from fleet.serve.report.previews import Pages, Previews
+from fleet.serve.report.status import Telling
+from fleet.serve.rollback import Followed, Illness, Made, Rollbacks, roll_back
+from fleet.serve.rollout import Order
+from fleet.serve.safety import Asking, PartlySeenError, Spending, told
+from fleet.sync.progress import Quiet
+from fleet.sync.report import word_of
+from fleet.sync.result import Result, WaitingError
+from fleet.sync.rollout import approvals
+from fleet.sync.rollout.gates import WELL
 from fleet.sync.run import How, sync
-from fleet.sync.status import word_of
-from fleet.sync.suspended import Words, besides
-from fleet.sync.turn import WaitingError
+from fleet.sync.suspension import Words, besides
+from fleet.sync.targets import Target
 
 MOVING = frozenset({"Progressing", "Missing"})
 
@@ -332,7 +323,7 @@ class Service:
         """What agents report on, if there are any."""
         if self.current is None or not self._agents.clusters:
             return ()
-        return (names.branch(self.current.files.repository.settings.git.status_branch),)
+        return (refs.branch(self.current.files.repository.settings.git.status_branch),)
 
     def _fail(self, problem: FleetError) -> None:
         """Of the newest commit nothing can be said; what the last good one wants goes on being looked after."""

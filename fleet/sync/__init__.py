@@ -1,19 +1,17 @@
-"""One run over the fleet: resolve → evaluate → per cluster, concurrently: look, plan, apply, wait → report into git.
+"""One run over all clusters: read the commit, evaluate, plan each cluster, check, apply in order, wait, report.
 
-source      which files: the working tree, or a commit written into a directory of its own
-trust       whether the commit is signed by somebody who may
-choice      which stacks and clusters the flags mean
-look        what one cluster has and what is to be done there; reads only
-held        which stacks are suspended; suspend writes that word
-guard       what stops a run once all plans are made: departures (what left git), lineage (rewritten history)
-apply       carry it out there, under a Lease and from a plan made under it
-gate        who is asked between the plan and the first write
-ahead       load what talks to clusters while stacks are evaluated
-waiting     until it is healthy, gone, or out of time
-run         all clusters at once, one failure failing one cluster only
-outcome     what happened, as data, and the exit code that it makes
-status      outcome → the status branch and the notes
-observe     how everything is now; watch: again and again
-rollback    which files a stack is taken back with
-progress    what the person at the terminal sees meanwhile
+source       the files of a run: the working tree or a commit; its signature and its evaluation
+targets      which stacks go to which clusters
+planning     read one cluster and plan it
+safety       checks on the whole run before the first write: removed placements, rewritten history
+suspension   stacks that are left as they are until somebody resumes them
+apply        apply one stack under its Lease, from a plan made under it; dry run
+health       wait until a stack is healthy, gone, or out of time
+run          all clusters at once; the failure of one cluster fails that cluster only
+rollout/     waves, gates, approvals of waves, rollback
+result       what happened, as data, and the exit code that follows from it
+redaction    take secret values out of results
+report       results into the status branch and the notes
+observe      how every stack is now, once or continuously
+progress     what the user at the terminal sees meanwhile
 """

@@ -1,27 +1,39 @@
-"""How the stacks in the clusters are now: from inventories and live objects, without evaluating anything."""
+"""How stacks are now, once or continuously.
+
+How the stacks in the clusters are now: from inventories and live objects, without evaluating anything.
+
+The fleet as it changes: looked at again and again, and what is different told. Reads only.
+
+What has happened is found by comparing two looks, so nothing is lost between them that still matters; warnings of the
+clusters about the same namespaces are told beside it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from fleet.apply.inventory import load_all
 from fleet.apps.registry import packages
-from fleet.errors import FleetError
+from fleet.errors import AccessError, FleetError
 from fleet.evaluate import ClusterData
 from fleet.kube.cause import explained
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
+from fleet.kube.discovery import Resource
 from fleet.kube.health import State
-from fleet.kube.inventory import load_all
 from fleet.kube.live import read_around, read_live
+from fleet.kube.objects import ListExpiredError, Scope, pages
 from fleet.model.app import GROUP
-from fleet.model.desired import Key
+from fleet.objects.desired import Key, StackCluster
 from fleet.plan import Claim, Inventory
-from fleet.sync.discreet import hidden_in, quiet
-from fleet.sync.outcome import ObjectHealth
+from fleet.sync.health import judged, worst
+from fleet.sync.redaction import hidden_in, quiet
+from fleet.sync.result import ObjectHealth
 from fleet.sync.run import connect
-from fleet.sync.waiting import judged, worst
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +110,138 @@ def _not_made(key: Key) -> ObjectHealth:
 
 def _is_app(key: Key) -> bool:
     return key.group == GROUP and key.kind.lower() in packages()
+
+
+EVENTS = Resource("", "v1", "Event", "events", True)
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """What a cluster has to say about an object."""
+
+    cluster: str
+    uid: str
+    count: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The fleet at one moment. A cluster that cannot be asked keeps what was seen of it last."""
+
+    stacks: dict[StackCluster, Observed] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    warnings: frozenset[Warn] = frozenset()
+
+    @property
+    def is_well(self) -> bool:
+        return not self.failed and all(one.health == "Healthy" for one in self.stacks.values())
+
+
+def happened(before: Sight | None, now: Sight) -> list[str]:
+    """Pure: what is different, a line each. Of the first sight, how everything is."""
+    lines = [f"{cluster}: cannot be asked: {why}" for cluster, why in now.failed.items() if _is_new(before, cluster)]
+    for pair, one in sorted(now.stacks.items()):
+        lines += _changes(before.stacks.get(pair) if before else None, one)
+    if before is None:
+        return lines
+    lines += [f"{cluster}: answers again" for cluster in before.failed if cluster not in now.failed]
+    lines += [f"{stack} on {cluster}: is gone" for stack, cluster in sorted(before.stacks.keys() - now.stacks.keys())]
+    return [*lines, *sorted(f"{one.cluster}: {one.text}" for one in now.warnings - before.warnings)]
+
+
+def _is_new(before: Sight | None, cluster: str) -> bool:
+    return before is None or cluster not in before.failed
+
+
+def _changes(before: Observed | None, now: Observed) -> list[str]:
+    name = f"{now.stack} on {now.cluster}"
+    if before is None:
+        return [f"{name}: {now.health} at {now.revision[:8] or 'no revision'}{_why(now)}"]
+    lines = []
+    if before.revision != now.revision:
+        lines.append(f"{name}: {before.revision[:8]} → {now.revision[:8]}")
+    if before.health != now.health:
+        lines.append(f"{name}: {before.health} → {now.health}{_why(now)}")
+    if before.suspended != now.suspended:
+        lines.append(f"{name}: {now.suspended or 'resumed'}")
+    known = {one.title: one for one in before.objects}
+    for one in now.objects:
+        was = known.get(one.title)
+        if was is None or (was.state, was.members, was.version) != (one.state, one.members, one.version):
+            progress = " ".join(filter(None, (one.version, one.members, one.state)))
+            lines.append(f"{name}: {one.title} {progress}" + (f": {one.message}" if one.message else ""))
+    lines += [f"{name}: {title} is gone" for title in known.keys() - {one.title for one in now.objects}]
+    return lines
+
+
+def _why(one: Observed) -> str:
+    ill = next((each for each in one.objects if each.state == one.health != "Healthy"), None)
+    return f" ({ill.title}: {ill.message})" if ill and ill.message else ""
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Looks at these clusters for these stacks (or all); connections are kept from one look to the next."""
+
+    clusters: Sequence[ClusterData]
+    stacks: Sequence[str]
+    kubeconfig: Path | None
+    claim: Claim
+    _clients: dict[str, Client] = field(default_factory=dict)
+
+    async def sights(self, *, every: float) -> AsyncIterator[Sight]:
+        """One look after the other, for ever."""
+        last = Sight()
+        async with AsyncExitStack() as stack:
+            while True:
+                last = await self._sight(stack, last)
+                yield last
+                await asyncio.sleep(every)
+
+    async def _sight(self, stack: AsyncExitStack, last: Sight) -> Sight:
+        found: dict[StackCluster, Observed] = {}
+        failed: dict[str, str] = {}
+        warnings: set[Warn] = set()
+        looks = await asyncio.gather(*(self._look(one, stack) for one in self.clusters))
+        for cluster, look in zip(self.clusters, looks, strict=True):
+            if isinstance(look, FleetError):
+                failed[cluster.name] = look.message
+                found |= {pair: one for pair, one in last.stacks.items() if pair[1] == cluster.name}
+                warnings |= {one for one in last.warnings if one.cluster == cluster.name}
+            else:
+                found |= {(one.stack, one.cluster): one for one in look[0]}
+                warnings |= look[1]
+        return Sight(found, failed, frozenset(warnings))
+
+    async def _look(self, cluster: ClusterData, stack: AsyncExitStack) -> tuple[list[Observed], set[Warn]] | FleetError:
+        if cluster.pull:
+            return [], set()
+        try:
+            client = self._clients.get(cluster.name)
+            if client is None:
+                client = await stack.enter_async_context(connect(cluster, self.kubeconfig))
+                self._clients[cluster.name] = client
+            seen, _ = await observed(client, self.stacks, self.claim)
+            spaces = sorted({one.namespace for each in seen for one in each.objects if one.namespace})
+            return seen, {warn for space in spaces for warn in await _warnings(client, space)}
+        except FleetError as problem:
+            return problem
+
+
+async def _warnings(client: Client, namespace: str) -> list[Warn]:
+    scope = Scope(EVENTS, namespace, fields="type=Warning")
+    try:
+        items = [item async for page in pages(client, scope) for item in page["items"]]
+    except (AccessError, ListExpiredError):  # whoever may not see them does without
+        return []
+    return [_warn(client.cluster, item) for item in items]
+
+
+def _warn(cluster: str, event: dict[str, Any]) -> Warn:
+    about = event.get("involvedObject") or event.get("regarding") or {}
+    named = f"{about.get('kind', '')} {about.get('namespace', '')}/{about.get('name', '')}"
+    text = f"{named}: {event.get('reason', '')}: {event.get('message') or event.get('note') or ''}"
+    series = event.get("series") or {}
+    count = int(event.get("count") or series.get("count") or 1)
+    return Warn(cluster, event["metadata"]["uid"], count, text)

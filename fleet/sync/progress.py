@@ -1,4 +1,9 @@
-"""What a person sees while a run goes on, on stderr: a live table at a terminal, a line per event elsewhere."""
+"""What a person sees meanwhile.
+
+What a person sees while a run goes on, on stderr: a live table at a terminal, a line per event elsewhere.
+
+Progress for nobody: a service tells of turns, not of every step on the way.
+"""
 
 from __future__ import annotations
 
@@ -138,3 +143,11 @@ def shown(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
 
 def _at_terminal() -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
+
+
+class Quiet:
+    def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        pass

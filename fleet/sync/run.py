@@ -15,27 +15,21 @@ from pathlib import Path
 from fleet.errors import ConfigurationError, FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
-from fleet.kube.acting import acting_as
-from fleet.kube.client import Client
-from fleet.model.desired import StackCluster
-from fleet.model.hidden import Hidden
+from fleet.kube.client.client import Client, acting_as
+from fleet.objects.desired import StackCluster
+from fleet.objects.redaction import Hidden
 from fleet.plan import Claim, Plan, Verb
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
-from fleet.plan.suspension import Suspension
-from fleet.sync.choice import Target
-from fleet.sync.definitions import Kind, define
-from fleet.sync.discreet import DiscreetProgress, discreet, hidden_in
-from fleet.sync.gate import Gate
-from fleet.sync.gates import Standing
-from fleet.sync.held import NOWHERE, held, suspensions
-from fleet.sync.look import Look, Seen, look
-from fleet.sync.ordered import Order, Turns, watched
-from fleet.sync.outcome import Result
+from fleet.plan.inventory import Suspension
+from fleet.sync.health import degraded, health_now, inert, until_healthy
+from fleet.sync.planning import Kind, Look, Seen, define, look
 from fleet.sync.progress import Lines, Progress
-from fleet.sync.standing import before_it, well_since
-from fleet.sync.turn import PartlyWaitingError, WaitingError
-from fleet.sync.verdict import done_of, problem_of, refuse_forbidden
-from fleet.sync.waiting import degraded, health_now, inert, until_healthy
+from fleet.sync.redaction import DiscreetProgress, discreet, hidden_in
+from fleet.sync.result import Gate, PartlyWaitingError, Result, WaitingError, done_of, problem_of, refuse_forbidden
+from fleet.sync.rollout.gates import Standing, before_it, well_since
+from fleet.sync.rollout.order import Order, Turns, watched
+from fleet.sync.suspension import NOWHERE, held, suspensions
+from fleet.sync.targets import Target
 
 AT_ONCE = 32  # clusters
 
@@ -128,7 +122,7 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
 
 async def _rehearsed(sites: Sequence[Site], looked: list[list[Result]]) -> tuple[list[list[Result]], list[str]]:
     """All clusters at once; what could not be looked at is not tried either."""
-    from fleet.sync.rehearsal import Rehearsed, rehearsed  # noqa: PLC0415 - not for those who only look
+    from fleet.sync.apply import Rehearsed, rehearsed  # noqa: PLC0415 - not for those who only look
 
     async def one(site: Site, results: list[Result]) -> Rehearsed:
         accounts = {seen.stack: seen.account for seen in site.look.seen}
@@ -391,7 +385,7 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
 
     try:
         if made is not None and not made.empty:
-            from fleet.kube.result import State  # noqa: PLC0415 - what writes is loaded when there is something to write
+            from fleet.apply.steps import State  # noqa: PLC0415 - what writes is loaded when there is something to write
             from fleet.sync.apply import carry_out  # noqa: PLC0415
 
             made, outcome = await carry_out(

@@ -1,25 +1,41 @@
-"""Which files a run reads: the working tree for looking, a commit for applying, never a mix of the two."""
+"""The commit of a run: files, signature, evaluation.
+
+Which files a run reads: the working tree for looking, a commit for applying, never a mix of the two.
+
+Whether a commit comes from somebody who may say what clusters look like.
+
+What the stacks of some files want: as remembered, or by evaluating them.
+
+What may be applied is evaluated twice, so that code whose result depends on chance or on the hour is told of before it
+changes anything; and so whatever is remembered was found to be the same twice. Of a new commit only those files are
+evaluated that can mean something else than in the newest commit before it that is remembered.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fleet.errors import ConfigurationError, FleetError
+from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.evaluate.result import Evaluation
-from fleet.git import names
+from fleet.git import refs
 from fleet.git.repository import Commit, Dirt
 from fleet.git.repository import Repository as Git
-from fleet.git.status import clean
+from fleet.git.signature import signed_by
+from fleet.git.status_records import clean
 from fleet.git.tree import Tree
 from fleet.repository import Repository, find_root
-from fleet.repository.identity import identity
+from fleet.repository.repository import identity
 from fleet.repository.settings import Git as GitSettings
 from fleet.repository.settings import Settings
+
+if TYPE_CHECKING:
+    from fleet.evaluate.evaluation import Before
 
 NO_FILES = Path(os.devnull) / "remembered"  # no directory, and none can be made there
 
@@ -33,7 +49,7 @@ class Files:
     subject: str = ""
     git: Git | None = None
     remarks: tuple[str, ...] = ()  # what a person should know of the choice
-    identity: str = ""  # of the repository, see fleet.repository.identity
+    identity: str = ""  # of the repository, see fleet.repository.repository
     remotes: Mapping[str, str] = field(default_factory=dict)  # name → address
     tree: str = ""  # the id that git has for all the files together; "" for the working tree
     below: str = ""  # where in git's tree they lie, "" at its top
@@ -114,7 +130,7 @@ def check_branch(files: Files, *, any_branch: bool) -> tuple[str, ...]:
 @contextmanager
 def _files(git: Git, found: Commit, below: Path, tree: str) -> Iterator[tuple[Repository, Evaluation | None]]:
     """From memory, or in a directory for as long as the block lasts."""
-    from fleet.sync.remembered import recall  # noqa: PLC0415 - not for those who only look at the working tree
+    from fleet.evaluate.cache import recall  # noqa: PLC0415 - not for those who only look at the working tree
 
     remembered = recall(tree) if tree else None
     if remembered is not None:
@@ -140,7 +156,7 @@ def _identity(settings: Settings, git: Git | None, directory: Path, remotes: Map
         return name
     below = directory.relative_to(git.root.resolve()).as_posix()
     try:
-        address = names.address(remotes[settings.git.remote], by_person=True)
+        address = refs.address(remotes[settings.git.remote], by_person=True)
     except (KeyError, FleetError):  # a remote that is never talked to: its address is of no use
         address = None
     if address is None:
@@ -194,3 +210,81 @@ def _uncommitted(dirt: Dirt, below: str, short: str) -> str:
         return ""
     names = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
     return f"not committed, so not part of this sync of {short}: {names}"
+
+
+def check_signature(git: Git, revision: str, signers: Path) -> str:
+    """Raise PolicyError unless the commit is signed by one of them; before anything of it is evaluated."""
+    return signed_by(git, git.resolve(revision), signers)
+
+
+PAST = 5  # commits that are asked for, from the newest
+
+
+def evaluated(files: Files, stacks: Sequence[str]) -> Evaluation:
+    """Without problems: those are raised. With names, only those stacks."""
+    if files.remembered is not None:
+        return narrowed(files.remembered, stacks)
+    from fleet.evaluate.pool import Pool  # noqa: PLC0415 - this and what follows is needed only now
+
+    twice = bool(files.tree)
+    with Pool(twice=twice) as pool:
+        from fleet.evaluate.evaluation import evaluate  # noqa: PLC0415 - while the pool warms up
+
+        before = _before(files) if twice else None
+        names = list(stacks) or None
+        evaluation = evaluate(files.repository, stacks=names, pool=pool, twice=twice, before=before).check()
+    if files.tree and not stacks:
+        from fleet.evaluate.cache import remember  # noqa: PLC0415
+
+        remember(files.tree, files.repository.settings, evaluation)
+    return evaluation
+
+
+def narrowed(evaluation: Evaluation, names: Sequence[str]) -> Evaluation:
+    """As if only these stacks had been asked for."""
+    known = {one.name for one in evaluation.stacks}
+    for name in names:
+        if name not in known:
+            from fleet.suggestion import suggestion  # noqa: PLC0415 - only on the way to an error
+
+            raise NotFoundError(f"there is no stack {name!r}", hint=suggestion(name, known) or "there are none")
+    if not names:
+        return evaluation
+    return replace(evaluation, stacks=tuple(one for one in evaluation.stacks if one.name in names))
+
+
+def holding(
+    git: Git, before: Evaluation, repository: Repository, *, base: str, head: str, below: str = ""
+) -> Before | None:
+    """Return what of the evaluation of commit `base` holds for commit `head`, whose files `repository` has.
+
+    `below` is the directory of the repository in git. The settings of both are the same.
+    """
+    from fleet.evaluate.evaluation import still_true  # noqa: PLC0415
+    from fleet.repository.settings import FILE  # noqa: PLC0415
+
+    top = f"{below}/" if below else ""
+    changes = [(one.path.removeprefix(top), one.verb) for one in git.changes(base, head) if one.path.startswith(top)]
+    return still_true(
+        before,
+        edited=(path for path, verb in changes if verb == "changed"),
+        moved=(path for path, verb in changes if verb != "changed"),
+        files=repository.stack_files(),
+        of_all=(FILE, repository.settings.paths.lock),
+    )
+
+
+def _before(files: Files) -> Before | None:
+    """Return what holds of the newest commit before this one that is remembered; None where none is."""
+    from fleet.evaluate.cache import recall  # noqa: PLC0415
+    from fleet.git.history import first_parents  # noqa: PLC0415
+
+    if files.git is None:
+        return None
+    past = first_parents(files.git, files.git.resolve(files.revision), files.below, most=PAST + 1)[:-1]
+    for one in reversed(past):
+        found = recall(one.tree) if one.tree else None
+        if found is not None and found.settings == files.repository.settings:
+            commits = {"base": one.commit, "head": files.revision}
+            return holding(files.git, found.evaluation, files.repository, **commits, below=files.below)
+    return None

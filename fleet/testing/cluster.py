@@ -81,7 +81,7 @@ class Cluster:
 
     def process(self, program: str) -> int:
         """The process id of a program of the control plane, or of a node by its name."""
-        from fleet.lab import process
+        from fleet.lab.programs import process
 
         return process.running(self.lab.directory)[f"{self.name}/{program}"].pid
 

@@ -1,4 +1,8 @@
-"""Faults in tests: each a context manager that undoes itself, also when the test process is killed.
+"""Faults in tests.
+
+Faults of the API server in tests, for every client of a cluster: `faults.api.fail(429, Match(resource="pods"))`.
+
+Faults in tests: each a context manager that undoes itself, also when the test process is killed.
 
 def test_it_survives(real_cluster, faults):
     with faults.partition(["node/real-node-1"], ["kube-apiserver"]):
@@ -15,13 +19,49 @@ from types import TracebackType
 from typing import Self
 
 from fleet.errors import NotFoundError
-from fleet.lab.faults import Active, Fault, clear, inject, list_active
-from fleet.lab.faults.play import play
-from fleet.lab.faults.schedule import Event, Schedule
-from fleet.lab.faults.words import Words
-from fleet.lab.process import identify
-from fleet.testing.api_faults import ApiFaults
+from fleet.lab.faults import Active, clear, inject, list_active
+from fleet.lab.faults.api.kinds import ALL, ApiWords
+from fleet.lab.faults.builder import Words
+from fleet.lab.faults.fault import Fault
+from fleet.lab.faults.schedule import Event, Schedule, play
+from fleet.lab.programs.process import identify
+from fleet.lab.proxy.plan import Match
 from fleet.testing.cluster import Cluster
+
+
+class ApiFaults:
+    """Which requests is said by a `Match`; `share` is that of the requests that match, and `seed` says which."""
+
+    def __init__(self, cluster: str, inject: Callable[[Fault, float | None], Broken]) -> None:
+        self._words = ApiWords(cluster)
+        self._inject = inject
+
+    def fail(
+        self,
+        status: int = 500,
+        match: Match = ALL,
+        *,
+        share: float | None = None,
+        retry_after: int | None = None,
+        seed: int = 0,
+        seconds: float | None = None,
+    ) -> Broken:
+        """Answer requests with an error, such as 429, 500 or 410; they are not carried out."""
+        return self._inject(self._words.fail(status, match, share=share, retry_after=retry_after, seed=seed), seconds)
+
+    def slow(
+        self, by: float, match: Match = ALL, *, share: float | None = None, seed: int = 0, seconds: float | None = None
+    ) -> Broken:
+        """Carry requests out so many seconds later."""
+        return self._inject(self._words.slow(by, match, share=share, seed=seed), seconds)
+
+    def forget(self, match: Match = ALL, *, after_events: int = 0, seconds: float | None = None) -> Broken:
+        """End watches with 410 after so many events."""
+        return self._inject(self._words.forget(match, after_events=after_events), seconds)
+
+    def skew(self, by: float, match: Match = ALL, *, seconds: float | None = None) -> Broken:
+        """Show times in Leases so many seconds later, or earlier if negative."""
+        return self._inject(self._words.skew(by, match), seconds)
 
 
 class Broken:

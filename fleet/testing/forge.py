@@ -17,8 +17,8 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from fleet.errors import ResourceError
-from fleet.testing.exchange import exchange
 from fleet.testing.git import git
+from fleet.testing.http import exchange
 
 
 class ForgeError(ResourceError):

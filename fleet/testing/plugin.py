@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fleet.printable import count_noun
 from fleet.testing.services import fleet_services, forge, s3  # noqa: F401 - pytest finds fixtures by their names here
+from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.lab.api import Api
+    from fleet.lab.cluster.api import Api
     from fleet.lab.lab import Lab
     from fleet.testing.cluster import Cluster
     from fleet.testing.faults import Faults
@@ -64,7 +64,7 @@ class Labs:
 
     def _up(self, purpose: str, names: list[str], **options: object) -> Lab:
         from fleet.lab.lab import Lab
-        from fleet.lab.process import identify
+        from fleet.lab.programs.process import identify
 
         lab = self._own.get(purpose)
         if lab is None or len(lab.spec.clusters) < len(names):

@@ -30,9 +30,9 @@ class Services:
         return self._existing or f"t{os.getpid()}-services"
 
     def give(self, name: str) -> Record:
-        from fleet.lab.process import identify
+        from fleet.lab.programs.process import identify
         from fleet.lab.services import find, start
-        from fleet.lab.services.ask import answers
+        from fleet.lab.services.service import answers
 
         known = self._records.get(name)
         if known is None or not answers(
@@ -80,8 +80,7 @@ def s3(fleet_services: Services) -> Iterator[S3]:
     """A real S3 server, shared by the run; a fresh account with a bucket for this test."""
     from fleet.errors import ResourceError
     from fleet.lab.services.s3 import REGION
-    from fleet.testing.s3 import S3
-    from fleet.testing.sigv4 import Key
+    from fleet.testing.s3 import S3, Key
 
     record = fleet_services.give("s3")
     found = S3.of(record.url, REGION, Key(record.user, record.secret))

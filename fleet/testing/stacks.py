@@ -14,8 +14,7 @@ from typing import Any
 
 from fleet.errors import ConfigurationError
 from fleet.model.cluster import Cluster
-from fleet.model.discovery import discovering
-from fleet.model.exports import MissingOutputError
+from fleet.model.context import MissingOutputError, discovering
 from fleet.model.source import relative_to
 from fleet.model.stack import Collected, Stack, collect
 from fleet.repository import Repository

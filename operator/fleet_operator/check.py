@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 
 _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from fleet.cli.ending import ended
-from fleet.cli.flags import Listen
+from fleet.cli.exit import ended
+from fleet.cli.options import Listen
 from fleet.version import __version__
 from fleet_operator.backup.command import backup
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from fleet.printable import printable
+from fleet.text import printable
 
 
 class Lines(logging.Formatter):

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.kube.runtime import Controller, Lease, Operator, Watch
-from fleet.kube.runtime.mapping import label
+from fleet.kube.runtime.handlers import label
 from fleet_operator.core import kinds
 from fleet_operator.core.engine import Engine
 from fleet_operator.core.reconcile import Reconciler

@@ -9,9 +9,8 @@ import pytest
 from fleet.apps.driver import Capabilities, Driver, EngineMeta, Path, Problem
 from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.driver import DRIVER
-from fleet.model.adopt import Adopt
-from fleet.model.backup import Backup, Claim, Restore
-from fleet.model.options import Options
+from fleet.model.app_settings import Backup, Claim, Restore
+from fleet.model.resource import Adopt, Options
 
 NOTHING = Capabilities(scale=False, upgrade=False, downgrade=False, backup=False, restore=False, adopt=False)
 NIGHTLY = Backup(schedule="0 3 * * *", to=Claim("backups"))

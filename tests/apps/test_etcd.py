@@ -16,7 +16,7 @@ from fleet.apps.etcd.image import NEWEST
 from fleet.apps.meaning import explain, meanings
 from fleet.apps.registry import driver, drivers, packages
 from fleet.model.app import API_VERSION
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.plan import Step, Verb
 from fleet.plan.effect import effect_of, update_effect
 from fleet.plan.severity import Severity, severity

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fleet.adopt.look import Finding, _apart
-from fleet.adopt.write import function_name, stack_file
+from fleet.adopt.find import Finding, _apart
+from fleet.adopt.stack_file import function_name, stack_file
 from fleet.apps.discovery import Candidate, Surroundings, managers_in_the_way
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.discovery import DISCOVERY
-from fleet.cli.adopt import _lines
+from fleet.cli.commands.adopt import _lines
 from fleet.model.app import App
 from fleet.render.crd import definitions
 from tests.operator.kept import SET_UPS, SetUp

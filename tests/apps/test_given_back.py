@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.adopt.running import plain
+from fleet.adopt.export import plain
 from fleet.apps.workload import references
 from tests.operator.kept import SET_UPS
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 import fleet
 from fleet.errors import ConfigurationError
-from fleet.model.rule import Rule
+from fleet.model.base import Rule
 from fleet.render import render
 
 EU = fleet.Cluster("eu-1")

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import time
 
-from fleet.cli.collector import collect_less
+from fleet.cli.gc import collect_less
 from fleet.evaluate import Evaluation, evaluate
-from fleet.plan.claim import Claim
-from fleet.sync.choice import targets
+from fleet.plan.ownership import Claim
 from fleet.sync.progress import Lines
 from fleet.sync.run import How, sync
 from fleet.sync.source import Files, commit
+from fleet.sync.targets import targets
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fleet.lab import Lab
-from fleet.lab.process import identify
+from fleet.lab.programs.process import identify
 from fleet.testing import Cluster
 from tests.bench.figure import Figure, at_least, at_most
 from tests.operator.e2e import App, Operator, definitions

@@ -18,7 +18,7 @@ import psutil
 
 from fleet.errors import ResourceError
 from fleet.lab import Lab
-from fleet.lab.process import identify, running
+from fleet.lab.programs.process import identify, running
 from tests.bench.workload import KINDS
 
 CLUSTER = "c1"

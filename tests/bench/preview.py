@@ -18,17 +18,16 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from fleet.evaluate import Pool, evaluate
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.lab import Lab
-from fleet.lab.process import identify
+from fleet.lab.programs.process import identify
 from fleet.plan.budget import Allowance
-from fleet.plan.claim import Claim
-from fleet.preview.between import between
-from fleet.preview.live import reachable
-from fleet.preview.sides import sides
-from fleet.sync.outcome import Result
+from fleet.plan.ownership import Claim
+from fleet.preview.compare import between
+from fleet.preview.merge import reachable, sides
+from fleet.sync.apply import rehearsed
 from fleet.sync.progress import Lines
-from fleet.sync.rehearsal import rehearsed
+from fleet.sync.result import Result
 from fleet.sync.run import How, preview
 from fleet.testing.audit import AuditLog
 from tests.bench.command import Took, fleet_command, run

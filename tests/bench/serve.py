@@ -37,7 +37,7 @@ import aiohttp
 import psutil
 
 from fleet.lab import Lab
-from fleet.serve.preview_process import Task, preview
+from fleet.serve.report.preview_process import Task, preview
 from fleet.testing.audit import AuditLog
 from fleet.testing.git import GitRemote, git
 from tests.bench.bare import access, apply_each, path_of

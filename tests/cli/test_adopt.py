@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleet.cli import run
-from fleet.cli.adopt import _cluster
+from fleet.cli.commands.adopt import _cluster
 from fleet.testing import Cluster
 from tests.operator.kept import SET_UPS
 

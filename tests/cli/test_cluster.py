@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.cli.access import is_old, needed
+from fleet.cli.commands.access import is_old, needed
 from fleet.errors import Source
 from fleet.kube.discovery import Discovery, Resource
-from fleet.model.desired import Desired, Object
+from fleet.objects.desired import Desired, Object
 from fleet.testing import Cluster, GitRemote
 
 STACK = """import fleet

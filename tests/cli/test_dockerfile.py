@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.cli import run
-from fleet.install.dockerfile import LOCK, STAGES
+from fleet.install.manifests import LOCK, STAGES
 from fleet.version import __version__
 
 CLONE = Path(__file__).parents[2] / "operator" / "deploy" / "Dockerfile"

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from fleet.cli import run
-from fleet.cli.flags import INTERVAL, Seconds
+from fleet.cli.options import INTERVAL, Seconds
 
 
 @pytest.mark.parametrize(

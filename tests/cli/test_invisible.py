@@ -10,7 +10,7 @@ import pytest
 
 from fleet.cli.output import json_text
 from fleet.errors import FleetError
-from fleet.printable import escaped, printable, without_credentials
+from fleet.text import escaped, printable, without_credentials
 from fleet.yaml_text import dump, read_documents
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def test_no_program_that_is_started_finds_modules_where_it_happens_to_stand() ->
     assert found > 8
     for path in (
         ROOT / "operator/deploy/Dockerfile",
-        ROOT / "fleet/install/dockerfile.py",
+        ROOT / "fleet/install/manifests.py",
         *ROOT.glob("fleet/**/*.toml"),
     ):
         assert '"python3", "-m"' not in path.read_text(), path

@@ -22,7 +22,7 @@ from typing import Any
 from fleet.lab import Lab
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find
-from fleet.lab.plan import default_nodes
+from fleet.lab.planning import default_nodes
 
 PROJECT = Path(__file__).parents[2]
 NAME = "demo"

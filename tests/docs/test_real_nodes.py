@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab import paths
+from fleet.lab import files
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find
 from tests.docs.conftest import SYSTEM, Desk, lab_in
@@ -44,7 +44,7 @@ def real_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealDesk]:
     for wanted in IMAGES:
         for recipe in find(wanted):
             bake(recipe)
-    with lab_in(paths.cache() / "examples-real", ["dev"], "real") as (lab, state):
+    with lab_in(files.cache() / "examples-real", ["dev"], "real") as (lab, state):
         yield RealDesk(lab, state, tmp_path_factory.mktemp("real-desk"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fleet.printable import count_noun
+from fleet.text import count_noun
 from tests.docs.document import ROOT
 
 SOURCES = [*(ROOT / "fleet").rglob("*.py"), *(ROOT / "operator").rglob("*.py")]
@@ -39,8 +39,8 @@ def test_numbers_and_nouns_agree() -> None:
 
 def test_versions_are_those_of_the_code() -> None:
     from fleet.apps.etcd.upgrade import SERIES
-    from fleet.cli import access
-    from fleet.cli.doctor import OLDEST_PYTHON
+    from fleet.cli.commands import access
+    from fleet.cli.commands.doctor import OLDEST_PYTHON
     from fleet.git import command
     from fleet.lab.spec import KUBERNETES
 

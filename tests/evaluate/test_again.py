@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import Source
-from fleet.evaluate.again import still_true
-from fleet.evaluate.evaluation import evaluate
+from fleet.evaluate.evaluation import evaluate, still_true
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import ClusterData, Evaluation, Reads, RolloutData, StackResult
 from fleet.repository import Repository

@@ -13,11 +13,11 @@ import pytest
 from fleet.errors import Source
 from fleet.evaluate.answer import MOST_NOTES, MOST_PROBLEMS, Answer, document, read
 from fleet.evaluate.decode import MalformedError, decode
-from fleet.evaluate.excerpt import Excerpts
-from fleet.evaluate.job import Job, Task
+from fleet.evaluate.evaluation import Excerpts
 from fleet.evaluate.pool import Outcome
+from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import Problem
-from fleet.model.desired import Desired, Key, Object
+from fleet.objects.desired import Desired, Key, Object
 from fleet.repository import Limits
 
 CLUSTER: dict[str, Any] = {"name": "eu-1", "labels": {}, "context": None, "secret": None, "pull": False}

@@ -25,7 +25,7 @@ import pytest
 
 from fleet.evaluate import Limits, Pool, answer
 from fleet.evaluate.answer import Answer
-from fleet.evaluate.job import Job, Task
+from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import Problem
 from fleet.evaluate.sandbox import landlock
 from fleet.evaluate.sandbox.level import LAYERS, OF_ZYGOTE, Given, Layer, Level, Sandbox

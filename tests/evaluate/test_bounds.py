@@ -13,10 +13,9 @@ import pytest
 from fleet.errors import Source
 from fleet.evaluate import Limits, answer, checks, evaluate, evaluation
 from fleet.evaluate.answer import Declared, ProblemData, Waiting
-from fleet.evaluate.excerpt import Excerpts
+from fleet.evaluate.evaluation import Excerpts
 from fleet.evaluate.result import Problem
-from fleet.model.hidden import Hidden
-from fleet.model.secrecy import REDACTED
+from fleet.objects.redaction import REDACTED, Hidden
 from fleet.suggestion import LONGEST_COMPARED, MOST_NAMED, closest, listed, suggestion
 from tests.evaluate.test_evaluation import repository, stack
 
@@ -82,7 +81,7 @@ def test_thousands_of_unknown_names_are_few_problems_with_fewer_suggestions() ->
     names = words(3_000, 30, "stacks")
     places = {name: [Declared(name, Source("stacks/a.py", 1))] for name in names}
     waiting = {name: Waiting(name, f"{name}x", ProblemData("", None, None, "stacks/a.py", 1)) for name in names}
-    found = list(checks.stacks(places, {}, waiting))
+    found = list(checks.check_stacks(places, {}, waiting))
     assert len(found) == checks.MOST_PROBLEMS
     assert sum(one.hint is not None for one in found) == checks.MOST_SUGGESTIONS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.errors import Source
-from fleet.evaluate.checks import stacks
+from fleet.evaluate.checks import check_stacks
 from fleet.evaluate.result import Problem, RolloutData, StackResult
-from fleet.model.desired import Desired, Object
+from fleet.objects.desired import Desired, Object
 
 
 def app(kind: str, name: str = "db", namespace: str = "data") -> Object:
@@ -28,7 +28,7 @@ def problems(wanted: dict[str, Sequence[Object]], clusters: Sequence[str] = ("eu
         )
         for name, objects in wanted.items()
     }
-    return list(stacks({}, done, {}))
+    return list(check_stacks({}, done, {}))
 
 
 def test_two_apps_of_different_kinds_and_stacks_cannot_have_one_name_in_a_namespace() -> None:

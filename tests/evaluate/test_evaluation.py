@@ -14,8 +14,8 @@ import pytest
 from fleet.errors import NotFoundError, PolicyError, Source
 from fleet.evaluate import Evaluation, Limits, Pool, Problem, Problems, answer, evaluate
 from fleet.evaluate.answer import Answer
-from fleet.evaluate.job import Job, Task
 from fleet.evaluate.pool import Outcome
+from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.sandbox.level import Layer, Level, Sandbox
 from fleet.repository import Code, Repository, Settings, Trust
 

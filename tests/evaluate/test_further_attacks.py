@@ -88,19 +88,19 @@ PROGRAMS: dict[str, tuple[str, str]] = {
         "key 'k49999' is there twice",
     ),
     "a lockfile of spaces": (
-        "from fleet.errors import ConfigurationError\nfrom fleet.repository.lock import read_lock\n"
+        "from fleet.errors import ConfigurationError\nfrom fleet.repository.lockfile import read_lock\n"
         "for text in ('a' + ' ' * 60_000 + 'x', 'a==1' + ' ' * 60_000 + 'x', 'a==1;' + ' ' * 60_000 + '@'):\n"
         "    try:\n        read_lock('lock', text)\n    except ConfigurationError:\n        print('refused')",
         "refused\nrefused\nrefused",
     ),
     "a message of addresses, to look for passwords in": (
-        "from fleet.printable import without_credentials\n"
+        "from fleet.text import without_credentials\n"
         "for part in ('://', '://a:', '://a/'):\n    assert without_credentials(part * 50_000) == part * 50_000\n"
         "print(len(without_credentials('x ' * 50_000 + 'https://me:se/c@ret@host/' + 'x' * 500_000)))",
         str(100_000 + len("https://host/") + 500_000),
     ),
     "settings that no clock and no kernel can work with": (
-        "from fleet.errors import ConfigurationError\nfrom fleet.repository.read import read_settings\n"
+        "from fleet.errors import ConfigurationError\nfrom fleet.repository.settings import read_settings\n"
         "big = '9' * 20\n"
         "for text in (f'[limits]\\ntime=\"{big}w\"', '[limits]\\nmemory=\"999999999999999Gi\"', "
         "f'[budget]\\ndeletions=0x{big}', f'[budget]\\ndeletions=0x{big * 3000}'):\n"

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fleet.evaluate import Pool
-from fleet.evaluate.sandbox import group
-from fleet.evaluate.sandbox.group import Group, Place, needed, places
+from fleet.evaluate.sandbox import cgroup
+from fleet.evaluate.sandbox.cgroup import Group, Place, needed, places
 from fleet.evaluate.sandbox.level import Layer, Level, Sandbox
 
 HYBRID = """\
@@ -51,7 +51,7 @@ def test_groups_are_found_where_the_kernel_mounts_them() -> None:
 
 def test_limits_are_written_as_each_version_wants_them(tmp_path: Path) -> None:
     memory, tasks = needed(2, 1 << 30)
-    assert (memory, tasks) == ((2 << 30) + group.BASE_MEMORY, group.BASE_TASKS + 2 * group.TASKS)
+    assert (memory, tasks) == ((2 << 30) + cgroup.BASE_MEMORY, cgroup.BASE_TASKS + 2 * cgroup.TASKS)
     old, new = tmp_path / "old", tmp_path / "new"
     for directory, names in (
         (old, ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")),
@@ -85,7 +85,7 @@ def test_a_zygote_is_in_a_group_at_every_level_and_leaves_none(level: Level) -> 
         directories = _needs_a_group(pool)
         for directory in directories:
             (pid,) = (directory / "cgroup.procs").read_text().split()
-            assert "fleet.evaluate.zygote" in Path(f"/proc/{pid}/cmdline").read_text()
+            assert "fleet.evaluate.worker.zygote" in Path(f"/proc/{pid}/cmdline").read_text()
             assert directory.name.startswith(f"fleet-{pid}-")
     assert not any(directory.exists() for directory in directories)
 
@@ -115,7 +115,7 @@ def test_what_a_killed_command_leaves_is_swept_by_the_next() -> None:
 
 
 def test_trying_leaves_nothing() -> None:
-    what, why_not = group.tried()
+    what, why_not = cgroup.tried()
     assert bool(what) != bool(why_not)
 
 
@@ -134,7 +134,7 @@ def test_a_group_is_made_beside_our_own_where_groups_with_processes_have_none_be
         (above / "own").mkdir(parents=True)
         (top / "cgroup.subtree_control").write_text(f"+{controller}")
         (above / "own/cgroup.procs").write_text(str(pid))
-        made = group._made(Place(str(above / "own"), (controller,), 2), name, pid)
+        made = cgroup._made(Place(str(above / "own"), (controller,), 2), name, pid)
         assert Path(made) == above / name
         assert (above / name / "cgroup.procs").read_text().split() == [str(pid)]
         assert f"/{above.name}/{name}\n" in Path(f"/proc/{pid}/cgroup").read_text()
@@ -160,7 +160,7 @@ def test_a_reason_is_given_where_groups_cannot_be_made(tmp_path: Path) -> None:
         signal.pause()
     try:
         with pytest.raises(OSError, match=r"cgroup\.subtree_control"):
-            group._made(place, "fleet-1-00", pid)
+            cgroup._made(place, "fleet-1-00", pid)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

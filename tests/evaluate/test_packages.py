@@ -15,7 +15,7 @@ from fleet.evaluate import Pool, evaluate
 from fleet.evaluate.packages import prepared
 from fleet.evaluate.sandbox.level import Level, Sandbox
 from fleet.repository import Repository
-from fleet.repository.lock import read_lock
+from fleet.repository.lockfile import read_lock
 from tests.evaluate.index import Index, serving, source
 from tests.evaluate.test_evaluation import repository, stack
 

@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from fleet.evaluate.sandbox import filter as calls
-from fleet.evaluate.sandbox.bpf import ALLOW, ERROR, KILL, Argument, Rule, assembled, program
+from fleet.evaluate.sandbox import seccomp as calls
+from fleet.evaluate.sandbox.kernel import NUMBERS, Machine
 from fleet.evaluate.sandbox.landlock import Access, handled
 from fleet.evaluate.sandbox.level import LAYERS, Given, Layer, Level, Sandbox
-from fleet.evaluate.sandbox.syscalls import NUMBERS, Machine
-from fleet.evaluate.sandbox.view import View, installed
+from fleet.evaluate.sandbox.mounts import View, installed
+from fleet.evaluate.sandbox.seccomp import ALLOW, ERROR, KILL, Argument, Rule, assembled, program
 
 X86, ARM = 0xC000003E, 0xC00000B7
 MACHINES: list[Machine] = ["x86_64", "aarch64"]

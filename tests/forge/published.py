@@ -25,7 +25,8 @@ from typing import Any
 import orjson
 import pytest
 
-from fleet.lab import paths, toolchain
+from fleet.lab import files
+from fleet.lab.programs import build
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Module:
 
     def _all(self) -> dict[str, bytes]:
         """All of it, once its checksum is right. That is ours, so Go need not ask for another."""
-        command: list[str | Path] = [toolchain.go(), "mod", "download", "-json", f"{self.name}@{self.version}"]
+        command: list[str | Path] = [build.find_go(), "mod", "download", "-json", f"{self.name}@{self.version}"]
         environment = {**os.environ, "GOWORK": "off", "GOTOOLCHAIN": "local", "GOSUMDB": "off"}
         with tempfile.TemporaryDirectory() as directory:
             done = subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=directory, env=environment)
@@ -102,7 +103,7 @@ GITLAB = Module(
 def published(package: Package | Module) -> Any:
     """What is needed of a package, as data. What is damaged is fetched again."""
     name = f"{package.name.replace('/', '-').lstrip('@')}-{package.version}"
-    kept = paths.cache() / "published" / f"{name}.json"
+    kept = files.cache() / "published" / f"{name}.json"
     mark = kept.with_suffix(".sha256")
     if not (kept.exists() and mark.exists() and _digest(kept.read_bytes()) == mark.read_text()):
         _fetch(package, kept, mark)

@@ -11,11 +11,11 @@ import orjson
 import pytest
 
 from fleet.forge import http
-from fleet.forge.approval import command
+from fleet.forge.comments import command
 from fleet.testing import Forge
-from fleet.testing.exchange import exchange
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
+from fleet.testing.http import exchange
 from tests.forge.server import Asked, Reply, serving
 from tests.preview.plain import PlainRepository, manifest
 from tests.preview.test_comment_file import HOSTILE, hostile

@@ -8,11 +8,9 @@ import orjson
 import pytest
 
 from fleet.errors import AccessError, ConfigurationError
-from fleet.forge.ci import Job, job
-from fleet.forge.find import find, token
-from fleet.forge.model import Kind, Repository
-from fleet.repository.read import read_settings
-from fleet.repository.settings import Forge
+from fleet.forge.detect import Job, find, job, token
+from fleet.forge.forge import Kind, Repository
+from fleet.repository.settings import Forge, read_settings
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 ON_GITHUB = Repository(Kind.GITHUB, "https://github.com", "team/fleet")

@@ -12,11 +12,9 @@ from typing import TypeVar
 import pytest
 
 from fleet.errors import AccessError, NotFoundError
-from fleet.forge.approval import Approval, approval, command
-from fleet.forge.client import Forge as Client
-from fleet.forge.client import connect
-from fleet.forge.model import Action, Commented, Kind, PullRequestChanged, Pushed, Repository, State
-from fleet.forge.sticky import Topic, post
+from fleet.forge.comments import Approval, Topic, approval, command, post
+from fleet.forge.forge import Action, Commented, Kind, PullRequestChanged, Pushed, Repository, State, connect
+from fleet.forge.forge import Forge as Client
 from fleet.forge.webhook import read
 from fleet.testing import Forge
 from fleet.testing.forge import ForgeUser, PullRequest

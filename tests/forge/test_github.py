@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from fleet.forge.client import Forge, connect
-from fleet.forge.github.client import api, graphql
-from fleet.forge.model import Kind, Repository, State
+from fleet.forge.forge import Forge, Kind, Repository, State, connect
+from fleet.forge.github import api, graphql
 from tests.forge.openapi import Api
 from tests.forge.published import GRAPHQL, OPENAPI, published
 from tests.forge.server import Asked, Reply, Server, serving

@@ -11,9 +11,8 @@ import orjson
 import pytest
 
 from fleet.errors import NotFoundError, ResourceError
-from fleet.forge.client import Forge, connect
-from fleet.forge.gitlab.client import DEVELOPER
-from fleet.forge.model import Kind, Repository, State
+from fleet.forge.forge import Forge, Kind, Repository, State, connect
+from fleet.forge.gitlab import DEVELOPER
 from tests.forge.gitlab_client import document
 from tests.forge.gitlab_payloads import BASE, HEAD, merge_request, note
 from tests.forge.openapi import Api

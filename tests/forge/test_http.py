@@ -11,9 +11,8 @@ import pytest
 
 from fleet.errors import AccessError, FleetError, NotFoundError, ResourceError
 from fleet.forge import http
-from fleet.forge.client import connect
+from fleet.forge.forge import Comment, Kind, Repository, connect
 from fleet.forge.http import limited, proxy_of
-from fleet.forge.model import Comment, Kind, Repository
 from tests.forge.server import Asked, Reply, serving
 
 TOKEN = "token-that-nobody-sees"

@@ -14,7 +14,7 @@ import orjson
 import pytest
 import yaml
 
-from fleet.repository.start import start
+from fleet.repository.scaffold import start
 from fleet.testing import Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git

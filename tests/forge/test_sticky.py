@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.forge.approval import asked, command, naming
-from fleet.forge.model import Comment
-from fleet.forge.sticky import Create, Delete, Edit, Topic, decide, ours
+from fleet.forge.comments import Create, Delete, Edit, Topic, asked, command, decide, naming, ours
+from fleet.forge.forge import Comment
 
 TOPIC = Topic("preview")
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from fleet.errors import AccessError, ConfigurationError
-from fleet.forge.model import Action, Commented, Event, Kind, PullRequestChanged, Pushed, Repository
+from fleet.forge.forge import Action, Commented, Event, Kind, PullRequestChanged, Pushed, Repository
 from fleet.forge.webhook import MOST_BYTES, read
 from tests.forge.gitlab_client import document
 from tests.forge.published import GITLAB, WEBHOOKS, published

@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import ConfigurationError, FleetError, ResourceError, Source
-from fleet.forge.approval import asked
-from fleet.forge.model import PullRequest, State
-from fleet.model.desired import Key
+from fleet.forge.comments import asked
+from fleet.forge.forge import PullRequest, State
+from fleet.objects.compare import Change
+from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.effect import Does, Effect
-from fleet.plan.forest import About, Branch, Revision
-from fleet.plan.step import Change
-from fleet.preview.request import Request
-from fleet.preview.voice import Voice
-from fleet.preview.words import Words, made, refused
+from fleet.plan.views.summary import About, Branch, Revision
+from fleet.preview.comment import Request, Voice, Words, made, refused
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 PULL = PullRequest(7, "Prices", "ann", "https://example.com/7", "main", "0" * 40, "francs", SHA, fork=True)

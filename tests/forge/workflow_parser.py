@@ -11,7 +11,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fleet.lab import paths
+from fleet.lab import files as paths
 from tests.forge.published import Package, archive
 
 PACKAGES = (

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import AccessError, FleetError, NotFoundError
-from fleet.git.reporting import read_status, report
 from fleet.git.repository import Repository
-from fleet.git.status import Report
-from fleet.lab.pki import Authority
+from fleet.git.status import read_status, report
+from fleet.git.status_records import Report
+from fleet.lab.cluster.certificates import Authority
 from tests.git.repositories import bare, clone, git
 
 BACKEND = Path(git(Path.cwd(), "--exec-path")) / "git-http-backend"

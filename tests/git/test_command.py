@@ -14,7 +14,7 @@ import pytest
 from fleet import errors
 from fleet.git import command
 from fleet.git.command import Git
-from fleet.git.limits import USUAL, Limits
+from fleet.git.environment import USUAL, Limits
 from fleet.git.repository import Repository
 from tests.git.repositories import clone, git
 

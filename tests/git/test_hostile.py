@@ -21,16 +21,14 @@ import pytest
 
 from fleet.errors import FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as LateError
-from fleet.git.history import first_parents
-from fleet.git.limits import MIB, Limits
+from fleet.git.environment import MIB, Limits
+from fleet.git.history import first_parents, read_history
 from fleet.git.merge import merged_tree
-from fleet.git.mirror import Mirror
-from fleet.git.past import read_history
-from fleet.git.publication import FLEET, fetched
-from fleet.git.reporting import report
-from fleet.git.repository import Repository
+from fleet.git.publish import FLEET, fetched
+from fleet.git.repository import Mirror, Repository
 from fleet.git.signature import signed_by
-from fleet.git.status import Report
+from fleet.git.status import report
+from fleet.git.status_records import Report
 from tests.git.repositories import ENVIRONMENT, bare, clone, commit, git
 
 

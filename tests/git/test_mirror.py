@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import FleetError, NotFoundError, PolicyError, ResourceError
-from fleet.git.limits import Limits
-from fleet.git.mirror import Mirror
+from fleet.git.environment import Limits
+from fleet.git.repository import Mirror
 from tests.git.repositories import bare, clone, commit, git
 
 

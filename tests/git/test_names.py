@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import ConfigurationError, PolicyError
-from fleet.git import names
+from fleet.git import refs
 
 
 @pytest.mark.parametrize(
@@ -20,23 +20,23 @@ from fleet.git import names
     ],
 )
 def test_https_and_ssh_are_for_everybody(url: str, protocol: str) -> None:
-    assert names.address(url, by_person=False).protocol == protocol
+    assert refs.address(url, by_person=False).protocol == protocol
 
 
 @pytest.mark.parametrize("url", ["/srv/fleet.git", "../fleet.git", "file:///srv/fleet.git", "./a:b", "C/x:y"])
 def test_local_paths_are_only_for_remotes_that_a_person_configured(url: str) -> None:
-    assert names.address(url, by_person=True).protocol == "file"
+    assert refs.address(url, by_person=True).protocol == "file"
     with pytest.raises(PolicyError, match="local path"):
-        names.address(url, by_person=False)
+        refs.address(url, by_person=False)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:3000", "localhost", "[::1]:80"])
 def test_http_is_only_for_this_machine(host: str) -> None:
-    assert names.address(f"http://{host}/fleet", by_person=True).protocol == "http"
+    assert refs.address(f"http://{host}/fleet", by_person=True).protocol == "http"
     with pytest.raises(PolicyError, match="without TLS"):
-        names.address(f"http://{host}/fleet", by_person=False)
+        refs.address(f"http://{host}/fleet", by_person=False)
     with pytest.raises(PolicyError, match="without TLS"):
-        names.address("http://git.example.com/fleet", by_person=True)
+        refs.address("http://git.example.com/fleet", by_person=True)
 
 
 @pytest.mark.parametrize(
@@ -68,26 +68,26 @@ def test_http_is_only_for_this_machine(host: str) -> None:
 )
 def test_what_could_run_a_program_or_be_an_option_is_refused_even_from_a_person(url: str) -> None:
     with pytest.raises(PolicyError):
-        names.address(url, by_person=True)
+        refs.address(url, by_person=True)
 
 
 def test_a_password_in_a_url_is_never_shown() -> None:
-    address = names.address("https://me:hunter2@git.example.com/fleet", by_person=False)
+    address = refs.address("https://me:hunter2@git.example.com/fleet", by_person=False)
     assert str(address) == "https://git.example.com/fleet"
     with pytest.raises(PolicyError) as refused:
-        names.address("ftp://me:hunter2@git.example.com/fleet", by_person=True)
+        refs.address("ftp://me:hunter2@git.example.com/fleet", by_person=True)
     assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "-x", "--output=/tmp/x", "main\n", "a\0b", "x" * 2000])
 def test_a_revision_that_is_an_option_or_not_printable_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError):
-        names.revision(text)
+        refs.revision(text)
 
 
 @pytest.mark.parametrize("name", ["fleet/status", "status", "team/fleet-status"])
 def test_branch_names_become_full_refs(name: str) -> None:
-    assert names.branch(name) == f"refs/heads/{name}"
+    assert refs.branch(name) == f"refs/heads/{name}"
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_branch_names_become_full_refs(name: str) -> None:
 )
 def test_what_git_calls_no_branch_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError):
-        names.branch(name)
+        refs.branch(name)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from fleet.git import page
-from fleet.git.status import App, Record
+from fleet.git import status
+from fleet.git.status_records import App, Record
 
 AT = "2025-03-01T12:00:00Z"
 WELL = Record(
@@ -21,7 +21,7 @@ WELL = Record(
 
 
 def rendered(*records: Record, unreadable: int = 0) -> str:
-    return page.render(records, unreadable).decode()
+    return status.render(records, unreadable).decode()
 
 
 def test_the_table_has_a_row_per_stack_and_cluster() -> None:
@@ -90,5 +90,5 @@ def test_no_text_from_outside_can_break_the_table_or_become_markup() -> None:
 
 
 def test_a_very_large_fleet_is_cut_off_with_a_word() -> None:
-    text = rendered(*(replace(WELL, cluster=f"c-{n}") for n in range(page.MOST_ROWS + 5)))
+    text = rendered(*(replace(WELL, cluster=f"c-{n}") for n in range(status.MOST_ROWS + 5)))
     assert "5 more are in the files under `clusters/`." in text

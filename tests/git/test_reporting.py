@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import AccessError, ConfigurationError, NotFoundError
-from fleet.git import names, notes, publication
-from fleet.git.publication import Edit
-from fleet.git.reporting import read_notes, read_status, report
+from fleet.git import publish, refs, status
+from fleet.git.publish import Edit
 from fleet.git.repository import Repository
-from fleet.git.status import App, Report
+from fleet.git.status import read_notes, read_status, report
+from fleet.git.status_records import App, Report
 from tests.git.repositories import bare, clone, commit, files, git
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
@@ -254,8 +254,8 @@ def test_a_race_that_is_lost_is_run_again_on_the_winners_files(tmp_path: Path) -
             report(rival, [of(repository, f"rival-{len(asked)}")])
         return {"mine": b"1"}
 
-    ref = names.branch("fleet/status")
-    published = publication.publish(repository, repository.remote(), [Edit(ref, "mine", decide)])
+    ref = refs.branch("fleet/status")
+    published = publish.publish(repository, repository.remote(), [Edit(ref, "mine", decide)])
     assert published.attempts == len(asked) == 3
     assert set(files(remote, "fleet/status")) == {
         "README.md", "mine", "clusters/rival-1/orders.json", "clusters/rival-2/orders.json",
@@ -293,7 +293,7 @@ def test_writers_at_the_same_time_never_lose_each_others_files(tmp_path: Path, p
     assert git(where, "rev-list", "--merges", "--count", "refs/heads/fleet/status") == "0"
     outcomes = read_notes(Repository.find(first), git(first, "rev-parse", "HEAD"))
     assert len(outcomes) == 12
-    assert len(notes.parse(git(where, "notes", "--ref=fleet", "show", "main"))) == 12
+    assert len(status.parse(git(where, "notes", "--ref=fleet", "show", "main"))) == 12
 
 
 def clone_again(path: Path, remote: Path) -> Path:

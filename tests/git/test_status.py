@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.git import status
-from fleet.git.status import App, Record, Report
+from fleet.git import status_records
+from fleet.git.status_records import App, Record, Report
 
 NOON = datetime(2025, 3, 1, 12, 0, 0, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
@@ -23,7 +23,7 @@ def after(*reports: Report) -> Record:
     """The record after reports an hour apart."""
     record = None
     for number, report in enumerate(reports):
-        record = status.follow(record, report, NOON + timedelta(hours=number))
+        record = status_records.follow(record, report, NOON + timedelta(hours=number))
     assert record
     return record
 
@@ -33,11 +33,11 @@ def test_a_record_says_what_was_reported_and_survives_being_written() -> None:
     assert record.since == "2025-03-01T12:00:00Z"
     assert record.revision == record.wanted == FIRST
     assert record.apps == (replace(ETCD, since="2025-03-01T12:00:00Z"),)
-    assert status.decode(status.encode(record), "clusters/eu-1/orders.json") == record
+    assert status_records.decode(status_records.encode(record), "clusters/eu-1/orders.json") == record
 
 
 def test_the_file_has_the_documented_fields_in_the_documented_order() -> None:
-    data = json.loads(status.encode(after(REPORT)))
+    data = json.loads(status_records.encode(after(REPORT)))
     assert list(data) == [
         "schema",
         "stack",
@@ -62,8 +62,8 @@ def test_the_file_has_the_documented_fields_in_the_documented_order() -> None:
         "message",
     ]
     assert data["schema"] == "fleet.dev/status/v1"
-    assert status.__doc__
-    assert all(name in status.__doc__ for name in [*data, *data["apps"][0]])
+    assert status_records.__doc__
+    assert all(name in status_records.__doc__ for name in [*data, *data["apps"][0]])
 
 
 def test_since_moves_only_when_health_or_sync_does() -> None:
@@ -99,19 +99,23 @@ def test_words_that_are_not_in_the_vocabulary_are_unknown_or_failed() -> None:
 
 def test_the_same_report_again_changes_no_file() -> None:
     files = written({}, REPORT)
-    assert status.changed_files(files, [REPORT], [], LATER) == {}
+    assert status_records.changed_files(files, [REPORT], [], LATER) == {}
 
 
 def test_only_what_differs_is_written_and_only_what_is_ours_removed() -> None:
     other = replace(REPORT, cluster="us-1")
     files = written({"clusters/ap-1/theirs.json": b"{}"}, REPORT, other)
-    changes = status.changed_files(files, [REPORT, replace(other, health="Degraded")], [("gone", "eu-1")], LATER)
+    changes = status_records.changed_files(
+        files, [REPORT, replace(other, health="Degraded")], [("gone", "eu-1")], LATER
+    )
     assert list(changes) == ["clusters/us-1/orders.json"]
-    assert status.changed_files(files, [REPORT], [("orders", "us-1")], LATER) == {"clusters/us-1/orders.json": None}
+    assert status_records.changed_files(files, [REPORT], [("orders", "us-1")], LATER) == {
+        "clusters/us-1/orders.json": None
+    }
 
 
 def test_a_file_of_ours_that_is_damaged_is_written_anew() -> None:
-    assert list(status.changed_files({"clusters/eu-1/orders.json": b"{"}, [REPORT], [], NOON)) == [
+    assert list(status_records.changed_files({"clusters/eu-1/orders.json": b"{"}, [REPORT], [], NOON)) == [
         "clusters/eu-1/orders.json"
     ]
 
@@ -124,17 +128,17 @@ def test_a_file_of_ours_that_is_damaged_is_written_anew() -> None:
         b"nonsense",
         b'{"schema": "fleet.dev/status/v1"}',
         b'{"schema": "fleet.dev/status/v2"}',
-        status.encode(after(REPORT)).replace(b"eu-1", b"us-1"),
-        status.encode(after(REPORT)).replace(b'"Synced"', b'"Perhaps"'),
-        status.encode(after(REPORT)).replace(b'"Synced"', b"17"),
-        status.encode(after(REPORT)).replace(b"2025-03-01T12:00:00Z", b"yesterday"),
-        status.encode(after(REPORT)).replace(b'"config"', b'"../x"'),
-        b'"' + b"x" * status.FILE_BYTES + b'"',
+        status_records.encode(after(REPORT)).replace(b"eu-1", b"us-1"),
+        status_records.encode(after(REPORT)).replace(b'"Synced"', b'"Perhaps"'),
+        status_records.encode(after(REPORT)).replace(b'"Synced"', b"17"),
+        status_records.encode(after(REPORT)).replace(b"2025-03-01T12:00:00Z", b"yesterday"),
+        status_records.encode(after(REPORT)).replace(b'"config"', b'"../x"'),
+        b'"' + b"x" * status_records.FILE_BYTES + b'"',
     ],
 )
 def test_a_file_that_is_not_a_status_file_is_a_problem_and_not_a_crash(content: bytes) -> None:
     good = written({}, replace(REPORT, cluster="ap-1"))
-    records, problems = status.decode_all({**good, "clusters/eu-1/orders.json": content, "notes.txt": b"hello"})
+    records, problems = status_records.decode_all({**good, "clusters/eu-1/orders.json": content, "notes.txt": b"hello"})
     assert [record.cluster for record in records] == ["ap-1"]
     assert len(problems) == 1
 
@@ -142,9 +146,9 @@ def test_a_file_that_is_not_a_status_file_is_a_problem_and_not_a_crash(content: 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".git", "a b", "a\n", "x" * 300])
 def test_a_name_that_is_not_one_never_becomes_a_path(name: str) -> None:
     with pytest.raises(ConfigurationError):
-        status.changed_files({}, [replace(REPORT, stack=name)], [], NOON)
+        status_records.changed_files({}, [replace(REPORT, stack=name)], [], NOON)
     with pytest.raises(ConfigurationError):
-        status.changed_files({}, [], [("orders", name)], NOON)
+        status_records.changed_files({}, [], [("orders", name)], NOON)
 
 
 def test_messages_are_one_printable_line_of_limited_length_without_credentials() -> None:
@@ -154,7 +158,7 @@ def test_messages_are_one_printable_line_of_limited_length_without_credentials()
     shown = after(replace(REPORT, message=text, apps=(replace(ETCD, message=text),)))
     for message in (shown.message, shown.apps[0].message):
         assert message.startswith("cannot pull https://registry.example.com/x [31mred [0m evil tab xxx")
-        assert len(message) == status.MESSAGE_LETTERS
+        assert len(message) == status_records.MESSAGE_LETTERS
         assert message.isprintable()
 
 
@@ -163,22 +167,22 @@ def test_there_is_no_field_that_a_manifest_could_end_up_in() -> None:
 
 
 def written(files: dict[str, bytes], *reports: Report) -> dict[str, bytes]:
-    changes = status.changed_files(files, reports, [], NOON)
+    changes = status_records.changed_files(files, reports, [], NOON)
     return {**files, **{name: content for name, content in changes.items() if content is not None}}
 
 
 def test_an_engine_s_members_and_quorum_are_kept_and_nonsense_is_not() -> None:
     app = replace(ETCD, members="2/3", available="yes")
-    told = status.follow(None, replace(REPORT, apps=(app,)), NOON).apps[0]
+    told = status_records.follow(None, replace(REPORT, apps=(app,)), NOON).apps[0]
     assert (told.members, told.available) == ("2/3", "yes")
     odd = replace(ETCD, members="<script>", available="perhaps")
-    told = status.follow(None, replace(REPORT, apps=(odd,)), NOON).apps[0]
+    told = status_records.follow(None, replace(REPORT, apps=(odd,)), NOON).apps[0]
     assert (told.members, told.available) == ("", "")
 
 
 def test_a_record_of_an_earlier_release_is_read() -> None:
-    record = status.follow(None, REPORT, NOON)
-    data = json.loads(status.encode(record))
+    record = status_records.follow(None, REPORT, NOON)
+    data = json.loads(status_records.encode(record))
     for app in data["apps"]:
         del app["members"], app["available"]
-    assert status.decode(json.dumps(data).encode(), record.path).apps[0].members == ""
+    assert status_records.decode(json.dumps(data).encode(), record.path).apps[0].members == ""

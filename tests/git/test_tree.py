@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
-from fleet.git.limits import Limits
+from fleet.git.environment import Limits
 from fleet.git.repository import Repository
 from tests.git.repositories import bare, clone, commit, git
 

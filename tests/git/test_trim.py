@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fleet.git import names
-from fleet.git.mirror import Mirror
-from fleet.git.reporting import BRANCH, read_status, report
-from fleet.git.status import Report
-from fleet.git.trim import trim
+from fleet.git import refs
+from fleet.git.publish import trim
+from fleet.git.repository import Mirror
+from fleet.git.status import BRANCH, read_status, report
+from fleet.git.status_records import Report
 from fleet.testing import GitRemote
 
-REF = names.branch(BRANCH)
+REF = refs.branch(BRANCH)
 
 
 def test_a_long_branch_is_cut_and_written_on(git_remote: GitRemote, tmp_path: Path) -> None:

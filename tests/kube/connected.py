@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from fleet.kube.client import Client
-from fleet.model.desired import Key
+from fleet.kube.client.client import Client
+from fleet.objects.desired import Key
 from fleet.testing import Cluster
 
 T = TypeVar("T")

@@ -14,14 +14,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from fleet.apply.executor import apply
+from fleet.apply.inventory import load
+from fleet.apply.steps import Outcome
 from fleet.errors import FleetError, Source
-from fleet.kube.apply import apply
-from fleet.kube.client import Client
-from fleet.kube.inventory import load
+from fleet.kube.client.client import Client
 from fleet.kube.lease import Lease
 from fleet.kube.live import read_live
-from fleet.kube.result import Outcome
-from fleet.model.desired import Desired, Key, Object
+from fleet.objects.desired import Desired, Key, Object
 from fleet.plan.decide import keys_to_read, plan
 
 STACK = "fleet.dev/stack"

@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from fleet.lab.binaries import Binaries
-from fleet.lab.pki import Authority
+from fleet.lab.cluster.certificates import Authority
+from fleet.lab.programs.binaries import Binaries
 from fleet.lab.spec import KUBERNETES
 
 TELLING = ("authorization", "impersonate-")  # headers that say who asks, or in whose name

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
+from fleet.apply.executor import apply, inventory_after
+from fleet.apply.inventory import StalePlanError, load, read_keys, write_keys
+from fleet.apply.steps import Outcome, Result, State
 from fleet.errors import ConflictError
-from fleet.kube.apply import apply, inventory_after
-from fleet.kube.client import Client
-from fleet.kube.inventory import StalePlanError, load
+from fleet.kube.client.client import Client
 from fleet.kube.lease import Lease
-from fleet.kube.ledger import read_keys, write_keys
-from fleet.kube.result import Outcome, Result, State
-from fleet.model.desired import Desired, Key
+from fleet.objects.desired import Desired, Key
 from fleet.plan.decide import plan
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from fleet.errors import FleetError, ResourceError
-from fleet.kube.acting import acting_as
-from fleet.kube.client import Client
-from fleet.kube.credentials import Credentials
-from fleet.kube.proxy import choose_proxy
+from fleet.kube.client.client import Client, acting_as
+from fleet.kube.client.credentials import Credentials
+from fleet.kube.client.proxy import choose_proxy
 from fleet.kube.runtime.guard import GuardedClient
-from fleet.lab.pki import Authority
+from fleet.lab.cluster.certificates import Authority
 from tests.kube.recorded import Identity, Recording, config, data, kubectl, recording
 
 WATCH = "/api/v1/namespaces/n/configmaps?watch=1"

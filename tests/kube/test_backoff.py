@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from fleet.kube.backoff import Patience, delay, retry_after, worth_another_try
-from fleet.kube.gate import Gate
+from fleet.kube.client.limits import Gate, Patience, delay, retry_after, worth_another_try
 
 
 def test_delays_grow_to_a_limit_and_differ_between_clients() -> None:

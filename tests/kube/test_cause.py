@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fleet.kube.cause import LETTERS, Reading, cause, explained, selector_of, with_cause
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.health import Health, State
 from fleet.kube.live import read_live
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from tests.kube.connected import connected
 

@@ -18,10 +18,10 @@ import yaml
 from aiohttp import web
 
 from fleet.errors import AccessError, NotFoundError, ResourceError
-from fleet.kube.backoff import Patience
-from fleet.kube.client import USER_AGENT, Answer, Client
+from fleet.kube.client.client import USER_AGENT, Answer, Client
+from fleet.kube.client.limits import Patience
 from fleet.kube.live import read_live
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from tests.kube.connected import connected
 
@@ -295,7 +295,7 @@ def test_a_kind_that_is_not_served_is_not_found_with_a_hint(cluster: Cluster) ->
 def test_proxies_of_the_environment_are_used_as_kubectl_does(
     monkeypatch: pytest.MonkeyPatch, server: str, expected: str | None
 ) -> None:
-    from fleet.kube.proxy import choose_proxy
+    from fleet.kube.client.proxy import choose_proxy
 
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "http_proxy", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)

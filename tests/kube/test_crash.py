@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.client import Client
-from fleet.kube.result import Outcome
+from fleet.apply.steps import Outcome
+from fleet.kube.client.client import Client
 from fleet.plan.step import Verb
 from fleet.testing import Cluster
 from fleet.testing.proxy import Kill, Lose, Match, Plan, Proxy, Rule

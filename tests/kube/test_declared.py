@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.declared import dropped
-from fleet.kube.result import Outcome, State
+from fleet.apply.steps import Outcome, State
+from fleet.kube.client.errors import dropped
 from fleet.testing import Cluster
 from tests.kube.connected import agent, config_map, connected
 from tests.kube.one_sync import sync, wanted

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import AccessError, ConflictError, NotFoundError, ResourceError
-from fleet.kube.failure import Place, UnansweredError, asked, of_answer, of_connection
+from fleet.kube.client.errors import Place, UnansweredError, asked, of_answer, of_connection
 
 PLACE = Place("eu-1", "https://10.0.0.1:6443", "eu-admin")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.kube.health import State, is_inert, judge, needed_around
-from fleet.model.desired import Key
-from fleet.sync.waiting import judged
+from fleet.objects.desired import Key
+from fleet.sync.health import judged
 
 
 def thing(api: str, kind: str, spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:

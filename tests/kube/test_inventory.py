@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from fleet.apply import inventory
+from fleet.apply import inventory as store
+from fleet.apply.inventory import Chunk, StalePlanError, Stored, load, load_all, save, verify
 from fleet.errors import ResourceError
-from fleet.kube import inventory as store
-from fleet.kube import ledger
-from fleet.kube.client import Client
-from fleet.kube.inventory import Chunk, StalePlanError, Stored, load, load_all, save, verify
-from fleet.model.desired import Key
+from fleet.kube.client.client import Client
+from fleet.objects.desired import Key
 from fleet.plan.inventory import Entry, Inventory
 from fleet.testing import Cluster
 from tests.kube.connected import agent, connected
@@ -29,23 +29,23 @@ def test_entries_survive_the_text() -> None:
         entry(2, protect=True, ignores=("spec.replicas", "spec.containers[name=web].image", "metadata.a,b")),
         Entry(ODD, "v1"),
     ]
-    assert ledger.read(ledger.write(map(ledger.line, entries))) == entries
-    assert ledger.read(ledger.write([])) == []
+    assert inventory.read(inventory.write(map(inventory.line, entries))) == entries
+    assert inventory.read(inventory.write([])) == []
 
 
 def test_columns_of_a_later_version_are_left_out() -> None:
-    header, line = ledger.write([ledger.line(entry(1))]).splitlines()
-    assert ledger.read(f"{header}\tcolour\n{line}\tblue\n") == [entry(1)]
+    header, line = inventory.write([inventory.line(entry(1))]).splitlines()
+    assert inventory.read(f"{header}\tcolour\n{line}\tblue\n") == [entry(1)]
 
 
-@pytest.mark.parametrize("text", ["", "name\tkind\n", ledger.write(["apps\tv1\tDeployment"])])
+@pytest.mark.parametrize("text", ["", "name\tkind\n", inventory.write(["apps\tv1\tDeployment"])])
 def test_a_text_that_is_not_whole_is_an_error_and_not_a_shorter_inventory(text: str) -> None:
     with pytest.raises(ResourceError):
-        ledger.read(text)
+        inventory.read(text)
 
 
 def test_entries_stay_in_their_chunk_and_new_ones_go_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = len(ledger.line(entry(0))) + 2
+    size = len(inventory.line(entry(0))) + 2
     monkeypatch.setattr(store, "ROOM", size * 3)
     chunks = (
         Chunk(0, (entry(1), entry(5), entry(9)), "u", "1"),
@@ -121,7 +121,7 @@ def test_what_outgrows_its_object_is_in_a_later_one_before_it_leaves(
     assert {one.key for one in grown.inventory.entries} == {one.key for one in entries}
     written = [(one.verb, one.name) for one in cluster.audit.writes(since=mark, agent=agent(cluster))]
     assert [verb for verb, _ in written] == ["create"] * (len(grown.chunks) - 1) + ["update"]
-    assert all(len(ledger.write(map(ledger.line, one.entries))) < 7_000 for one in grown.chunks)
+    assert all(len(inventory.write(map(inventory.line, one.entries))) < 7_000 for one in grown.chunks)
     stored_as(cluster, grown)
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from fleet.errors import AccessError, ConfigurationError, FleetError
-from fleet.kube.credentials import Credentials, Plain
+from fleet.kube.client.credentials import Credentials, Plain
 from fleet.testing import Cluster
 
 
@@ -114,7 +114,7 @@ def test_looking_at_a_cluster_loads_neither_the_kubernetes_package_nor_aiohttp(c
     program = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from fleet.kube.client import Client\n"
+        "from fleet.kube.client.client import Client\n"
         "async def main():\n"
         f"    async with Client.of(Path({str(cluster.kubeconfig)!r}), {cluster.context!r}) as client:\n"
         "        await client.discovery()\n"

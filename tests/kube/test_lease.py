@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConflictError, ResourceError
-from fleet.kube import process
-from fleet.kube.client import Client
+from fleet.kube import identity as process
+from fleet.kube.client.client import Client
 from fleet.kube.lease import PROCESS, Lease
 from fleet.testing import Cluster
 from fleet.testing.proxy import Freeze, Match, Plan, Proxy, Rule

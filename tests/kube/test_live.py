@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import read
 from fleet.kube.live import FEW, Live, read_live
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from tests.kube.connected import agent, config_map, connected, make
 

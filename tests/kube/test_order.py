@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from fleet.apply import order
 from fleet.errors import ConfigurationError
-from fleet.kube import order
-from fleet.kube.graph import walk
-from fleet.model.desired import Key
+from fleet.kube.concurrency import walk
+from fleet.objects.desired import Key
 from fleet.plan.step import Step, Verb
 
 SPACE = Key("", "Namespace", "", "orders")

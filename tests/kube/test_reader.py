@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fleet.kube.reader import Got, Reader
+from fleet.kube.client.reader import Got, Reader
 
 HELLO = b"HTTP/1.1 200 OK\r\n"
 Work = Callable[[Reader], Awaitable[Got]]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.kube import schema
-from fleet.kube.client import Client
-from fleet.model.desired import Key
+from fleet.kube.client.client import Client
+from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from tests.kube.connected import connected
 

@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from fleet.errors import AccessError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State
 from fleet.kube.objects import Scope
-from fleet.kube.system import CONFIG_MAPS
-from fleet.kube.wait import wait_for_health
-from fleet.kube.watch import Changed, Listed, changes
-from fleet.model.desired import Key
+from fleet.kube.resources import CONFIG_MAPS
+from fleet.kube.watch import Changed, Listed, changes, wait_for_health
+from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from fleet.testing.proxy import Cut, Expire, Match, Plan, Proxy, Rule
 from tests.kube.connected import agent, config_map, connected

@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from fleet.lab import paths, toolchain
+from fleet.lab import files
+from fleet.lab.programs import build as toolchain
 
 Judge = Callable[[list[str]], list[dict[str, Any]]]  # per text its `documents`, and an `error` or ""
 
@@ -20,8 +21,8 @@ def build(directory: Path) -> Judge:
     binary = directory / "kubectl-yaml"
     program = Path(__file__).parent / "main.go"
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-    command: list[str | Path] = [toolchain.go(), "build", "-trimpath", "-o", binary, program]
-    subprocess.run(command, cwd=paths.modules() / "kubernetes", env=environment, check=True)
+    command: list[str | Path] = [toolchain.find_go(), "build", "-trimpath", "-o", binary, program]
+    subprocess.run(command, cwd=files.modules() / "kubernetes", env=environment, check=True)
 
     def read(texts: list[str]) -> list[dict[str, Any]]:
         done = subprocess.run([binary], input=orjson.dumps(texts), check=True, capture_output=True)

@@ -17,7 +17,9 @@ from pathlib import Path
 
 import psutil
 
-from fleet.lab import cgroups, loops, paths, process
+from fleet.lab import files
+from fleet.lab.cluster import cgroups, volumes
+from fleet.lab.programs import process
 from fleet.lab.spec import identity_of
 
 PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/tmp")
@@ -125,8 +127,8 @@ def _mounts() -> set[str]:
 def _devices() -> set[str]:
     """The loop devices, each with its file; those that show none are a lab's that made them, by its link to them."""
     found = set()
-    for path in loops.BLOCKS.glob("loop*"):
-        file = loops.file_of(path.name)
+    for path in volumes.BLOCKS.glob("loop*"):
+        file = volumes.file_of(path.name)
         if not file and int(path.name.removeprefix("loop")) >= 4096:
             file = _link_to(path.name)  # whoever makes or removes one has a link to it before and after
         elif not file:
@@ -138,9 +140,9 @@ def _devices() -> set[str]:
 
 def _link_to(device: str) -> Path | None:
     marks = {lab for one in psutil.process_iter() if (lab := mark(one))}
-    places = {paths.labs(), *(Path(one).parent for one in marks), *Path("/tmp").glob("fl*/labs")}
+    places = {files.labs(), *(Path(one).parent for one in marks), *Path("/tmp").glob("fl*/labs")}
     labs = [Path(lab) for place in places for lab in glob.glob(f"{place}/*")]  # noqa: PTH207 - they come and go
-    return next((links[device] for lab in labs if device in (links := loops.links(lab))), None)
+    return next((links[device] for lab in labs if device in (links := volumes.links(lab))), None)
 
 
 def _namespaces() -> set[str]:

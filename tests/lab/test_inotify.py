@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab.inotify import ENOUGH, LIMIT, allow_enough
+from fleet.lab.cluster.cgroups import ENOUGH, LIMIT, allow_enough
 from fleet.testing import Cluster
 
 

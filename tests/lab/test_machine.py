@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from fleet.lab import process
+from fleet.lab.programs import process
 from fleet.lab.spec import identity_of
 from tests.lab.machine import Machine, difference, lab_of, mark
 

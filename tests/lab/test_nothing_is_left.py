@@ -14,8 +14,11 @@ import psutil
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab import Lab, cgroups, loops, network, paths, process, residue, spec, volumes
+from fleet.lab import Lab, cleanup, files, spec
+from fleet.lab.cluster import cgroups, network, volumes
+from fleet.lab.cluster import volumes as loops
 from fleet.lab.lab import down
+from fleet.lab.programs import process
 from fleet.testing import Cluster
 from fleet.testing.plugin import Labs
 from tests.lab.machine import left_behind, mark, snapshot
@@ -34,14 +37,14 @@ def own_state(request: pytest.FixtureRequest, fleet_labs: Labs, monkeypatch: pyt
     monkeypatch.setenv("FLEET_STATE_DIR", str(base))
     yield
     for lab in (base / "labs").glob("*"):
-        residue.remove(lab.name)
+        cleanup.remove(lab.name)
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 
 def running_pod(lab: Lab) -> None:
     """A container that runs: its process is not a child of ours, and outlives its shim. It has a volume mounted."""
+    from fleet.lab.cluster.node import PAUSE
     from fleet.lab.images.bake import pause
-    from fleet.lab.node import PAUSE
 
     lab.load_images([pause(PAUSE)])
     name = lab.spec.clusters[0].name
@@ -234,7 +237,7 @@ def test_a_port_in_use_is_named_with_its_holder_and_the_lab_stays_as_it_was() ->
 
 
 def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_up() -> None:
-    script = "import os\nfrom fleet.lab import Lab\nfrom fleet.lab.process import identify\n"
+    script = "import os\nfrom fleet.lab import Lab\nfrom fleet.lab.programs.process import identify\n"
     script += "Lab.up('orphan', ['x'], nodes='simulated', workers=0, owner=identify(os.getpid()))\nos._exit(9)"
     subprocess.run([sys.executable, "-c", script], check=False, stderr=subprocess.DEVNULL)
     orphan = spec.directory("orphan")
@@ -245,7 +248,7 @@ def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_up() -> None:
 
 
 def test_labs_that_start_at_once_do_not_disturb_each_other_wherever_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    here, there = paths.labs().parent, paths.labs().parent / "o"
+    here, there = files.labs().parent, files.labs().parent / "o"
     command = [sys.executable, "-m", "fleet", "lab", "up", "--workers", "1", "--clusters", "x", "--name", "one"]
     starting = [
         subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "FLEET_STATE_DIR": str(place)})
@@ -255,7 +258,7 @@ def test_labs_that_start_at_once_do_not_disturb_each_other_wherever_they_are(mon
     with monkeypatch.context() as patch:
         patch.setenv("FLEET_STATE_DIR", str(there))
         second = next(iter(spec.all_readable()), None)
-        residue.remove("one")
+        cleanup.remove("one")
     assert [one.returncode for one in starting] == [0, 0], said
     first = Lab.open("one")
     assert second and second.clusters[0].network != first.spec.clusters[0].network

@@ -7,13 +7,13 @@ import subprocess
 
 import pytest
 
-from fleet.lab import toolchain
-from fleet.lab.build import MODULES
+from fleet.lab.programs import build
+from fleet.lab.programs.build import MODULES
 
 
 def go(*arguments: str) -> str:
     environment = {**os.environ, "GOOS": "darwin", "GOARCH": "arm64", "CGO_ENABLED": "0", "GOWORK": "off"}
-    command = [str(toolchain.go()), *arguments]
+    command = [str(build.find_go()), *arguments]
     source = MODULES["provisioner"].source
     done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -11,9 +11,10 @@ import psutil
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab import cgroups, network, process
-from fleet.lab.faults import signals
+from fleet.lab.cluster import cgroups, network
+from fleet.lab.faults.kinds import signals
 from fleet.lab.locks import if_there, locked
+from fleet.lab.programs import process
 from fleet.lab.spec import directory
 
 

@@ -139,7 +139,7 @@ def test_the_operator_image_reaches_the_api_server_with_its_service_account(real
 
 def test_an_image_of_a_users_own_runs(real_cluster: Cluster, tmp_path: Path) -> None:
     from fleet.cli import run
-    from fleet.lab.build import MODULES, built
+    from fleet.lab.programs.build import MODULES, built
 
     root = tmp_path / "root"
     root.mkdir()
@@ -155,7 +155,7 @@ def test_an_image_of_a_users_own_runs(real_cluster: Cluster, tmp_path: Path) -> 
 def test_nothing_listens_outside_loopback_and_the_labs_networks(real_cluster: Cluster) -> None:
     import psutil
 
-    from fleet.lab import process
+    from fleet.lab.programs import process
 
     spec = real_cluster.lab.spec.clusters[0]
     ours = {one.pid for one in process.running(real_cluster.lab.directory).values()}

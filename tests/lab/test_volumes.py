@@ -12,8 +12,11 @@ import orjson
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import Lab, loops, process, volumes
-from fleet.lab.volumes import Volume
+from fleet.lab import Lab
+from fleet.lab.cluster import volumes
+from fleet.lab.cluster import volumes as loops
+from fleet.lab.cluster.volumes import Volume
+from fleet.lab.programs import process
 from fleet.testing import Cluster
 from tests.lab.test_real_nodes import ETCD, pod
 

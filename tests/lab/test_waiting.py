@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab.api import Api, RefusedError
-from fleet.lab.controlplane import Program
-from fleet.lab.launch import launch, wait_listening, wait_until
+from fleet.lab.cluster.api import Api, RefusedError
+from fleet.lab.cluster.controlplane import Program
+from fleet.lab.programs.launch import launch, wait_listening, wait_until
 from fleet.testing import Cluster
 
 
@@ -52,6 +52,6 @@ def test_a_program_that_ends_is_noticed_at_once_with_its_last_words(tmp_path: Pa
 
 
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fleet.lab.launch.PATIENCE", 0.1)
+    monkeypatch.setattr("fleet.lab.programs.launch.PATIENCE", 0.1)
     with pytest.raises(ResourceError, match="it never came"):
         wait_until(lambda: False, [], lambda: "it never came")

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from fleet import Backup, Claim
 from fleet.apps import Etcd
 from fleet.errors import ConfigurationError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.model.app import API_VERSION
 from fleet.model.types import Cron
 from fleet.testing import Cluster

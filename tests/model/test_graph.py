@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.graph import CycleError, ordered
+from fleet.objects.graph import CycleError, ordered
 
 
 def test_what_is_needed_comes_first_and_ties_keep_their_order() -> None:

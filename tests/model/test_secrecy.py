@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.model.desired import Key
-from fleet.model.hidden import Hidden
-from fleet.model.secrecy import (
+from fleet.objects.compare import compare
+from fleet.objects.desired import Key
+from fleet.objects.fields import Fields
+from fleet.objects.redaction import (
     LAST_APPLIED,
     REDACTED,
+    Hidden,
     Secrecy,
     declared_secrecy,
     definition_secrecy,
@@ -21,8 +23,6 @@ from fleet.model.secrecy import (
     marked_fields,
     masked_manifest,
 )
-from fleet.plan.compare import compare
-from fleet.plan.owned import Fields
 
 CANARY = "hunter2-canary"
 ENCODED = base64.b64encode(CANARY.encode()).decode()

@@ -12,8 +12,7 @@ import fleet
 from fleet import Options
 from fleet.apps import Etcd
 from fleet.errors import ConfigurationError, Source
-from fleet.model.discovery import discovering
-from fleet.model.exports import MissingOutputError
+from fleet.model.context import MissingOutputError, discovering
 from fleet.model.source import relative_to
 from tests.model.lines import line_of
 

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from fleet.model.types import AppName, Cron, Duration, Name, Quantity, Version
-from fleet.model.types.quantity import amount
-from fleet.model.types.version import Release, release
-from fleet.span import seconds
+from fleet.model.types import AppName, Cron, Duration, Name, Quantity, Release, Version, amount, release
+from fleet.times import seconds
 
 
 def taken(kind: Any, text: str) -> str:

@@ -25,9 +25,9 @@ import orjson
 import psutil
 
 from fleet.errors import FleetError
-from fleet.lab import volumes
-from fleet.lab.api import Api
-from fleet.model.hidden import Hidden
+from fleet.lab.cluster import volumes
+from fleet.lab.cluster.api import Api
+from fleet.objects.redaction import Hidden
 from fleet.render import crd
 from fleet.testing import Cluster
 from fleet.version import __version__

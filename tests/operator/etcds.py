@@ -26,10 +26,11 @@ from typing import Self, TypeVar
 from fleet_operator.core.certificates import Authority, Leaf, client_context
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreachable
 
-from fleet.lab import paths, process
-from fleet.lab.binaries import Binaries
+from fleet.lab import files as paths
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find
+from fleet.lab.programs import process
+from fleet.lab.programs.binaries import Binaries
 from fleet.lab.spec import KUBERNETES
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from fleet.apps.etcd import Etcd
 from fleet.apps.etcd.described import described
 from fleet.apps.etcd.found import layout
 from fleet.apps.etcd.layout import Layout
-from fleet.lab.api import Api
+from fleet.lab.cluster.api import Api
 from fleet.testing import Cluster
 from fleet.testing.git import git
 from tests.operator.e2e import ETCD_IMAGE, App, Object

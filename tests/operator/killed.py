@@ -25,7 +25,7 @@ import click
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd
 from fleet_operator.run import NAME, operator
 
-from fleet.kube.kubeconfig import Headers
+from fleet.kube.client.kubeconfig import Headers
 from fleet.kube.runtime import GuardedClient
 from fleet.testing.proxy import Call
 

@@ -19,7 +19,7 @@ from fleet.apps import Etcd
 from fleet.apps.permissions import Permissions
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.install.manifests import Settings, deployment, settings_of
-from fleet.model.backup import NFS, Store
+from fleet.model.app_settings import NFS, Store
 from tests.operator.drawn import IMAGES, Drawing, app
 
 MINE = "registry.example.com/mine/etcd:v3.5.16"

@@ -26,7 +26,7 @@ from fleet_operator.engines.etcd.protocol import Etcd as Protocol
 
 from fleet.apps.etcd import Etcd, names
 from fleet.errors import AccessError, ConfigurationError, ConflictError, NotFoundError, ResourceError
-from fleet.model.backup import Backup, Claim, Restore
+from fleet.model.app_settings import Backup, Claim, Restore
 from tests.operator.etcds import WITH_TOOLS, EtcdCluster, Programs, leader, programs
 from tests.operator.pods import run_container, run_pod
 

@@ -19,8 +19,7 @@ from fleet.apps.etcd import Etcd, names
 from fleet.apps.etcd.manifests import stateful_set, surroundings, template
 from fleet.apps.permissions import place
 from fleet.apps.status import LastBackup
-from fleet.model.backup import NFS, S3, Backup, Claim, Restore
-from fleet.model.settings import Volume
+from fleet.model.app_settings import NFS, S3, Backup, Claim, Restore, Volume
 from fleet.testing import Cluster
 
 RECORD = Record(

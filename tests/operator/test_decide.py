@@ -16,7 +16,7 @@ from fleet import Volume
 from fleet.apps import Etcd
 from fleet.apps.etcd.files import quota
 from fleet.apps.etcd.ledger import LEDGER, Place, founders, read
-from fleet.printable import without_output
+from fleet.text import without_output
 from tests.operator.drawn import CLUSTER, Drawing, app, applied, before, file, member_id
 
 NO_DATA = '{"level":"fatal","msg":"discovery failed","error":"couldn\'t find local name \\"db-2\\" in the cluster"}'

@@ -31,7 +31,7 @@ from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.files import common, file_of
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Place
-from fleet.lab import process
+from fleet.lab.programs import process
 from tests.operator.etcds import VERSIONS, eventually, programs
 from tests.operator.writer import Place as Where
 from tests.operator.writer import Writer, lost

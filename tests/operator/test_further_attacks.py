@@ -29,12 +29,12 @@ from fleet_operator.logs import Lines
 
 from fleet.apps.workload import LONGEST_TEXT, processes
 from fleet.errors import ConfigurationError, FleetError
-from fleet.kube.client import Client
-from fleet.kube.runtime.budget import EACH, LEAST, Budget, Share, TooMuchError
+from fleet.kube.client.client import Client
 from fleet.kube.runtime.cache import Cache, Name
-from fleet.kube.runtime.follow import Follower
+from fleet.kube.runtime.informer import Follower
+from fleet.kube.runtime.memory_budget import EACH, LEAST, Budget, Share, TooMuchError
 from fleet.kube.runtime.queue import Queue
-from fleet.kube.runtime.view import View
+from fleet.kube.runtime.views import View
 from tests.operator.test_hostile_member import STATUS
 
 MEBI = 1 << 20

@@ -13,10 +13,10 @@ from fleet_operator.run import NAME, SYSTEM, engines
 
 from fleet.install import rights
 from fleet.install.manifests import Settings, deployment, manifests, settings_of
-from fleet.install.state import fits, leader_of
+from fleet.install.status import fits, leader_of
 from fleet.kube.discovery import Resource
-from fleet.model.desired import Key
-from fleet.render import rights as names
+from fleet.objects.desired import Key
+from fleet.render import operator_rights as names
 from fleet.render.crd import definitions
 
 TWO = Settings("registry.test/fleet-operator:1", {"etcd": "registry.test/etcd:{version}"}, replicas=2)

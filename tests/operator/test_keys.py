@@ -12,7 +12,7 @@ from fleet_operator.core.ownership import RELEASED
 from fleet_operator.engines.etcd.engine import EtcdEngine
 
 import fleet.kube.runtime as kube
-from fleet.kube.runtime.mapping import label
+from fleet.kube.runtime.handlers import label
 from fleet.testing import Cluster
 from tests.kube.runtime.running import eventually, running
 from tests.operator.e2e import definitions

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from fleet.lab.node import PAUSE
+from fleet.lab.cluster.node import PAUSE
 from tests.operator.e2e import App
 
 pytestmark = pytest.mark.timeout(1800)

@@ -12,7 +12,7 @@ from fleet_operator.core import kinds
 from fleet_operator.core.ownership import MANAGER, taken
 from fleet_operator.core.step import NotYetError, Take
 
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.objects import get
 from fleet.kube.runtime.writer import Writer
 from fleet.testing import Cluster

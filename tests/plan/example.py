@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fleet.errors import Source
-from fleet.model.desired import Key
-from fleet.model.secrecy import REDACTED
+from fleet.objects.desired import Key
+from fleet.objects.redaction import REDACTED
 from fleet.plan import Branch, Change, Inventory, Plan, Step, Verb
 from fleet.plan.effect import Does, Effect
-from fleet.plan.forest import About, Revision
+from fleet.plan.views.summary import About, Revision
 
 FILE = "stacks/orders.py"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import orjson
 import yaml
 
-from fleet.plan.data import plan_data
-from fleet.plan.markdown import comments, markdown
-from fleet.plan.page import page
-from fleet.plan.text import tree
+from fleet.plan.views.html import page
+from fleet.plan.views.json import plan_data
+from fleet.plan.views.markdown import comments, markdown
+from fleet.plan.views.text import tree
 from tests.plan.example import about, branches
 
 DIRECTORY = Path(__file__).parent / "views"

@@ -6,9 +6,9 @@ from copy import deepcopy
 from typing import Any
 
 from fleet.errors import Source
-from fleet.model.desired import Desired, Key, Object
+from fleet.objects.desired import Desired, Key, Object
+from fleet.objects.normalise import manifest_hash, normalise
 from fleet.plan import Entry
-from fleet.plan.normal import manifest_hash, normalise
 
 LABELS = {"app.kubernetes.io/managed-by": "fleet", "fleet.dev/stack": "orders"}
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from fleet.apply.executor import inventory_after
 from fleet.errors import ConflictError
-from fleet.kube.apply import inventory_after
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.plan import Branch, Claim, Inventory, Plan, Verb, leave, plan
-from fleet.plan.data import plan_data
-from fleet.plan.markdown import markdown
-from fleet.plan.text import tree
+from fleet.plan.views.json import plan_data
+from fleet.plan.views.markdown import markdown
+from fleet.plan.views.text import tree
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 MANIFEST = config_map("a")

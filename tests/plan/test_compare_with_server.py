@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from fleet.model.desired import Key
-from fleet.plan.compare import compare
-from fleet.plan.normal import normalise
-from fleet.plan.owned import owned_fields
-from fleet.plan.step import Change
+from fleet.objects.compare import Change, compare
+from fleet.objects.desired import Key
+from fleet.objects.fields import owned_fields
+from fleet.objects.normalise import normalise
 
 if TYPE_CHECKING:
     from fleet.testing import Cluster

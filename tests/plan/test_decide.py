@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConflictError
-from fleet.model.desired import Key, Object
+from fleet.objects.desired import Key, Object
 from fleet.plan import Change, Claim, Entry, Inventory, Plan, Step, Verb, keys_to_read, leave, plan
-from fleet.plan.difference import is_drift
+from fleet.plan.drift import is_drift
 from fleet.plan.effect import delete_effect
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 

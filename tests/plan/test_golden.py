@@ -10,12 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from docs.tools.reference.preview import SCHEMA_FILE, schema_text
-from fleet.plan.document import SCHEMA, Document, check
 from fleet.plan.effect import Does
-from fleet.plan.forest import dangers
-from fleet.plan.markdown import comments, markdown
 from fleet.plan.step import Verb
-from fleet.plan.text import tree
+from fleet.plan.views.json_schema import SCHEMA, Document, check
+from fleet.plan.views.markdown import comments, markdown
+from fleet.plan.views.summary import dangers
+from fleet.plan.views.text import tree
 from tests.plan.example import about, branches
 from tests.plan.golden import DIRECTORY, WIDTHS, views
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Verb, plan
-from fleet.plan.narrow import Narrowing, narrowed
+from fleet.plan.selection import Narrowing, narrowed
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.kube.apply import inventory_after
-from fleet.kube.result import Result, State
-from fleet.model.desired import Key
+from fleet.apply.executor import inventory_after
+from fleet.apply.steps import Result, State
+from fleet.objects.desired import Key
 from fleet.plan import Branch, Change, Inventory, Plan, Verb, plan
-from fleet.plan.digest import plan_hash
-from fleet.plan.forest import summary
-from fleet.plan.text import tree
+from fleet.plan.step import plan_hash
+from fleet.plan.views.summary import summary
+from fleet.plan.views.text import tree
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 MANIFEST = config_map("a")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fleet.plan import Inventory, plan
-from fleet.plan.suspension import Suspension
-from fleet.sync.held import held, suspensions
-from fleet.sync.look import Look, Seen
-from fleet.sync.outcome import Result
+from fleet.plan.inventory import Suspension
+from fleet.sync.planning import Look, Seen
+from fleet.sync.result import Result
+from fleet.sync.suspension import held, suspensions
 from tests.plan.live import config_map, desired, wanted
 
 SAID = Suspension("2026-11-16T14:00:00Z", "Åsa@host", "ticket #12: 50 % more\twrites\n", everywhere=True)

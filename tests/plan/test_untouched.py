@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import Source
-from fleet.model.desired import Desired, Object
+from fleet.objects.desired import Desired, Object
 from fleet.plan import Inventory, Plan, Verb, plan
 from fleet.plan.inventory import Entry
 from tests.plan.live import entry_of, live_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import PolicyError
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.plan import Branch, Inventory, Plan, leave, plan
 from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
-from fleet.plan.data import plan_data
-from fleet.plan.digest import plan_hash
-from fleet.plan.forest import summary
-from fleet.plan.markdown import markdown
-from fleet.plan.text import tree
+from fleet.plan.step import plan_hash
+from fleet.plan.views.json import plan_data
+from fleet.plan.views.markdown import markdown
+from fleet.plan.views.summary import summary
+from fleet.plan.views.text import tree
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 

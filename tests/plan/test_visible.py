@@ -8,13 +8,13 @@ import pytest
 from markdown_it import MarkdownIt
 
 from fleet.errors import Source
-from fleet.model.desired import Desired, Key, Object
+from fleet.objects.desired import Desired, Key, Object
 from fleet.plan import Branch, plan
-from fleet.plan.forest import About, Revision
-from fleet.plan.markdown import comments, markdown
-from fleet.plan.page import page
-from fleet.plan.text import tree
-from fleet.plan.visible import fenced, in_html, in_markdown, lines, visible
+from fleet.plan.views.escape import fenced, in_html, in_markdown, lines, visible
+from fleet.plan.views.html import page
+from fleet.plan.views.markdown import comments, markdown
+from fleet.plan.views.summary import About, Revision
+from fleet.plan.views.text import tree
 from tests.plan.live import config_map, entry_of, live_of
 
 HOSTILE = (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab.packages import find, require
-from fleet.plan.page import page
+from fleet.lab.programs.packages import find, require
+from fleet.plan.views.html import page
 from tests.plan.example import about, branches
 from tests.preview.browser import opened
 

@@ -13,16 +13,13 @@ import orjson
 import pytest
 
 from fleet.errors import ConfigurationError, FleetError, Source
-from fleet.forge.approval import asked
-from fleet.forge.model import PullRequest, State
-from fleet.forge.sticky import has_mark
+from fleet.forge.comments import asked, has_mark
+from fleet.forge.forge import PullRequest, State
 from fleet.plan import Branch, Change, Inventory, Plan, Verb
-from fleet.plan.forest import About, Revision
+from fleet.plan.views.summary import About, Revision
 from fleet.preview import comment_file
+from fleet.preview.comment import Request, Voice, made, refused
 from fleet.preview.comment_file import PreviewComment, describe_preview, describe_refusal, read_comment, write_comment
-from fleet.preview.request import Request
-from fleet.preview.voice import Voice
-from fleet.preview.words import made, refused
 from tests.plan.example import STEPS, about, branches
 
 HEAD = "6dcb09b5b57875f334f61aebed695e2e4193db5e"

@@ -11,10 +11,10 @@ import pytest
 from fleet.errors import PolicyError
 from fleet.evaluate import Pool
 from fleet.evaluate.sandbox.level import Level, Sandbox
-from fleet.plan.data import plan_data
-from fleet.plan.markdown import comments, markdown
-from fleet.plan.page import page
-from fleet.plan.text import tree
+from fleet.plan.views.html import page
+from fleet.plan.views.json import plan_data
+from fleet.plan.views.markdown import comments, markdown
+from fleet.plan.views.text import tree
 from fleet.preview.merge import of_merge
 from tests.preview.plain import PlainRepository, manifest
 

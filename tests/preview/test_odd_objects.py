@@ -9,24 +9,22 @@ from typing import Any
 
 import orjson
 
-from fleet.approve.change import merged, pairs
-from fleet.approve.state import states
+from fleet.approval.record import merged, pairs, states
 from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.evaluate.schema import check_object
-from fleet.model.desired import Desired, Key, Object
-from fleet.model.hidden import Hidden
-from fleet.model.secrecy import declared_secrecy, masked_manifest
+from fleet.objects.desired import Desired, Key, Object
+from fleet.objects.redaction import Hidden, declared_secrecy, masked_manifest
 from fleet.plan import Plan
 from fleet.plan.budget import Allowance
-from fleet.plan.data import plan_data
-from fleet.plan.digest import plan_hash
-from fleet.plan.forest import Branch
-from fleet.plan.markdown import comments
-from fleet.plan.page import page
-from fleet.plan.text import tree
-from fleet.preview.between import between
+from fleet.plan.step import plan_hash
+from fleet.plan.views.html import page
+from fleet.plan.views.json import plan_data
+from fleet.plan.views.markdown import comments
+from fleet.plan.views.summary import Branch
+from fleet.plan.views.text import tree
+from fleet.preview.compare import between
 
 ROUNDS = 200
 PODS = {

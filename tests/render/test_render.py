@@ -17,7 +17,7 @@ import fleet
 from fleet import Alias, Options
 from fleet.apps import Etcd
 from fleet.errors import ConfigurationError
-from fleet.model.desired import Desired, Key, Object
+from fleet.objects.desired import Desired, Key, Object
 from fleet.render import render
 
 EU = fleet.Cluster("eu-1", labels={"tier": "gold"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.repository.identity import identity, of_address
-from fleet.repository.read import name
+from fleet.repository.repository import identity, of_address
+from fleet.repository.settings import name
 
 
 @pytest.mark.parametrize(

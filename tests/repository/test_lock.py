@@ -8,7 +8,7 @@ import pytest
 
 from fleet.errors import ConfigurationError, Source
 from fleet.repository import Repository
-from fleet.repository.lock import read_lock
+from fleet.repository.lockfile import read_lock
 
 ONE, TWO = f"sha256:{'a' * 64}", f"sha512:{'b' * 128}"
 

@@ -9,8 +9,8 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.repository import Code, Fleet, Settings
-from fleet.repository.read import line_of, read_settings
-from fleet.repository.start import TEMPLATE
+from fleet.repository.scaffold import TEMPLATE
+from fleet.repository.settings import line_of, read_settings
 
 
 def test_an_empty_file_gives_the_defaults() -> None:

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import IO
 
 from fleet.evaluate.pool import Pool
-from fleet.forge.model import PullRequest
-from fleet.git.mirror import Mirror
-from fleet.preview.request import Request
-from fleet.serve.origin import Origin
-from fleet.serve.preview_process import Task, written
-from fleet.serve.secret import Reach
-from fleet.serve.wanted import Wanted, wanted
+from fleet.forge.forge import PullRequest
+from fleet.git.repository import Mirror
+from fleet.preview.comment import Request
+from fleet.serve.cluster_secrets import Reach
+from fleet.serve.commits import Origin, Wanted, wanted
+from fleet.serve.report.preview_process import Task, written
 from fleet.testing.git import GitRemote, git
 
 STACK = """

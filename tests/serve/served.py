@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fleet.lab.api import Api, RefusedError
+from fleet.lab.cluster.api import Api, RefusedError
 from fleet.testing import Cluster
 from fleet.testing.git import git
 from tests.serve.process import Process

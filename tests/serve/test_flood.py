@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from fleet.serve.telling import EVERY
+from fleet.serve.report.status import EVERY
 from fleet.testing import Cluster
 from tests.serve.served import Served
 from tests.soak.stranger import Stranger

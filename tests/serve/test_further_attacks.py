@@ -16,19 +16,17 @@ from aiohttp import web
 
 from fleet.errors import ResourceError
 from fleet.forge import http
-from fleet.forge.client import connect
-from fleet.forge.model import Action, Commented, Kind, PullRequest, PullRequestChanged, Repository
-from fleet.forge.refusal import told
-from fleet.git import page
+from fleet.forge.forge import Action, Commented, Kind, PullRequest, PullRequestChanged, Repository, connect
+from fleet.forge.http import told
+from fleet.git import status
 from fleet.kube.runtime.metrics import Counter
-from fleet.kube.runtime.serving import serving
-from fleet.plan.step import Change
-from fleet.plan.text import change_line
-from fleet.plan.visible import in_markdown
-from fleet.serve import pages
-from fleet.serve.origin import Origin
-from fleet.serve.pages import Pages, answered
-from fleet.serve.previews import Previews
+from fleet.kube.runtime.operator import serving
+from fleet.objects.compare import Change
+from fleet.plan.views.escape import in_markdown
+from fleet.plan.views.text import change_line
+from fleet.serve.commits import Origin
+from fleet.serve.report import previews as pages
+from fleet.serve.report.previews import Pages, Previews, answered
 from tests.forge.server import Reply
 from tests.forge.server import serving as forge_serving
 from tests.git.test_page import WELL
@@ -178,7 +176,7 @@ def test_no_reference_of_any_forge_comes_out_of_a_name(text: str) -> None:
 @pytest.mark.parametrize("version", ["https://evil.example/x", "www.evil.example", "@everybody", "!1", "#1"])
 def test_what_a_member_says_is_its_version_is_no_link_on_the_status_page(version: str) -> None:
     sick = replace(WELL.apps[0], version=version, name="www.evil.example", health="Degraded", message="x")
-    text = page.render([replace(WELL, apps=(sick,), health="Degraded")]).decode()
+    text = status.render([replace(WELL, apps=(sick,), health="Degraded")]).decode()
     read = re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), text)
     assert not re.search(r"://|www\.|@\w|!\d|#\d", read)
     assert version in read.replace("\u200b", "")

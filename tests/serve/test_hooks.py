@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from fleet.forge.model import Event, Kind, Pushed
+from fleet.forge.forge import Event, Kind, Pushed
 from fleet.forge.webhook import MOST_BYTES
-from fleet.kube.runtime import serving as server
+from fleet.kube.runtime import operator as server
 from fleet.kube.runtime.metrics import Counter
-from fleet.kube.runtime.serving import serving
-from fleet.serve.hooks import Bodies, Hooks
+from fleet.kube.runtime.operator import serving
+from fleet.serve.process import Bodies, Hooks
 
 SECRET = "s3cret"
 SIGNED = {
@@ -141,7 +141,7 @@ def test_bodies_of_all_connections_together_are_bounded_and_the_forge_is_heard_m
 
 
 def test_the_largest_body_is_given_up_and_the_others_go_on() -> None:
-    from fleet.serve.hooks import Body
+    from fleet.serve.process import Body
 
     bodies, small, large, larger = Bodies(100), Body(), Body(), Body()
     bodies.add(small, b"x" * 10)

@@ -9,12 +9,11 @@ import pytest
 
 from fleet.errors import FleetError, PolicyError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.git.mirror import Mirror
-from fleet.git.repository import Repository
-from fleet.git.status import Record
+from fleet.git.repository import Mirror, Repository
+from fleet.git.status_records import Record
 from fleet.plan.budget import Allowance
 from fleet.repository import Repository as Settings
-from fleet.serve.loss import check_loss, told
+from fleet.serve.safety import check_loss, told
 from fleet.sync.source import NO_FILES, Files
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone

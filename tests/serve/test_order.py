@@ -8,14 +8,14 @@ from pathlib import Path
 
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.model.desired import Desired
+from fleet.objects.desired import Desired
 from fleet.plan import Inventory, Plan, Verb
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
-from fleet.serve.order import Order
-from fleet.serve.wanted import Wanted
-from fleet.sync.gates import Standing
-from fleet.sync.outcome import Result
+from fleet.serve.commits import Wanted
+from fleet.serve.rollout import Order
+from fleet.sync.result import Result
+from fleet.sync.rollout.gates import Standing
 from fleet.sync.source import Files
 
 HERE = Source("stacks/orders.py", 1)

@@ -13,21 +13,19 @@ from aiohttp import web
 
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.forge.model import State
-from fleet.git.mirror import Mirror
-from fleet.git.reporting import read_status
-from fleet.git.status import Record, Report
+from fleet.forge.forge import State
+from fleet.git.repository import Mirror
+from fleet.git.status import read_status
+from fleet.git.status_records import Record, Report
 from fleet.kube.runtime.metrics import Counter
-from fleet.kube.runtime.serving import serving
+from fleet.kube.runtime.operator import serving
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
-from fleet.serve.order import Order
-from fleet.serve.origin import Origin
-from fleet.serve.outside import SIGNATURE, Outside
-from fleet.serve.rendering import ForAgents
-from fleet.serve.telling import Telling
-from fleet.serve.verdicts import Said, statuses
-from fleet.serve.wanted import Wanted
+from fleet.serve.bundles import ForAgents
+from fleet.serve.commits import Origin, Wanted
+from fleet.serve.report.notify import SIGNATURE, Outside, Said, statuses
+from fleet.serve.report.status import Telling
+from fleet.serve.rollout import Order
 from fleet.sync.source import NO_FILES, Files
 from fleet.testing import GitRemote
 

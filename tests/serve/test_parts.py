@@ -15,20 +15,19 @@ import yaml
 from fleet.agent.manifests import manifests as agent_manifests
 from fleet.errors import AccessError, PolicyError, Source
 from fleet.evaluate.result import ClusterData
-from fleet.forge.model import Kind, Repository
+from fleet.forge.forge import Kind, Repository
 from fleet.install.manifests import Settings
 from fleet.install.manifests import manifests as installed
 from fleet.kube.runtime.queue import Queue
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
+from fleet.plan.drift import only_drift
 from fleet.plan.inventory import Entry
-from fleet.serve.hooks import meant
-from fleet.serve.logs import JsonLines
+from fleet.serve.cluster_secrets import client_of
+from fleet.serve.clusters import notice
+from fleet.serve.commits import Origin
 from fleet.serve.manifests import manifests
-from fleet.serve.notice import notice
-from fleet.serve.origin import Origin
-from fleet.serve.secret import client_of
-from fleet.sync.drift import only_drift
+from fleet.serve.process import JsonLines, meant
 from fleet.testing import Cluster
 
 KEY = Key("", "ConfigMap", "orders", "settings")

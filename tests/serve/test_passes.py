@@ -9,14 +9,14 @@ from pathlib import Path
 
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.kube.runtime.ending import end
-from fleet.model.desired import Desired, StackCluster
+from fleet.kube.concurrency import end
+from fleet.objects.desired import Desired, StackCluster
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
-from fleet.serve.passes import Passes
-from fleet.serve.wanted import Wanted
-from fleet.sync.choice import Target
+from fleet.serve.commits import Wanted
+from fleet.serve.queue import Passes
 from fleet.sync.source import Files
+from fleet.sync.targets import Target
 
 HERE = Source("stacks/all.py", 1)
 NAMES = ("billing", "orders", "search")

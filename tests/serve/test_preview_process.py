@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fleet.serve import preview_process
-from fleet.serve.child import MIB, Bounds, EndedError, ask
-from fleet.serve.preview_process import Told, preview
+from fleet.serve.child_process import MIB, Bounds, EndedError, ask
+from fleet.serve.report import preview_process
+from fleet.serve.report.preview_process import Told, preview
 from tests.serve.forks import ATTACKS, LOOPS, STACK, Fork
 
 BRIEF = replace(preview_process.OF_FORKS, seconds=60)
@@ -144,7 +144,7 @@ def test_who_stops_waiting_has_the_child_killed(deaf: Path) -> None:
 
 def test_a_child_ends_with_the_service_also_when_that_is_killed(deaf: Path) -> None:
     (deaf / "parent.py").write_text(
-        "import asyncio\nfrom fleet.serve.child import Bounds, ask\n"
+        "import asyncio\nfrom fleet.serve.child_process import Bounds, ask\n"
         "asyncio.run(ask('deaf_child', b'wait', Bounds(100, 60, 1 << 29)))\n"
     )
     parent = subprocess.Popen([sys.executable, "parent.py"], cwd=deaf)

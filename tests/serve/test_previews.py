@@ -17,16 +17,15 @@ import pytest
 import yaml
 
 from fleet.evaluate.pool import Pool
-from fleet.forge.approval import command
-from fleet.forge.model import Action, Kind, PullRequestChanged
-from fleet.forge.model import PullRequest as Asked
-from fleet.forge.model import Repository as ForgeRepository
+from fleet.forge.comments import command
+from fleet.forge.forge import Action, Kind, PullRequestChanged
+from fleet.forge.forge import PullRequest as Asked
+from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
-from fleet.serve import preview_process
-from fleet.serve.attempts import Attempts
-from fleet.serve.origin import Origin
-from fleet.serve.previews import Previews, Turns
-from fleet.serve.wanted import Wanted, wanted
+from fleet.serve.commits import Origin, Wanted, wanted
+from fleet.serve.report import preview_process
+from fleet.serve.report.attempts import Attempts
+from fleet.serve.report.previews import Previews, Turns
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git

@@ -12,18 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from fleet.bundle.reports import reports
 from fleet.evaluate.pool import Pool
-from fleet.git.names import address
-from fleet.git.reporting import report
+from fleet.git.refs import address
 from fleet.git.repository import Repository
-from fleet.git.status import Report
+from fleet.git.status import report
+from fleet.git.status_records import Report
 from fleet.plan import Inventory, Plan
-from fleet.rendered.reported import reports
-from fleet.serve.order import Order
-from fleet.serve.origin import Origin
-from fleet.serve.rendering import LOOK, ForAgents
-from fleet.serve.wanted import Wanted, wanted
-from fleet.sync.outcome import Result
+from fleet.serve.bundles import LOOK, ForAgents
+from fleet.serve.commits import Origin, Wanted, wanted
+from fleet.serve.rollout import Order
+from fleet.sync.result import Result
 from fleet.testing import GitRemote
 from fleet.testing.git import git
 

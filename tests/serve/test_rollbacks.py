@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from fleet.evaluate.pool import Pool
-from fleet.git.names import address
-from fleet.git.reporting import report
+from fleet.git.refs import address
 from fleet.git.repository import Repository
-from fleet.git.status import Report
-from fleet.serve.origin import Origin
-from fleet.serve.rollbacks import Followed, Illness, Made, Rollbacks, roll_back
-from fleet.serve.wanted import Wanted
-from fleet.sync.outcome import ObjectHealth
+from fleet.git.status import report
+from fleet.git.status_records import Report
+from fleet.serve.commits import Origin, Wanted
+from fleet.serve.rollback import Followed, Illness, Made, Rollbacks, roll_back
+from fleet.sync.result import ObjectHealth
 from fleet.testing import GitRemote
 from fleet.testing.git import git
 from tests.serve.pulled import Pulled

@@ -8,9 +8,9 @@ import pytest
 
 from fleet.errors import AccessError, ConfigurationError, Source
 from fleet.evaluate.result import ClusterData
-from fleet.serve.scope import SHARED, Scope, parse_scopes
-from fleet.serve.secret import Reach
-from fleet.serve.sites import Sites
+from fleet.serve.cluster_secrets import Reach
+from fleet.serve.clusters import Sites
+from fleet.serve.scope import SHARED, RepositoryScope, parse_scopes
 
 A, B = "https://git.example.com/a.git", "https://git.example.com/b.git"
 
@@ -84,4 +84,4 @@ def test_what_is_said_of_repositories_is_whole_or_refused(reach: list[str], toke
 
 
 def test_without_a_word_all_share_all() -> None:
-    assert parse_scopes([A, B], [], []) == {A: Scope(), B: Scope()}
+    assert parse_scopes([A, B], [], []) == {A: RepositoryScope(), B: RepositoryScope()}

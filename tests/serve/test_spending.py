@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import PolicyError
-from fleet.model.desired import Desired
+from fleet.objects.desired import Desired
 from fleet.plan import Inventory, Plan, leave, plan
 from fleet.plan.budget import Allowance
-from fleet.serve.spending import PartlySeenError, Spending
+from fleet.serve.safety import PartlySeenError, Spending
 from fleet.testing import Cluster, GitRemote
 from fleet.testing.proxy import Answer, Match, Proxy, Rule
 from fleet.testing.proxy import Plan as Faults

@@ -6,10 +6,10 @@ import asyncio
 import json
 from pathlib import Path
 
-from fleet.git.mirror import Mirror
-from fleet.git.status import Report
+from fleet.git.repository import Mirror
+from fleet.git.status_records import Report
 from fleet.repository import Repository as Settings
-from fleet.serve.telling import Telling
+from fleet.serve.report.status import Telling
 from fleet.sync.source import NO_FILES, Files
 from tests.git.repositories import bare, git
 

@@ -6,14 +6,12 @@ import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fleet.git.mirror import Mirror
-from fleet.serve.happenings import Metrics
-from fleet.serve.manner import Manner
-from fleet.serve.origin import Origin
-from fleet.serve.reading import Evaluating
+from fleet.git.repository import Mirror
+from fleet.serve.background import UnexpectedError
+from fleet.serve.commits import Evaluating, Origin, Wanted
+from fleet.serve.options import Manner
+from fleet.serve.report.metrics import Metrics
 from fleet.serve.service import Service
-from fleet.serve.unexpected import UnexpectedError
-from fleet.serve.wanted import Wanted
 from fleet.testing.git import git
 from tests.sync.fleet_repository import FleetRepository, config_map
 

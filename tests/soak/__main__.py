@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from fleet.lab.lab import Lab
-from fleet.lab.process import identify
+from fleet.lab.programs.process import identify
 from tests.soak.actions import Step
 from tests.soak.model import Drawn, Manner, first
 from tests.soak.page import Told, page

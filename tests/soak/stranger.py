@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from fleet.lab.kubeconfig import Access
+from fleet.lab.cluster.api import Access
 
 AGENT = "stranger"
 MERGE = "application/merge-patch+json"

@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Any
 
 from fleet import TLS
-from fleet.approve import record as approval
+from fleet.apply import inventory
+from fleet.approval import record as approval
 from fleet.apps import Etcd
 from fleet.apps.etcd import ledger as members
 from fleet.apps.etcd import manifests
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.layout import write as write_layout
+from fleet.bundle import model as rendered
+from fleet.bundle import storage
 from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.result import Evaluation
-from fleet.git import status
-from fleet.kube import ledger
-from fleet.model.desired import Key, Object
+from fleet.git import status_records
+from fleet.objects.desired import Key, Object
+from fleet.objects.normalise import applied_hash
 from fleet.plan import plan
-from fleet.plan.digest import plan_hash
 from fleet.plan.inventory import Entry, Inventory
-from fleet.plan.normal import applied_hash
 from fleet.plan.severity import Severity
-from fleet.rendered import form
-from fleet.rendered import model as rendered
+from fleet.plan.step import plan_hash
 from fleet.repository import Repository
-from fleet.sync.approvals import digest
+from fleet.sync.rollout.approvals import digest
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = Path(__file__).parent / "files"
@@ -47,24 +47,24 @@ def files() -> dict[str, bytes]:
     return {
         "rendered.json": _json([_manifests(evaluation)]),
         "waves.json": _json({stack.name: digest(stack) for stack in evaluation.stacks}),
-        "inventory.txt": ledger.write(ledger.line(entry) for entry in entries(evaluation)).encode(),
-        "status.json": status.encode(status.follow(None, REPORT, NOW)),
+        "inventory.txt": inventory.write(inventory.line(entry) for entry in entries(evaluation)).encode(),
+        "status.json": status_records.encode(status_records.follow(None, REPORT, NOW)),
         "approval.json": approval.encode(APPROVAL),
         "plans.json": _json(dict(_plans(evaluation))),
         "members.json": members.founders(PODS).write().encode(),
         "layout.json": _json(write_layout(LAYOUT)),
         "etcd.json": _json(_etcd()),
-        **{f"bundle-{name.replace('/', '-')}": content for name, content in form.encode(bundle(evaluation)).items()},
+        **{f"bundle-{name.replace('/', '-')}": content for name, content in storage.encode(bundle(evaluation)).items()},
     }
 
 
-REPORT = status.Report(
+REPORT = status_records.Report(
     stack="coordination",
     cluster="eu",
     revision=COMMIT,
     health="Degraded",
     message="c-0: it is not ready",
-    apps=(status.App("Etcd", "orders", "db", "3.5.21", "2/3", "yes", "Degraded", "", "db-2 is not ready"),),
+    apps=(status_records.App("Etcd", "orders", "db", "3.5.21", "2/3", "yes", "Degraded", "", "db-2 is not ready"),),
 )
 APPROVAL = approval.Record(
     tree="1" * 40,
@@ -78,7 +78,7 @@ APPROVAL = approval.Record(
     subject="orders: one more",
     note="seen by two",
     version="1.2.3",
-    recorded=status.timestamp(NOW),
+    recorded=status_records.timestamp(NOW),
 )
 LAYOUT = Layout(
     "kv", "etcd", "data", "https://{pod}.kv:2380", "https://{pod}.kv:2379", 2379, {"quota": 1}, shadows=("A",)

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from fleet.approve import record as approval
+from fleet.apply import inventory
+from fleet.approval import record as approval
 from fleet.apps.etcd import layout
 from fleet.apps.etcd import ledger as members
-from fleet.git import status
-from fleet.kube import ledger
-from fleet.rendered import form
+from fleet.bundle import storage
+from fleet.git import status_records
 from tests.stored.files import APPROVAL, DIRECTORY, LAYOUT, PODS, files
 
 KEPT = {file.name: file.read_bytes() for file in DIRECTORY.iterdir()}
@@ -32,24 +32,24 @@ def test_there_is_a_file_for_each(made: dict[str, bytes]) -> None:
 
 
 def test_an_inventory_of_before_is_read_whole() -> None:
-    entries = ledger.read(KEPT["inventory.txt"].decode())
-    assert ledger.write(map(ledger.line, entries)).encode() == KEPT["inventory.txt"]
+    entries = inventory.read(KEPT["inventory.txt"].decode())
+    assert inventory.write(map(inventory.line, entries)).encode() == KEPT["inventory.txt"]
     assert (entries[-1].retain, entries[-1].protect, entries[-1].seen) == (True, True, "77")
     assert entries[-1].after == (entries[0].key,)
 
 
 def test_an_inventory_from_before_its_last_columns_is_read() -> None:
     lines = KEPT["inventory.txt"].decode().splitlines()
-    older = "".join("\t".join(line.split("\t")[: len(ledger.COLUMNS)]) + "\n" for line in lines)
-    entries = ledger.read(older)
-    assert [entry.key for entry in entries] == [entry.key for entry in ledger.read(KEPT["inventory.txt"].decode())]
+    older = "".join("\t".join(line.split("\t")[: len(inventory.COLUMNS)]) + "\n" for line in lines)
+    entries = inventory.read(older)
+    assert [entry.key for entry in entries] == [entry.key for entry in inventory.read(KEPT["inventory.txt"].decode())]
     assert {entry.seen for entry in entries} == {""}
 
 
 def test_a_record_of_the_status_branch_is_read() -> None:
-    path = status.path("eu", "coordination")
-    record = status.decode(KEPT["status.json"], path)
-    assert status.encode(record) == KEPT["status.json"]
+    path = status_records.path("eu", "coordination")
+    record = status_records.decode(KEPT["status.json"], path)
+    assert status_records.encode(record) == KEPT["status.json"]
     assert (record.health, record.apps[0].members) == ("Degraded", "2/3")
 
 
@@ -64,8 +64,8 @@ def test_what_an_operator_wrote_is_read() -> None:
 
 
 def test_a_bundle_is_read_whole() -> None:
-    index = form.read_index(KEPT["bundle-fleet.json"], "a branch", "eu-1")
+    index = storage.read_index(KEPT["bundle-fleet.json"], "a branch", "eu-1")
     for part in index.stacks:
         name = f"stacks-{part.stack}.json"
-        stack = form.read_stack(KEPT[f"bundle-{name}"], name, part.stack)
+        stack = storage.read_stack(KEPT[f"bundle-{name}"], name, part.stack)
         assert stack.objects

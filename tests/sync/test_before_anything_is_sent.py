@@ -11,9 +11,9 @@ import yaml
 from fleet.cli import run
 from fleet.kube import schema
 from fleet.kube.discovery import Discovery, Resource
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 from fleet.plan import Step, Verb
-from fleet.sync.definitions import INSTALL, refusal
+from fleet.sync.planning import INSTALL, refusal
 from fleet.testing.git import git
 from fleet.testing.proxy import Proxy
 from tests.cli.test_check import BAD, stack, write

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import PolicyError
-from fleet.model.desired import StackCluster
+from fleet.objects.desired import StackCluster
 from fleet.plan.budget import Allowance
-from fleet.sync.departures import Placed, check_departures, departed
+from fleet.sync.safety import Placed, check_departures, departed
 
 CLUSTERS = [f"c{number}" for number in range(20)]
 

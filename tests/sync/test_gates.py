@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from fleet.evaluate.result import RolloutData
-from fleet.model.week import span
-from fleet.sync.gates import Standing, Verdict, gate
+from fleet.sync.rollout.gates import Standing, Verdict, gate
+from fleet.times import span
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC).timestamp()  # a Monday
 WAVES = RolloutData((("eu",), ("us-1", "us-2"), ("ap",)), "5m", "15m", 1)

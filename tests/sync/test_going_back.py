@@ -7,19 +7,11 @@ from typing import Any
 import pytest
 
 from fleet.errors import Source
-from fleet.model.desired import Desired, Object
-from fleet.model.secrecy import BUILT_IN
-from fleet.preview.between import changed
-from fleet.sync.going_back import (
-    NoWayBackError,
-    Past,
-    check_cause,
-    check_data,
-    is_rollback,
-    trailer,
-    way_back,
-)
-from fleet.sync.outcome import ObjectHealth
+from fleet.objects.desired import Desired, Object
+from fleet.objects.redaction import BUILT_IN
+from fleet.preview.compare import changed
+from fleet.sync.result import ObjectHealth
+from fleet.sync.rollout.rollback import NoWayBackError, Past, check_cause, check_data, is_rollback, trailer, way_back
 
 NOW = Past("n" * 40, was_well=False, same=True)  # the commit that made a cluster ill
 NEIGHBOUR = Past("m" * 40, was_well=True, same=True)  # before it: another stack's commit, on the same files

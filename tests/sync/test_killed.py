@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.kube.inventory import load
+from fleet.apply.inventory import load
 from fleet.kube.lease import PROCESS
 from fleet.testing import Cluster
 from fleet.testing.proxy import Kill, Match, Plan, Proxy, Rule

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError, PolicyError
-from fleet.git.depth import with_history
-from fleet.git.names import address
-from fleet.git.repository import Repository
-from fleet.model.desired import Key
+from fleet.git.refs import address
+from fleet.git.repository import Repository, with_history
+from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
-from fleet.sync.lineage import check_lineage
+from fleet.sync.safety import check_lineage
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone
 

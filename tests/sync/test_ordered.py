@@ -11,17 +11,15 @@ import pytest
 
 from fleet.errors import AccessError, FleetError, ResourceError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.model.desired import Desired, Key, StackCluster
+from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.inventory import Entry
-from fleet.sync.approvals import Approvals, digest
-from fleet.sync.choice import targets
-from fleet.sync.course import course
-from fleet.sync.gates import Standing
-from fleet.sync.ordered import Order, Turns, bystanders
-from fleet.sync.outcome import Result
-from fleet.sync.standing import after_it, before_it
-from fleet.sync.turn import WaitingError
+from fleet.sync.result import Result, WaitingError
+from fleet.sync.rollout.approvals import Approvals, digest
+from fleet.sync.rollout.describe import course
+from fleet.sync.rollout.gates import Standing, after_it, before_it
+from fleet.sync.rollout.order import Order, Turns, bystanders
+from fleet.sync.targets import targets
 
 HERE = Source("stacks/orders.py", 1)
 KEY = Key("", "ConfigMap", "orders", "settings")

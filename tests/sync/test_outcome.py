@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fleet.cli.destroy import returning
+from fleet.cli.commands.destroy import returning
 from fleet.errors import (
     AccessError,
     ConflictError,
@@ -19,15 +19,15 @@ from fleet.errors import (
 )
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.kube.failure import UnansweredError
-from fleet.model.desired import Desired, Key
+from fleet.kube.client.errors import UnansweredError
+from fleet.objects.desired import Desired, Key
 from fleet.plan import Verb
-from fleet.printable import quote_output, without_output
-from fleet.sync.choice import emptied, targets
-from fleet.sync.outcome import ObjectHealth, Result, failure
+from fleet.sync.health import judged, worst
 from fleet.sync.progress import Lines
-from fleet.sync.status import report_of
-from fleet.sync.waiting import judged, worst
+from fleet.sync.report import report_of
+from fleet.sync.result import ObjectHealth, Result, failure
+from fleet.sync.targets import emptied, targets
+from fleet.text import quote_output, without_output
 
 
 def cluster(name: str) -> ClusterData:

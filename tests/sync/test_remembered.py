@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from fleet.errors import NotFoundError, Source
+from fleet.evaluate import cache as remembered
+from fleet.evaluate import cache as surroundings
 from fleet.evaluate import pool
+from fleet.evaluate.cache import recall, remember
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.model.desired import Desired, Key, Object
-from fleet.plan.normal import manifest_hash
+from fleet.objects.desired import Desired, Key, Object
+from fleet.objects.normalise import manifest_hash
 from fleet.repository.settings import Budget, Code, Settings, Trust
-from fleet.sync import remembered, surroundings
-from fleet.sync.evaluated import evaluated
-from fleet.sync.remembered import recall, remember
-from fleet.sync.source import commit
+from fleet.sync.source import commit, evaluated
 from fleet.testing.git import git
 
 TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from fleet.evaluate import pool
-from fleet.kube import process
-from fleet.kube.client import Client
+from fleet.kube import identity
+from fleet.kube.client.client import Client
 from fleet.kube.lease import Lease
 from fleet.testing.git import git
 from tests.kube.connected import connected
@@ -299,7 +299,7 @@ def test_two_syncs_at_once_take_turns(repository: FleetRepository, tmp_path: Pat
     def begun() -> list[subprocess.Popen[bytes]]:
         both = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log.open("wb")) for log in logs]
         deadline = time.monotonic() + 60
-        while not all(f"{waits}{process.name()} since 20" in log.read_text() for log in logs):
+        while not all(f"{waits}{identity.name()} since 20" in log.read_text() for log in logs):
             assert time.monotonic() < deadline, [log.read_text() for log in logs]
             time.sleep(0.1)
         assert repository.data(eu, "c0") is None, "who waits does nothing"

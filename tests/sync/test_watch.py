@@ -15,10 +15,9 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from fleet.cli.sight import View, table
-from fleet.sync.observe import Observed
-from fleet.sync.outcome import ObjectHealth
-from fleet.sync.watch import Sight, Warn, happened
+from fleet.cli.commands.watch import View, table
+from fleet.sync.observe import Observed, Sight, Warn, happened
+from fleet.sync.result import ObjectHealth
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 ETCD = ObjectHealth("Etcd", "orders", "registry", "Healthy", "", "3.6.1", True, "3/3", "yes")

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.objects import Scope
-from fleet.kube.system import CONFIG_MAPS
+from fleet.kube.resources import CONFIG_MAPS
 from fleet.kube.watch import Listed, changes
 from fleet.testing import Cluster
 from fleet.testing.proxy import (

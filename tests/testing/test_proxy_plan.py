@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.lab.proxy.act import Act
-from fleet.lab.proxy.body import GONE, CutError, Shape
-from fleet.lab.proxy.lease_clock import LeaseClock
-from fleet.lab.proxy.service import readable
+from fleet.lab.proxy.actions import Act
+from fleet.lab.proxy.proxy import readable
+from fleet.lab.proxy.response import GONE, CutError, LeaseClock, Shape
 from fleet.testing.proxy import (
     Answer,
     Break,

@@ -9,8 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from fleet.lab import process, residue
+from fleet.lab import cleanup
 from fleet.lab import spec as specs
+from fleet.lab.programs import process
 
 TWO_LINES = """
 def test_a_config_map_is_stored(cluster):
@@ -46,4 +47,4 @@ def test_a_killed_test_run_leaves_its_lab_only_until_the_next_up(tmp_path: Path)
 
     remove_orphans()
     assert not process.running(specs.directory(found[0]))
-    assert not residue.find(found[0])
+    assert not cleanup.find(found[0])

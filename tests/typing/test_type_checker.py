@@ -14,7 +14,7 @@ import pytest
 from mypy import api
 
 from fleet.apps import Etcd
-from fleet.model.docs import field_docs
+from fleet.model.base import field_docs
 
 HERE = Path(__file__).parent
 CACHE = HERE.parent.parent / ".mypy_cache" / "stacks"

@@ -6,7 +6,8 @@ import inspect
 import re
 
 from fleet import errors
-from fleet.git import notes, status
+from fleet.git import status as notes
+from fleet.git import status_records
 
 
 def exit_codes() -> str:
@@ -26,7 +27,7 @@ def exit_codes() -> str:
 
 
 def status_file() -> str:
-    text = inspect.cleandoc(status.__doc__ or "")
+    text = inspect.cleandoc(status_records.__doc__ or "")
     _, form, *rest = text.split("\n\n")
     parts = ["# The status branch", "", form, "", *rest]
     body = "\n\n".join(part for part in parts if part)

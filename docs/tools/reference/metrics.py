@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fleet.kube.runtime.guard import GuardedClient
-from fleet.kube.runtime.instruments import Instruments
-from fleet.serve.manner import Manner
-from fleet.serve.program import Program
+from fleet.kube.runtime.outcome import Instruments
+from fleet.serve.options import Manner
+from fleet.serve.process import Program
 
 
 def metrics() -> str:

@@ -1,4 +1,4 @@
-"""The JSON of `fleet preview`: a page for people and a JSON schema for programs, both from fleet.plan.document."""
+"""The JSON of `fleet preview`: a page for people and a JSON schema, both from fleet.plan.views.json_schema."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import json
 from typing import Any
 
 from docs.tools.reference.text import ROOT
-from fleet.plan import document
+from fleet.plan.views import json_schema
 
 SCHEMA_FILE = ROOT / "docs" / "reference" / "preview.schema.json"
 
 
 def schema_text() -> str:
-    return json.dumps(document.schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(json_schema.schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def preview_json() -> str:
-    made = document.schema()
-    about = inspect.cleandoc(document.__doc__ or "").split("\n\n")[1]
+    made = json_schema.schema()
+    about = inspect.cleandoc(json_schema.__doc__ or "").split("\n\n")[1]
     parts = ["# The JSON of a preview", ""]
     parts += ["`fleet preview -o json` (and `-o yaml`, and `plan` of `fleet sync -o json`). As a schema for programs:"]
     parts += ["[preview.schema.json](preview.schema.json).", "", about, "", *_table("The document", made)]

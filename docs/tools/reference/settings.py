@@ -9,7 +9,7 @@ from typing import Any
 
 from docs.tools.reference.text import ROOT, comments, prose
 from fleet.repository import settings as module
-from fleet.repository.read import SECTIONS
+from fleet.repository.settings import SECTIONS
 
 
 def settings() -> str:

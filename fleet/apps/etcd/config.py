@@ -9,12 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field, PlainSerializer
 
 from fleet.apps.settings_text import SettingsError, read_value
-from fleet.model.base import Model
-from fleet.model.frozen import FrozenMap
-from fleet.model.invalid import wrong
-from fleet.model.rule import Rule
-from fleet.model.shape import OF_NEW_APPS
+from fleet.model.base import OF_NEW_APPS, FrozenMap, Model, Rule
 from fleet.model.types import Duration, Quantity
+from fleet.model.validation import wrong
 
 _TYPED = {
     "quota-backend-bytes": "quota",

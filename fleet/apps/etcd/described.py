@@ -12,8 +12,8 @@ from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.errors import ConfigurationError
-from fleet.model.settings import TLS, Resources, Volume
-from fleet.model.types.quantity import amount
+from fleet.model.app_settings import TLS, Resources, Volume
+from fleet.model.types import amount
 
 Object = dict[str, Any]
 _FIELDS = {  # etcd's flags that a field of the spec says

@@ -35,9 +35,8 @@ from fleet.apps.etcd.upgrade import SERIES
 from fleet.apps.unsaid import unsaid, whereabouts
 from fleet.apps.workload import Find
 from fleet.errors import ConfigurationError
-from fleet.model.adopt import Adopt
-from fleet.model.options import Options
-from fleet.model.types.version import release
+from fleet.model.resource import Adopt, Options
+from fleet.model.types import release
 
 
 @dataclass(frozen=True, slots=True)

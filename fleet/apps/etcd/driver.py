@@ -18,7 +18,7 @@ from fleet.apps.etcd.upgrade import SERIES, path
 
 if TYPE_CHECKING:
     from fleet.apps.discovery import Discovery
-    from fleet.model.connection import Connection
+    from fleet.model.app import Connection
 
 
 class EtcdDriver(Driver[Etcd]):

@@ -19,8 +19,8 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.settings_text import read_settings, read_value
-from fleet.model.types.quantity import amount
-from fleet.span import seconds
+from fleet.model.types import amount
+from fleet.times import seconds
 
 _LARGEST_QUOTA = 8 * 2**30
 _ETCDS_QUOTA = 2 * 2**30  # its own choice

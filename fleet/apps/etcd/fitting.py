@@ -19,8 +19,7 @@ from fleet.apps.etcd.layout import Layout
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
 from fleet.errors import ConfigurationError
-from fleet.model.types.quantity import amount
-from fleet.model.types.version import release
+from fleet.model.types import amount, release
 
 
 class Objection(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any
 from fleet.apps.driver import Refusal
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import path
-from fleet.model.types.version import release
+from fleet.model.types import release
 
 NEWEST = {"3.4": "3.4.37", "3.5": "3.5.35", "3.6": "3.6.16"}  # what a series stands for in this release of fleet
 OFFICIAL = "quay.io/coreos/etcd:v{version}"

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from fleet.apps.etcd import secured
 from fleet.apps.etcd.layout import ATTRIBUTE, Layout
 from fleet.apps.etcd.spec import Etcd
-from fleet.model.connection import Connection
+from fleet.model.app import Connection
 
 CLIENT, PEER, METRICS = 2379, 2380, 2381
 CONTAINER = "etcd"

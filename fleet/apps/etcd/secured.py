@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from fleet.model.types.version import release
+from fleet.model.types import release
 
 if TYPE_CHECKING:
     from fleet.apps.etcd.layout import Layout

@@ -9,13 +9,9 @@ from pydantic import Field
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.upgrade import SERIES
 from fleet.model.app import App
-from fleet.model.backup import Backup, Restore
-from fleet.model.rule import IMMUTABLE, Rule
-from fleet.model.settings import TLS, Resources, Volume
-from fleet.model.shape import OF_NEW_APPS
-from fleet.model.types import Quantity, Version
-from fleet.model.types.quantity import amount
-from fleet.model.types.version import release
+from fleet.model.app_settings import TLS, Backup, Resources, Restore, Volume
+from fleet.model.base import IMMUTABLE, OF_NEW_APPS, Rule
+from fleet.model.types import Quantity, Version, amount, release
 
 _KNOWN = ", ".join(SERIES[:-1]) + f" or {SERIES[-1]}"
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.spec import Etcd
-from fleet.model.backup import S3
-from fleet.model.settings import TLS
+from fleet.model.app_settings import S3, TLS
 
 NO_S3 = "S3 is not served yet", "use Claim(…) or NFS(…)"
 

@@ -13,10 +13,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from fleet.evaluate.sandbox import group, kernel, namespaces
+from fleet.evaluate.sandbox import cgroup, confine, kernel
 from fleet.evaluate.sandbox.confine import Cell
 from fleet.evaluate.sandbox.level import LAYERS, OF_NAMESPACES, Given, Layer, Level, Sandbox
-from fleet.evaluate.sandbox.view import installed
+from fleet.evaluate.sandbox.mounts import installed
 
 _ROOT = "/usr"  # a tree that everybody has and may read
 _FAILED = 1
@@ -64,7 +64,7 @@ def _grouped(given: Given, pid: int, sandbox: Sandbox) -> Given:
     if Layer.GROUP not in sandbox.layers(given.level):
         return replace(given, why_no_group="not asked for")
     try:
-        made, what = group.make(pid)
+        made, what = cgroup.make(pid)
     except OSError as error:
         return replace(given, why_no_group=str(error))
     return replace(given, group=what, places=made.directories)
@@ -81,7 +81,7 @@ def _unsupported() -> str | None:
 def _everything(layers: frozenset[Layer]) -> None:
     cell = Cell(layers, installed())
     if not layers.isdisjoint(OF_NAMESPACES):
-        namespaces.enter(layers)
+        confine.enter(layers)
         reason = _tried(lambda: _inside(cell), cell.fork)
         if reason is not None:
             raise OSError(reason)
@@ -134,5 +134,5 @@ def _tried(attempt: Callable[[], None], fork: Callable[[], int] = os.fork) -> st
 
 
 if __name__ == "__main__":
-    what, why_not = group.tried()
+    what, why_not = cgroup.tried()
     sys.stdout.write(json.dumps(replace(probe(), group=what, why_no_group=why_not).data()))

@@ -9,37 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fleet.kube.health import batch, cluster, custom, networking, pods, storage, workloads
+from fleet.kube.health import builtin, custom
+from fleet.kube.health.builtin import NOTHING, Around
 from fleet.kube.health.state import Health, State, strange
-from fleet.kube.health.storage import NOTHING, Around
-from fleet.model.desired import Key
+from fleet.objects.desired import Key
 
 __all__ = ["Health", "State", "is_inert", "judge", "needed_around"]
 
 _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
-    ("", "Namespace"): cluster.namespace,
-    ("", "PersistentVolume"): storage.volume,
-    ("", "Pod"): pods.pod,
-    ("", "ReplicationController"): workloads.replica_set,
-    ("", "Service"): networking.service,
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): cluster.definition,
-    ("apiregistration.k8s.io", "APIService"): cluster.api_service,
-    ("apps", "DaemonSet"): workloads.daemon_set,
-    ("apps", "Deployment"): workloads.deployment,
-    ("apps", "ReplicaSet"): workloads.replica_set,
-    ("apps", "StatefulSet"): workloads.stateful_set,
-    ("autoscaling", "HorizontalPodAutoscaler"): workloads.autoscaler,
-    ("batch", "CronJob"): batch.cron_job,
-    ("batch", "Job"): batch.job,
-    ("networking.k8s.io", "Ingress"): networking.ingress,
-    ("policy", "PodDisruptionBudget"): workloads.disruption_budget,
+    ("", "Namespace"): builtin.namespace,
+    ("", "PersistentVolume"): builtin.volume,
+    ("", "Pod"): builtin.pod,
+    ("", "ReplicationController"): builtin.replica_set,
+    ("", "Service"): builtin.service,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): builtin.definition,
+    ("apiregistration.k8s.io", "APIService"): builtin.api_service,
+    ("apps", "DaemonSet"): builtin.daemon_set,
+    ("apps", "Deployment"): builtin.deployment,
+    ("apps", "ReplicaSet"): builtin.replica_set,
+    ("apps", "StatefulSet"): builtin.stateful_set,
+    ("autoscaling", "HorizontalPodAutoscaler"): builtin.autoscaler,
+    ("batch", "CronJob"): builtin.cron_job,
+    ("batch", "Job"): builtin.job,
+    ("networking.k8s.io", "Ingress"): builtin.ingress,
+    ("policy", "PodDisruptionBudget"): builtin.disruption_budget,
 }
 
 
 def needed_around(found: dict[str, Any] | None) -> Key | None:
     """Return what else has to be looked at to judge an object; None for nearly all."""
     is_claim = found is not None and (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
-    return storage.class_of(found) if found is not None and is_claim else None
+    return builtin.class_of(found) if found is not None and is_claim else None
 
 
 def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
@@ -53,7 +53,7 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
         return unclear
     group = found["apiVersion"].rpartition("/")[0]
     if (group, found["kind"]) == ("", "PersistentVolumeClaim"):
-        return storage.claim(found, around)
+        return builtin.claim(found, around)
     judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource)
     return judge_of_kind(found)
 

@@ -40,26 +40,26 @@ TYPE_CHECKING = False  # as in fleet/__init__.py: `wire` is loaded by every clie
 if TYPE_CHECKING:
     from fleet.kube.discovery import Resource
     from fleet.kube.runtime.cache import Cache, Change, Name
-    from fleet.kube.runtime.child import child_of
     from fleet.kube.runtime.controller import Controller, Request
     from fleet.kube.runtime.guard import Guard, GuardedClient, NotLeadingError
+    from fleet.kube.runtime.handlers import child_of
     from fleet.kube.runtime.leader import Lease
     from fleet.kube.runtime.operator import Operator
     from fleet.kube.runtime.outcome import Result, TerminalError
     from fleet.kube.runtime.queue import Backoff
-    from fleet.kube.runtime.view import NoRightsError, NotSeenError, Watch
+    from fleet.kube.runtime.views import NoRightsError, NotSeenError, Watch
 
 _HOMES = {
     "fleet.kube.discovery": ("Resource",),
     "fleet.kube.runtime.cache": ("Cache", "Change", "Name"),
-    "fleet.kube.runtime.child": ("child_of",),
+    "fleet.kube.runtime.handlers": ("child_of",),
     "fleet.kube.runtime.controller": ("Controller", "Request"),
     "fleet.kube.runtime.guard": ("Guard", "GuardedClient", "NotLeadingError"),
     "fleet.kube.runtime.leader": ("Lease",),
     "fleet.kube.runtime.operator": ("Operator",),
     "fleet.kube.runtime.outcome": ("Result", "TerminalError"),
     "fleet.kube.runtime.queue": ("Backoff",),
-    "fleet.kube.runtime.view": ("NoRightsError", "NotSeenError", "Watch"),
+    "fleet.kube.runtime.views": ("NoRightsError", "NotSeenError", "Watch"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

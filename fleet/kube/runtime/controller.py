@@ -15,21 +15,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
+from fleet.kube.concurrency import end
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object
-from fleet.kube.runtime.ending import end
 from fleet.kube.runtime.events import Recorder
-from fleet.kube.runtime.follow import Follower
-from fleet.kube.runtime.following import Following
 from fleet.kube.runtime.guard import GuardedClient
-from fleet.kube.runtime.instruments import Instruments
-from fleet.kube.runtime.limits import REST_SECONDS, HeldError, in_pass
-from fleet.kube.runtime.mapping import itself, owner
-from fleet.kube.runtime.outcome import Result, TerminalError, Then, judge
-from fleet.kube.runtime.predicate import Predicate, generation_changed
+from fleet.kube.runtime.handlers import Predicate, generation_changed, itself, owner
+from fleet.kube.runtime.informer import Follower, Following
+from fleet.kube.runtime.outcome import Instruments, Result, TerminalError, Then, judge
 from fleet.kube.runtime.queue import LOW, NORMAL, Backoff, Item, Queue
-from fleet.kube.runtime.view import View, Watch
-from fleet.kube.runtime.views import LINGER, Views
+from fleet.kube.runtime.reconcile_limits import REST_SECONDS, HeldError, in_pass
+from fleet.kube.runtime.views import LINGER, View, Views, Watch
 from fleet.kube.runtime.writer import Writer
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import FleetError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime.guard import NotLeadingError
 

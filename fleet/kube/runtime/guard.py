@@ -17,8 +17,8 @@ from typing import Any
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesPayload
 
-from fleet.kube.client import Client
-from fleet.kube.kubeconfig import Headers
+from fleet.kube.client.client import Client
+from fleet.kube.client.kubeconfig import Headers
 from fleet.kube.runtime.metrics import Counter
 
 READS = frozenset({"GET", "HEAD"})

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import FleetError
-from fleet.kube.runtime.ending import end
+from fleet.kube.concurrency import end
+from fleet.kube.resources import LEASES
 from fleet.kube.runtime.guard import GuardedClient, now
-from fleet.kube.system import LEASES
 
 log = logging.getLogger(__name__)
 

@@ -1,12 +1,21 @@
-"""What a pass can come to, and what follows from each: the one place that decides it. Pure."""
+"""What a reconcile can come to, and its metrics.
+
+What a pass can come to, and what follows from each: the one place that decides it. Pure.
+
+What is measured, under the names that controller-runtime gave them. Gauges are read when somebody asks.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from fleet.errors import ConflictError
 from fleet.kube.runtime.guard import NotLeadingError
+from fleet.kube.runtime.metrics import WAITS, Counter, Gauge, Histogram, Labels, Metric
+from fleet.kube.runtime.queue import Item, Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +61,100 @@ def judge(ended: Result | BaseException | None, seconds: float) -> Verdict:
             return Verdict("error", Then.BACK_OFF, says=f"somebody else was quicker: {ended}")
         case _:
             return Verdict("error", Then.BACK_OFF, says=str(ended) or type(ended).__name__)
+
+
+ONE: Labels = ("controller",)
+QUEUE: Labels = ("controller", "name")
+
+
+class Instruments:
+    """All of an operator's metrics; `queues` maps controllers to their queues."""
+
+    def __init__(
+        self,
+        queues: Mapping[str, Queue[Any]],
+        workers: Mapping[str, int],
+        leads: Callable[[], bool],
+        watched: Callable[[], Mapping[str, bool]] = dict,
+    ) -> None:
+        self.passes = Counter(
+            "controller_runtime_reconcile_total", "Passes by controller and result.", ("controller", "result")
+        )
+        self.errors = Counter("controller_runtime_reconcile_errors_total", "Passes that failed.", ONE)
+        self.terminal = Counter(
+            "controller_runtime_terminal_reconcile_errors_total", "Passes that failed for good.", ONE
+        )
+        self.timeouts = Counter("controller_runtime_reconcile_timeouts_total", "Passes that took too long.", ONE)
+        self.seconds = Histogram("controller_runtime_reconcile_time_seconds", "Time of a pass.", ONE)
+        self.waited = Histogram("workqueue_queue_duration_seconds", "Time in the queue.", QUEUE, WAITS)
+        self.worked = Histogram("workqueue_work_duration_seconds", "Time with a worker.", QUEUE, WAITS)
+        self._gauges = [
+            *_gauges(queues, workers, leads),
+            Gauge(
+                "fleet_operator_kind_watched",
+                "1 while all objects of a kind are seen; 0: nothing is done about them.",
+                ("kind",),
+                lambda: [((kind,), float(seen)) for kind, seen in watched().items()],
+            ),
+        ]
+
+    def saw(self, controller: str, item: Item[Any], ended: Any, verdict: Verdict, seconds: float) -> None:
+        """One pass."""
+        self.passes.add(controller, verdict.label)
+        if verdict.label == "error":
+            self.errors.add(controller)
+        if isinstance(ended, TerminalError):
+            self.terminal.add(controller)
+        if isinstance(ended, TimeoutError):
+            self.timeouts.add(controller)
+        self.seconds.observe(seconds, controller)
+        self.waited.observe(item.waited, controller, controller)
+        self.worked.observe(seconds, controller, controller)
+
+    def all(self) -> list[Metric]:
+        own = (self.passes, self.errors, self.terminal, self.timeouts, self.seconds, self.waited, self.worked)
+        return [*own, *self._gauges]
+
+
+def _gauges(
+    queues: Mapping[str, Queue[Any]], workers: Mapping[str, int], leads: Callable[[], bool]
+) -> Iterator[Metric]:
+    def each(read: Callable[[Queue[Any]], float]) -> Callable[[], list[tuple[Labels, float]]]:
+        return lambda: [((name, name), read(queue)) for name, queue in queues.items()]
+
+    def depths() -> list[tuple[Labels, float]]:
+        return [
+            ((name, name, str(priority)), float(count))
+            for name, queue in queues.items()
+            for priority, count in queue.depth().items()
+        ]
+
+    yield Gauge("workqueue_depth", "Keys that wait for a worker.", (*QUEUE, "priority"), depths)
+    yield Gauge("workqueue_adds_total", "Keys put in.", QUEUE, each(lambda q: q.adds), kind="counter")
+    yield Gauge(
+        "workqueue_retries_total", "Keys put in after failures.", QUEUE, each(lambda q: q.retries), kind="counter"
+    )
+    yield Gauge(
+        "workqueue_unfinished_work_seconds", "Time of all passes under way.", QUEUE, each(lambda q: sum(q.running()))
+    )
+    yield Gauge(
+        "workqueue_longest_running_processor_seconds",
+        "Time of the longest pass under way.",
+        QUEUE,
+        each(lambda q: max(q.running(), default=0.0)),
+    )
+    yield Gauge(
+        "controller_runtime_active_workers",
+        "Workers that have a key.",
+        ONE,
+        lambda: [((name,), float(len(queue.running()))) for name, queue in queues.items()],
+    )
+    yield Gauge(
+        "controller_runtime_max_concurrent_reconciles",
+        "Workers.",
+        ONE,
+        lambda: [((name,), float(number)) for name, number in workers.items()],
+    )
+    yield Gauge(
+        "leader_election_master_status", "1 while this process leads.", (), lambda: [((), 1.0 if leads() else 0.0)]
+    )

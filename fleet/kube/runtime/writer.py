@@ -1,4 +1,12 @@
-"""The verbs for reconcilers: apply, write status, delete. Each is one guarded request, told to the caches at once.
+"""Apply, status, delete for reconcilers.
+
+Did our apply make this version of an object, or had it nothing to change and the server answered with another's?
+
+A pass is not woken by its own writes, so taking another's change for one's own would lose it. The server says it in
+managedFields: a manager's entry gets a new time with each apply that changed something. Times are in seconds and of
+several servers; where they leave a doubt, the answer is no, which costs one more look and loses nothing. Pure.
+
+The verbs for reconcilers: apply, write status, delete. Each is one guarded request, told to the caches at once.
 
 Applying is server-side, with the operator's own field manager. What is as it should be costs nothing: a cached object
 is compared first, and so is a status. A delete always carries UID and resourceVersion, so it takes away exactly what
@@ -11,16 +19,30 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet.errors import ConflictError, ResourceError
-from fleet.kube import failure, objects
-from fleet.kube.client import Answer, Client
+from fleet.kube import objects
+from fleet.kube.client import errors
+from fleet.kube.client.client import Answer, Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import APPLY
 from fleet.kube.runtime.cache import Cache, Name, Object, version_of
-from fleet.kube.runtime.ours import made_by_us
-from fleet.model.desired import Key
-from fleet.plan.compare import compare
-from fleet.plan.normal import normalise
-from fleet.plan.owned import owned_fields
+from fleet.objects.compare import compare
+from fleet.objects.desired import Key
+from fleet.objects.fields import owned_fields
+from fleet.objects.normalise import normalise
+
+
+def made_by_us(before: Object | None, answer: Object, manager: str) -> bool:
+    """`before` is the object as cached when the request was sent, `answer` the server's, with all managedFields."""
+    if before is None:
+        return False
+    entries = answer["metadata"].get("managedFields") or ()
+    ours = [entry for entry in entries if entry.get("manager") == manager]
+    known = [entry for entry in before["metadata"].get("managedFields") or () if entry.get("manager") == manager]
+    if not ours or ours == known:
+        return False
+    latest = max(entry.get("time", "") for entry in ours)
+    return all(entry.get("time", "") <= latest for entry in entries)
+
 
 CREATED = 201
 
@@ -112,7 +134,7 @@ class Writer:
             cache.learn(written, ours=ours)
 
     def _refusal(self, verb: str, path: str, answer: Answer, *, has_uid: bool = False) -> ResourceError:
-        message = failure.said(answer.body)
+        message = errors.said(answer.body)
         where = f"{self.client.place}: {verb} {path}"
         if answer.status == 409 or (has_uid and "metadata.uid" in message):
             return ConflictError(f"{where}: {message}")

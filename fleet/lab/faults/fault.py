@@ -1,12 +1,32 @@
-"""A fault as data: what shall be wrong, and what is wrong now. Pure."""
+"""Fault, Active, Kind, targets, registry.
+
+A fault as data: what shall be wrong, and what is wrong now. Pure.
+
+What every kind of fault has to say: how it begins and how it ends.
+
+The kinds of faults by name. A new one is a module and a line here; it is imported when it is used.
+
+What a fault can happen to, in the words of the command line. Pure.
+
+pod/web-0             a pod of the namespace that was said, or pod/shop/web-0
+volume/data-web-0     the volume of a claim, as pods
+node/lab-node-1       a node
+kube-apiserver        a program of the control plane
+"""
 
 from __future__ import annotations
 
+import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from fleet.lab.process import Identity, known
+from fleet.errors import ConfigurationError
+from fleet.lab.programs.process import Identity, known
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
 
 Owner = Identity
 
@@ -65,3 +85,102 @@ class Active:
 
 def _shown(value: object) -> str:
     return ",".join(str(part) for part in value) if isinstance(value, list | tuple) else str(value)
+
+
+Facts = dict[str, Any]  # plain JSON
+
+
+class Kind(ABC):
+    """One way in which something can be wrong."""
+
+    lasts: ClassVar[bool] = True  # or it happens once: it ends as soon as it has begun, and nothing is undone
+
+    @abstractmethod
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        """Find what it happens to, and refuse what cannot be. Changes nothing."""
+
+    @abstractmethod
+    def begin(self, lab: Lab, active: Active) -> None:
+        """Make it so."""
+
+    def end(self, lab: Lab, active: Active) -> None:
+        """Undo it, as often as asked, whatever is left of it; from its facts alone."""
+        return
+
+    def settle(self, lab: Lab, active: Active) -> None:
+        """Wait until what was undone works again. Comes when all that is to be undone is: one may need another."""
+        return
+
+    def renew(self, lab: Lab, active: Active, node: str) -> None:
+        """A node may have come back: make again what it had of this fault and has lost with its namespaces, if so."""
+        return
+
+
+KINDS = {
+    "kill-pod": "kinds.pods:KillPod",
+    "freeze-pod": "kinds.pods:FreezePod",
+    "kill-node": "kinds.nodes:KillNode",
+    "stop-node": "kinds.nodes:StopNode",
+    "freeze-node": "kinds.nodes:FreezeNode",
+    "lose-node": "kinds.nodes:LoseNode",
+    "kill-program": "kinds.control_plane:KillProgram",
+    "freeze-program": "kinds.control_plane:FreezeProgram",
+    "partition": "kinds.network:Partition",
+    "disturb": "kinds.network:Disturb",
+    "fill-volume": "kinds.volumes:FillVolume",
+    "corrupt-volume": "kinds.volumes:CorruptVolume",
+    "lose-volume": "kinds.volumes:LoseVolume",
+    "fail-api": "api.kinds:Fail",
+    "slow-api": "api.kinds:Slow",
+    "forget-api": "api.kinds:Forget",
+    "skew-leases": "api.kinds:Skew",
+}
+
+
+def kind(name: str) -> Kind:
+    if name not in KINDS:
+        raise ConfigurationError(f"there is no fault {name!r}", hint=f"there are: {', '.join(KINDS)}")
+    module, _, attribute = KINDS[name].partition(":")
+    found: type[Kind] = getattr(importlib.import_module(f"fleet.lab.faults.{module}"), attribute)
+    return found()
+
+
+Thing = Literal["pod", "volume", "node", "program"]
+PROGRAMS = ("kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "coredns", "provisioner")
+HINT = f"write pod/NAME, pod/NAMESPACE/NAME, volume/CLAIM, node/NAME, or one of {', '.join(PROGRAMS)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    thing: Thing
+    name: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        if self.thing == "program":
+            return self.name
+        return "/".join(part for part in (self.thing, self.namespace, self.name) if part)
+
+
+def parse(text: str, namespace: str = "default") -> Target:
+    """What a text means; said in full it means the same everywhere."""
+    if text in PROGRAMS:
+        return Target("program", text)
+    thing, *rest = text.split("/")
+    match (thing, rest):
+        case ("node", [name]) if name:
+            return Target("node", name)
+        case ("pod" | "volume", [name]) if name:
+            return Target(thing, name, namespace)
+        case ("pod" | "volume", [named, name]) if named and name:
+            return Target(thing, name, named)
+    raise ConfigurationError(f"{text!r} is nothing that a fault can happen to", hint=HINT)
+
+
+def expect(text: str, namespace: str, verb: str, *things: Thing) -> Target:
+    """A target of a kind that the verb makes sense for."""
+    target = parse(text, namespace)
+    if target.thing not in things:
+        known = " or a ".join(things)
+        raise ConfigurationError(f"{text} is a {target.thing}; {verb} is for a {known}", hint=HINT)
+    return target

@@ -12,9 +12,10 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from fleet.lab import paths, process
+from fleet.lab import files
 from fleet.lab.faults import records
 from fleet.lab.locks import only_one
+from fleet.lab.programs import process
 
 ROLE = "faults/guardian"
 INTERVAL = 0.2  # seconds between two looks
@@ -38,7 +39,7 @@ def ensure(lab: Path) -> None:
 
 def _environment(lab: Path) -> dict[str, str]:
     """The same lab and the same programs as here: it may have to start one again, and must not build it."""
-    found = {"FLEET_STATE_DIR": str(lab.parent.parent), "FLEET_CACHE_DIR": str(paths.cache())}
+    found = {"FLEET_STATE_DIR": str(lab.parent.parent), "FLEET_CACHE_DIR": str(files.cache())}
     return found | {name: os.environ[name] for name in ("KUBEBUILDER_ASSETS",) if name in os.environ}
 
 

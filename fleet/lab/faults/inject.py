@@ -1,25 +1,32 @@
-"""Make faults, list them, undo them. The order of steps is what makes a crash at any point harmless.
+"""Inject, record, undo faults.
+
+Make faults, list them, undo them. The order of steps is what makes a crash at any point harmless.
 
 The guardian runs before the record is there, and the record is there before anything is changed.
+
+Faults that outlive a node: it comes back without what they had put into its namespaces, and gets it again.
+
+A node comes back when the fault that ended it is cleared, or by `lab up`, which may be interrupted before it gets here.
+So each fault looks at what is missing, and the next `up` makes up for the last.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 import orjson
 import psutil
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError, ResourceError
-from fleet.lab import process
 from fleet.lab.faults import guardian, records
-from fleet.lab.faults.fault import Active, Fault, Owner
-from fleet.lab.faults.kinds import kind
+from fleet.lab.faults.fault import Active, Fault, Owner, kind
+from fleet.lab.programs import process
 
 if TYPE_CHECKING:
+    from fleet.lab.cluster.node import Node
     from fleet.lab.lab import Lab
 
 
@@ -122,3 +129,20 @@ def _end(lab: Lab, active: Active) -> None:
 
 def _settle(lab: Lab, active: Active) -> None:
     kind(active.fault.kind).settle(lab, active)
+
+
+def renew(lab: Lab, nodes: Iterable[Node]) -> None:
+    """Give nodes what they miss of the faults that there are. The caller holds the lock of the faults."""
+    for active in records.read(lab.directory):
+        for node in nodes:
+            if node.cluster.name == active.fault.cluster:
+                kind(active.fault.kind).renew(lab, active, node.name)
+
+
+def renew_all(lab: Lab) -> None:
+    """After `up`, which may have started nodes. Its lock is not held any more: who clears faults waits for that one."""
+    sweep(lab)  # those that are over shall not come back
+    if not records.read(lab.directory):
+        return
+    with records.locked(lab.directory):
+        renew(lab, [node for cluster in lab.spec.clusters for node in lab.nodes(cluster)])

@@ -1,6 +1,10 @@
-"""The faults of a lab on disk: a file each, one who writes at a time.
+"""Records and helper programs of faults.
+
+The faults of a lab on disk: a file each, one who writes at a time.
 
 The lock is not the lab's own: `lab up` holds that for as long as it waits, perhaps for what a fault has broken.
+
+Programs that a fault needs while it lasts. They are the lab's, so that `lab down` ends them like all others.
 """
 
 from __future__ import annotations
@@ -8,14 +12,23 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
+import psutil
 
 from fleet.lab.faults.fault import Active
 from fleet.lab.files import write
+from fleet.lab.programs import process
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from fleet.lab.lab import Lab
 
 
 def directory(lab: Path) -> Path:
@@ -57,3 +70,30 @@ def next_id(lab: Path) -> int:
     with contextlib.suppress(FileNotFoundError, ValueError):
         return int((directory(lab) / "last").read_text()) + 1
     return max((active.id for active in read(lab)), default=0) + 1
+
+
+def start(
+    lab: Lab, active: Active, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start one; what it says is in `faults/ID-NAME.log` of the lab's directory."""
+    log = directory(lab.directory) / f"{active.id}-{name}.log"
+    return process.start(lab.directory, f"fault/{active.id}/{name}", command, log, environment)
+
+
+def running(lab: Lab, active: Active) -> dict[str, psutil.Process]:
+    """Those of a fault that run, by name."""
+    prefix = f"fault/{active.id}/"
+    found = process.running(lab.directory)
+    return {role.removeprefix(prefix): one for role, one in found.items() if role.startswith(prefix)}
+
+
+def stop(lab: Lab, active: Active) -> None:
+    """End all of a fault, until there is none."""
+    deadline = time.monotonic() + 10
+    while (found := list(running(lab, active).values())) and time.monotonic() < deadline:
+        for one in found:
+            with contextlib.suppress(psutil.Error):
+                one.kill()
+        psutil.wait_procs(found, timeout=1)
+    for log in directory(lab.directory).glob(f"{active.id}-*.log"):
+        log.unlink()

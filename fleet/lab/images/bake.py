@@ -1,19 +1,94 @@
-"""Bake recipes into archives in the cache, one per recipe and content; a second time costs nothing."""
+"""Recipes to archives.
+
+This project as part of an image: built as a wheel and installed with the dependencies that are installed here.
+
+Bake recipes into archives in the cache, one per recipe and content; a second time costs nothing.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import os
 import platform
 import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from fleet.lab.build import ETCDS, MODULES, built, content_of
+from fleet.errors import ResourceError
 from fleet.lab.files import explained, keep, remove, sha256
-from fleet.lab.images import debian, store, wheel
+from fleet.lab.images import debian, store
+from fleet.lab.images import jars as locks
+from fleet.lab.images import jars as repository
 from fleet.lab.images.archive import is_whole, layer_of, write_archive
-from fleet.lab.images.jars import locks, repository
 from fleet.lab.images.recipes import OWNER, Recipe
+from fleet.lab.programs import build as toolchain
+from fleet.lab.programs.build import ETCDS, MODULES, built, content_of
 from fleet.lab.progress import Progress
+
+SOURCE = Path(__file__).parents[3]
+PLACE = "opt/fleet"
+ENVIRONMENT = (f"PYTHONPATH=/{PLACE}", "PYTHONDONTWRITEBYTECODE=1")
+
+
+def build() -> Path:
+    """This project as a wheel, built from its source tree."""
+    if not (SOURCE / "pyproject.toml").is_file():
+        raise ResourceError(
+            "the images of fleet itself are made from the project's source tree, and this is an installed package",
+            hint="clone the repository and run `fleet lab image build` there",
+        )
+    target = store.wheels()
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target) as work:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "hatchling", "build", "--target", "wheel", "--directory", work],
+            cwd=SOURCE,
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "SOURCE_DATE_EPOCH": "315532800"},  # equal source gives an equal wheel
+        )
+        wheels = list(Path(work).glob("*.whl"))
+        if done.returncode or not wheels:
+            raise ResourceError(
+                f"the project's wheel did not build:\n{done.stderr.strip()[-800:]}",
+                hint="`make setup` installs what the build needs",
+            )
+        # Below its content: the cache is shared, and another checkout has a wheel of the same name.
+        kept = target / sha256(wheels[0]) / wheels[0].name
+        kept.parent.mkdir(exist_ok=True)
+        wheels[0].replace(kept)
+        return kept
+
+
+def install(wheel: Path, python: str, target: Path) -> None:
+    """Install the wheel with the versions of its dependencies that this environment has."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.write(
+            "\n".join(
+                f"{dist.metadata['Name']}=={dist.version}"
+                for dist in importlib.metadata.distributions()
+                if dist.metadata["Name"] != "fleet-gitops"
+            )
+        )
+        constraints.flush()
+        command = [*toolchain.installer(), "--target", str(target), "--only-binary", ":all:"]
+        command += ["--python-version", python, *_platform(command[0])]
+        command += ["--constraint", constraints.name, str(wheel)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ResourceError(f"the project's dependencies could not be installed:\n{done.stderr.strip()[-800:]}")
+
+
+def _platform(installer: str) -> list[str]:
+    machine = platform.machine()
+    if Path(installer).name == "uv":
+        return ["--python-platform", f"{machine}-manylinux_2_28"]
+    tags = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
+    return ["--implementation", "cp", *(word for tag in tags for word in ("--platform", f"{tag}_{machine}"))]
 
 
 def pause(reference: str) -> Path:
@@ -35,7 +110,7 @@ def pause(reference: str) -> Path:
 def bake(recipe: Recipe) -> Path:
     """The archive of a recipe's image, made if the cache does not have it."""
     with explained(f"making the image {recipe.reference}"):
-        project = wheel.build() if recipe.wheel else None
+        project = build() if recipe.wheel else None
         target = _place(recipe, project)
         with store.alone(target):
             if not is_whole(target, recipe.reference):
@@ -67,7 +142,7 @@ def _bake(recipe: Recipe, project: Path | None, target: Path) -> None:
         root, layer, image = work / "root", work / "layer.tar", work / "image.tar"
         root.mkdir()
         if project:
-            wheel.install(project, recipe.python, root / wheel.PLACE)
+            install(project, recipe.python, root / PLACE)
         jars = locks.read(recipe)
         for jar, file in zip(jars, repository.fetched(jars), strict=True):
             keep(file, root / jar.directory.strip("/") / jar.name)
@@ -82,7 +157,7 @@ def _bake(recipe: Recipe, project: Path | None, target: Path) -> None:
         if any(root.iterdir()) or recipe.owned:
             layer_of(root, layer, owned=recipe.owned, owner=OWNER)
             layers.append(layer)
-        environment = [*recipe.environment, *(wheel.ENVIRONMENT if project else ())]
+        environment = [*recipe.environment, *(ENVIRONMENT if project else ())]
         write_archive(image, recipe.reference, layers, recipe.command, user=recipe.runs_as, environment=environment)
         image.replace(target)
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fleet.errors import ResourceError
-from fleet.lab import packages
 from fleet.lab.images import store
-from fleet.lab.images.difference import difference
+from fleet.lab.images.archive import difference
 from fleet.lab.images.recipes import OWNER, Recipe
+from fleet.lab.programs import packages
 
 LEAN = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*")
 # What installing leaves behind and no container needs.

@@ -27,7 +27,7 @@ class Recipe:
     - `owned`: directories that the engine writes to, empty in the image; the first one is for its data
     - `without`: patterns of paths that the packages bring and the image does not need
     - `jars`: Maven artifacts by the directory that they and all that they need go to; what one directory has, the
-      next ones do not repeat. The exact files are locked in `jars/NAME-VERSION.lock`
+      next ones do not repeat. The exact files are locked in `jar_locks/NAME-VERSION.lock`
     - `programs`: commands of the image by name, each with the options and the main class that Java gets
     - `files`: texts by path
     """

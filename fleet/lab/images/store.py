@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fleet.lab import paths
+from fleet.lab import files
 from fleet.lab.files import remove, sha256
 
 KEPT = 3
@@ -27,15 +27,15 @@ HOUR, MONTH = 3600, 30 * 24 * 3600
 
 
 def images() -> Path:
-    return paths.cache() / "images"
+    return files.cache() / "images"
 
 
 def jars() -> Path:
-    return paths.cache() / "jars"
+    return files.cache() / "jars"
 
 
 def wheels() -> Path:
-    return paths.cache() / "wheels"
+    return files.cache() / "wheels"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
 """A proxy in front of an API server that does to requests what a plan says, for tests and for faults of a lab.
 
-`plan` has the data and the decision, `act` what can be done, `service` does it.
+`plan` has the rules and the decision, `actions` what can be done to a request, `proxy` does it.
 """

@@ -1,4 +1,8 @@
-"""What a proxy does to which requests, written as data; and the decision, which is pure.
+"""Rules and their decision.
+
+Which requests a rule is about. What is not said matches everything.
+
+What a proxy does to which requests, written as data; and the decision, which is pure.
 
     Plan([
         Rule(Match(verb="watch", resource="configmaps"), Cut(after_events=2, after_bytes=10), nth=3),
@@ -20,12 +24,40 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from fleet.errors import ConfigurationError
-from fleet.lab.proxy.act import Act
-from fleet.lab.proxy.call import Call
-from fleet.lab.proxy.match import Match
+from fleet.lab.proxy.actions import Act
+from fleet.lab.proxy.request import Call
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """All that is said has to be so. `resource="pods"` is pods and not `pods/log`; `agent` is how its name begins."""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, where plans come from JSON
+
+    verb: str = ""
+    group: str | None = None
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    agent: str = ""
+    path: str = ""  # contained in the path or its query
+    writes: bool | None = None
+
+    def __call__(self, call: Call) -> bool:
+        return (
+            (not self.verb or call.verb == self.verb)
+            and (self.group is None or call.group == self.group)
+            and (not self.resource or call.resource == self.resource)
+            and (not self.namespace or call.namespace == self.namespace)
+            and (not self.name or call.name == self.name)
+            and call.agent.startswith(self.agent)
+            and self.path in call.path
+            and (self.writes is None or call.writes == self.writes)
+        )
+
 
 _STRICT = {"extra": "forbid"}
 

@@ -5,6 +5,6 @@ may have services and no cluster.
 """
 
 from fleet.lab.services.lifecycle import SERVICES, find, start, status, stop
-from fleet.lab.services.record import Record
+from fleet.lab.services.service import Record
 
 __all__ = ["SERVICES", "Record", "find", "start", "status", "stop"]

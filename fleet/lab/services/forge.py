@@ -9,13 +9,11 @@ import subprocess
 from pathlib import Path
 
 from fleet.errors import ResourceError
-from fleet.lab import packages
-from fleet.lab.build import GITEA, MODULES, built
-from fleet.lab.controlplane import FRUGAL, Program
+from fleet.lab.cluster.controlplane import FRUGAL, Program
 from fleet.lab.files import write
-from fleet.lab.services.ask import answers
-from fleet.lab.services.kind import Service
-from fleet.lab.services.record import Record
+from fleet.lab.programs import packages
+from fleet.lab.programs.build import GITEA, MODULES, built
+from fleet.lab.services.service import Record, Service, answers
 
 TITLE = f"Gitea {GITEA}"
 HEALTH = "/api/healthz"

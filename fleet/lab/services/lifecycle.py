@@ -1,30 +1,102 @@
-"""Start, stop and look at the services of a lab. Every verb can be repeated at any time; data stays until `down`."""
+"""Start, stop, status, address.
+
+One address for the services of a lab, on a link of its own: the same URL works on this machine and in every pod.
+
+A forge writes its URL into what it answers (where to clone from, where a pull request is) and a signature for S3
+covers the host's name, so two addresses for one service would be two services. Pods reach it because all that is not
+theirs goes to the host. The link begins with the lab's identity and so is found and removed like the others.
+
+Start, stop and look at the services of a lab. Every verb can be repeated at any time; data stays until `down`.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import secrets
+import shutil
+import socket
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from fleet.errors import NotFoundError
-from fleet.lab import process, residue
+from fleet.errors import FleetError, NotFoundError, ResourceError
+from fleet.lab import cleanup
 from fleet.lab import spec as specs
+from fleet.lab.cluster import network
 from fleet.lab.files import explained
 from fleet.lab.lab import remove_orphans
-from fleet.lab.launch import PATIENCE, launch, wait_until
 from fleet.lab.locks import choosing, locked
-from fleet.lab.process import Identity
-from fleet.lab.services import address
-from fleet.lab.services.ask import answers
+from fleet.lab.planning import PORTS
+from fleet.lab.programs import process
+from fleet.lab.programs.launch import PATIENCE, launch, wait_until
+from fleet.lab.programs.process import Identity
 from fleet.lab.services.forge import FORGE
-from fleet.lab.services.kind import Service
-from fleet.lab.services.record import Record, records
 from fleet.lab.services.s3 import S3
+from fleet.lab.services.service import Record, Service, answers, records
 from fleet.lab.spec import LabSpec
+
+LOOPBACK = "127.0.0.1"
+POOLS = [IPv4Network(f"10.{octet}.0.0/16") for octet in range(99, 63, -1)]  # clusters take theirs above
+
+
+def choose() -> str:
+    """An address for a lab: its own where links can be made, else loopback, where there are no pods to reach it."""
+    if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("ip"):
+        return LOOPBACK
+    routes = [route["dst"] for route in json.loads(network.ip("-json", "-4", "route", "show", "table", "all"))]
+    return free(routes, _known())
+
+
+def free(routes: list[str], known: set[str]) -> str:
+    """One that no route of the machine leads to and no other lab has."""
+    taken = [IPv4Network(route, strict=False) for route in routes if route != "default" and "." in route]
+    for pool in POOLS:
+        address = str(pool[secrets.randbelow(pool.num_addresses - 2) + 1])
+        if address not in known and not any(IPv4Address(address) in network for network in taken):
+            return address
+    raise ResourceError("no free address is left for services", hint="`fleet lab list` shows labs to take down")
+
+
+def _known() -> set[str]:
+    found = set()
+    for name in specs.all_names():
+        try:
+            found |= {record.address for record in records(name).values()}
+        except FleetError:  # a lab that cannot be read has no say here
+            continue
+    return found
+
+
+def choose_port(address: str, usual: int) -> int:
+    """The usual one on an address of its own; on loopback any that is free."""
+    while address == LOOPBACK:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+        return port
+    return usual
+
+
+def lay(lab: str, address: str) -> None:
+    """Make the link with the address; what is there already stays."""
+    if address == LOOPBACK:
+        return
+    link = f"fl{specs.identity(lab)}-svc"
+    if link not in network.links(specs.identity(lab)):
+        network.ip("link", "add", link, "type", "bridge")  # without ports: nothing but a place for an address
+    network.ip("addr", "replace", f"{address}/32", "dev", link)
+    network.ip("link", "set", link, "up")
+
 
 SERVICES = {kind.name: kind for kind in (FORGE, S3)}
 GRACE = 10  # seconds for a service to end by itself
@@ -43,7 +115,7 @@ def start(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> l
     kinds = [find(name) for name in names]
     remove_orphans()
     programs = [kind.build() for kind in kinds]
-    with explained("starting a service"), residue.whole_or_gone(lab):
+    with explained("starting a service"), cleanup.whole_or_gone(lab):
         _have_lab(lab, owner)
         return [_converge(lab, kind, directory) for kind, directory in zip(kinds, programs, strict=True)]
 
@@ -60,7 +132,7 @@ def _converge(lab: str, kind: Service, programs: Path) -> Record:
     started = []
     if not _serves(record, kind):
         _end(record, grace=0)  # what is left of one that was killed, or does not answer any more
-        address.lay(lab, record.address)
+        lay(lab, record.address)
         started = [launch(specs.directory(lab), kind.program(record, programs))]
         wait_until(lambda: answers(f"{record.url}{kind.health}", trust=record.trust), started, lambda: _late(record))
     kind.complete(record, programs)
@@ -76,8 +148,8 @@ def _recorded(lab: str, kind: Service) -> Record:
             record.save()
         return record
     with choosing():
-        place = next((record.address for record in known.values()), "") or address.choose()
-        record = Record(lab, kind.name, place, address.choose_port(place, kind.port), *kind.credentials(), kind.scheme)
+        place = next((record.address for record in known.values()), "") or choose()
+        record = Record(lab, kind.name, place, choose_port(place, kind.port), *kind.credentials(), kind.scheme)
         record.save()
     return record
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from fleet.lab.build import MODULES, built
-from fleet.lab.controlplane import FRUGAL, Program
-from fleet.lab.services.kind import Service
-from fleet.lab.services.record import Record
+from fleet.lab.cluster.controlplane import FRUGAL, Program
+from fleet.lab.programs.build import MODULES, built
+from fleet.lab.services.service import Record, Service
 
 TITLE = f"versitygw {MODULES['s3'].version}"
 HEALTH = "/healthz"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet.apps.status import LastBackup
-from fleet.printable import quote_output
+from fleet.text import quote_output
 from fleet_operator.backup.pod import TASK
 from fleet_operator.backup.record import Record, read
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError, ResourceError
-from fleet.model.types.version import release
+from fleet.model.types import release
 from fleet_operator.backup import shelf
 from fleet_operator.backup.record import Record
 from fleet_operator.backup.snapshot import Facts, verified

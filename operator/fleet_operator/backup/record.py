@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from fleet.printable import printable
+from fleet.text import printable
 
 LARGEST = 1 << 16  # bytes; a record has a few hundred
 MOST = 1 << 63  # what a number in it is less than

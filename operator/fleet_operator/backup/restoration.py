@@ -15,8 +15,8 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import claim_template, metadata
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import hashed, mark_of
-from fleet.model.backup import Claim, Restore
-from fleet.model.types.version import release
+from fleet.model.app_settings import Claim, Restore
+from fleet.model.types import release
 from fleet_operator.backup import store
 from fleet_operator.backup.outcome import is_complete, is_failed, read_record, troubles, why_failed
 from fleet_operator.backup.place import PART

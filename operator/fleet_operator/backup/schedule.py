@@ -7,7 +7,7 @@ from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import metadata
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.permissions import place
-from fleet.model.backup import Backup
+from fleet.model.app_settings import Backup
 from fleet_operator.backup import store
 from fleet_operator.backup.keep import DEADLINE_SECONDS, part_of
 from fleet_operator.backup.pod import Manifest, container, job_spec, labels, operator_command

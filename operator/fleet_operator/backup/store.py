@@ -7,7 +7,7 @@ from typing import Any
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.unserved import NO_S3, stores
-from fleet.model.backup import NFS, Claim, Store
+from fleet.model.app_settings import NFS, Claim, Store
 
 MOUNT = "/store"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet.errors import ConflictError, FleetError, ResourceError
 from fleet.kube import objects
-from fleet.kube.failure import UnansweredError
+from fleet.kube.client.errors import UnansweredError
 from fleet.kube.objects import NEVER
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds

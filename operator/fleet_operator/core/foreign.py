@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 
 from fleet.apps.workload import references
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import Scope, pages
 from fleet.model.app import App

@@ -11,10 +11,9 @@ from typing import Any
 from fleet.apps.discovery import is_observed
 from fleet.apps.held import KEEPS, keeps_claims
 from fleet.errors import ConflictError
-from fleet.kube import failure
+from fleet.kube.client import errors
 from fleet.kube.discovery import Resource
-from fleet.kube.managers import MERGE
-from fleet.kube.objects import Scope, get, pages
+from fleet.kube.objects import MERGE, Scope, get, pages
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
 from fleet_operator.core.ownership import MANAGER
@@ -62,4 +61,4 @@ async def patched(request: Request, resource: Resource, found: Object, body: dic
         expect=(409, 422),
     )
     if answer.status >= 300:
-        raise ConflictError(f"{resource.kind} {own['name']} changed meanwhile: {failure.said(answer.body)}")
+        raise ConflictError(f"{resource.kind} {own['name']} changed meanwhile: {errors.said(answer.body)}")

@@ -7,8 +7,7 @@ list only when git names them. To give back is to take ours off it: see `release
 from __future__ import annotations
 
 from fleet.errors import ConflictError
-from fleet.kube.managers import are, without_entries
-from fleet.kube.objects import managers
+from fleet.kube.objects import are, managers, without_entries
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
 from fleet_operator.core.step import NotYetError, Object, Take

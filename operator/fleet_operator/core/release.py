@@ -13,8 +13,7 @@ from typing import Any
 from fleet.apps.discovery import is_observed
 from fleet.apps.held import FOUND, RETENTION, before
 from fleet.kube.discovery import Resource
-from fleet.kube.managers import without_entries
-from fleet.kube.objects import get
+from fleet.kube.objects import get, without_entries
 from fleet.kube.runtime import Request
 from fleet.model.app import ADOPTION, ON_DELETE, ON_DELETE_SINCE, RELEASE
 from fleet_operator.core import kinds

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet_operator.core import kinds
 from fleet_operator.core.step import Object
 from fleet_operator.core.world import World

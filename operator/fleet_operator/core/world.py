@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.apps.template import mark_of
-from fleet.printable import count_noun, quote_output
+from fleet.text import count_noun, quote_output
 
 Object = dict[str, Any]
 CRASHES = 3  # starts in vain after which a container counts as one that cannot start

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import Scope, pages
-from fleet.kube.system import NAMESPACES
+from fleet.kube.resources import NAMESPACES
 
 THINGS = Resource("bench.fleet.dev", "v1", "Thing", "things", namespaced=True)
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", namespaced=True)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
+from fleet.kube.concurrency import end
 from fleet.kube.runtime.cache import Cache, Change, Name
-from fleet.kube.runtime.ending import end
-from fleet.kube.runtime.follow import Follower
+from fleet.kube.runtime.informer import Follower
 from tests.bench.operators import kind
 from tests.bench.operators.engine import Engine
 from tests.bench.operators.kind import THINGS

@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from fleet.lab import paths
-from fleet.lab.build import Module, built
+from fleet.lab import files
+from fleet.lab.programs.build import Module, built
 from tests.bench.command import fleet_command
 
 HERE = Path(__file__).parent
@@ -40,7 +40,7 @@ def commands() -> dict[str, list[str]]:
 
 
 def _python_with_kopf() -> Path:
-    target = paths.cache() / "bench" / f"kopf-{KOPF}-python{sys.version_info.major}.{sys.version_info.minor}"
+    target = files.cache() / "bench" / f"kopf-{KOPF}-python{sys.version_info.major}.{sys.version_info.minor}"
     python = target / "bin" / "python"
     if not (target / "whole").exists():
         shutil.rmtree(target, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.kube.runtime.answer import Answer, Parser
+from fleet.kube.runtime.sender import Answer, Parser
 
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 11\r\n\r\nhello world"
 CHUNKED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.kube.runtime.cache import Cache, Change, Name
-from fleet.kube.runtime.mapping import label, owner
+from fleet.kube.runtime.handlers import label, owner
 from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS
 
 Object = dict[str, Any]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.kube.backoff import Patience
-from fleet.kube.client import Client, StreamRefusedError
+from fleet.kube.client.client import Client, StreamRefusedError
+from fleet.kube.client.limits import Patience
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache
-from fleet.kube.runtime.follow import Follower
+from fleet.kube.runtime.informer import Follower
 from fleet.testing import Cluster
 from fleet.testing.proxy import Cut, Match, Plan, Proxy, Rule
 from tests.kube.connected import agent, config_map

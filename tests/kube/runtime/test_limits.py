@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fleet.kube.runtime as kube
-from fleet.kube.runtime.limits import limit_memory
+from fleet.kube.runtime.reconcile_limits import limit_memory
 from fleet.testing import Cluster
 from tests.kube.runtime.greeter import controller, greet, greeting
 

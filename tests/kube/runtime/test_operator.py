@@ -15,7 +15,7 @@ import pytest
 import fleet.kube.runtime as kube
 from fleet.errors import ResourceError
 from fleet.kube.objects import get
-from fleet.kube.runtime.mapping import label
+from fleet.kube.runtime.handlers import label
 from fleet.testing import Cluster
 from tests.kube.connected import agent
 from tests.kube.runtime.greeter import CONFIG_MAPS, DEFINITION, GREETINGS, controller, greet, greeting

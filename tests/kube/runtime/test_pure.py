@@ -8,24 +8,24 @@ from typing import Any
 import pytest
 
 from fleet.errors import ConfigurationError, ConflictError, ResourceError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.runtime import Controller, GuardedClient, NotLeadingError, Result, TerminalError, Watch
 from fleet.kube.runtime.cache import Change
-from fleet.kube.runtime.child import child_of
 from fleet.kube.runtime.events import EVERY, FORGET, MOST, Recorder
 from fleet.kube.runtime.guard import Guard
-from fleet.kube.runtime.mapping import label
-from fleet.kube.runtime.metrics import Counter, Gauge, Histogram, exposition
-from fleet.kube.runtime.ours import made_by_us
-from fleet.kube.runtime.outcome import Then, judge
-from fleet.kube.runtime.predicate import (
+from fleet.kube.runtime.handlers import (
     all_of,
     annotations_changed,
     any_of,
+    child_of,
     generation_changed,
+    label,
     labels_changed,
     status_changed,
 )
+from fleet.kube.runtime.metrics import Counter, Gauge, Histogram, exposition
+from fleet.kube.runtime.outcome import Then, judge
+from fleet.kube.runtime.writer import made_by_us
 from tests.kube.runtime.clock import Clock
 from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS, greet, greeting
 

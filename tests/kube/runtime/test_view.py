@@ -8,10 +8,10 @@ import pytest
 
 import fleet.kube.runtime as kube
 from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError, ResourceError
-from fleet.kube.client import Client
+from fleet.kube.client.client import Client
 from fleet.kube.runtime.cache import Cache
-from fleet.kube.runtime.follow import Follower
-from fleet.kube.runtime.view import GRACE, PATIENCE, View
+from fleet.kube.runtime.informer import Follower
+from fleet.kube.runtime.views import GRACE, PATIENCE, View
 from tests.kube.runtime.greeter import CONFIG_MAPS, greet
 
 SECRETS = kube.Resource("", "v1", "Secret", "secrets", namespaced=True)

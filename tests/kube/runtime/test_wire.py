@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from fleet.kube.failure import BrokenError
-from fleet.kube.runtime import wire
+from fleet.kube.client.errors import BrokenError
+from fleet.kube.runtime import sender
 from fleet.kube.runtime.guard import NotLeadingError
-from fleet.kube.runtime.wire import Sender
+from fleet.kube.runtime.sender import Sender
 from fleet.testing import Cluster
 from tests.kube.runtime.running import eventually
 
@@ -174,7 +174,7 @@ def test_without_a_whole_answer_it_may_have_happened(answer: bytes) -> None:
 
 
 def test_silence_ends_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "READ_SECONDS", 3.0)
+    monkeypatch.setattr(sender, "READ_SECONDS", 3.0)
     written = bytearray()
 
     async def slow(outgoing: Outgoing) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab import process
-from fleet.lab.faults.api import port
+from fleet.lab.faults.api import ports
+from fleet.lab.programs import process
 from fleet.testing import Cluster
 from fleet.testing.faults import Broken, Faults
 from fleet.testing.proxy import Match
@@ -48,7 +48,7 @@ def broken(cluster: Cluster) -> Iterator[Faults]:
 def is_shared(cluster: Cluster) -> bool:
     """Whether anybody but the API server listens at its port."""
     spec = cluster.lab.spec.cluster(cluster.name)
-    return port.others(spec.address, spec.ports["kube-apiserver"], None) != 1
+    return ports.others(spec.address, spec.ports["kube-apiserver"], None) != 1
 
 
 class Connection:

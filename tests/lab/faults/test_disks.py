@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError
-from fleet.lab.faults.disks import choose, empty, fill, places_in
+from fleet.lab.faults.kinds.volumes import choose, empty, fill, places_in
 from tests.lab.machine import TEST_MOUNT
 
 pytestmark = pytest.mark.real_nodes

@@ -16,9 +16,9 @@ import pytest
 
 from fleet.cli import run
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import Lab, residue
+from fleet.lab import Lab, cleanup
 from fleet.lab.faults import records
-from fleet.lab.faults.api import port
+from fleet.lab.faults.api import ports
 from fleet.lab.lab import down
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
@@ -190,7 +190,7 @@ def test_bytes_nodes_and_times_are_put_right_when_the_process_that_broke_them_is
     child = broken_by(town, THREE)
     assert len(records.read(cluster.lab.directory)) == 3
     assert not town.reaches("here", "there")
-    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
+    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
     child.send_signal(signal.SIGKILL)
     wait_cleared(cluster.lab.directory)
     child.wait()
@@ -198,7 +198,7 @@ def test_bytes_nodes_and_times_are_put_right_when_the_process_that_broke_them_is
     assert (
         town.shell("there", "cmp /data/numbers /data/same && rm /data/numbers /data/same && echo mended") == "mended\n"
     )
-    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
+    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
     cluster.wait("the nodes are ready", lambda: all(town.is_ready(node) for node in town.nodes))
 
 
@@ -221,11 +221,11 @@ def test_nodes_start_again_when_the_process_that_ended_them_is_killed(
     child = broken_by(town, script)
     assert [one.fault.kind for one in records.read(cluster.lab.directory)] == kinds
     assert not town.reaches(other, gone)
-    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
+    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
     child.send_signal(signal.SIGKILL)
     wait_cleared(cluster.lab.directory)
     child.wait()
-    assert port.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
+    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
     cluster.wait("its pod runs again", lambda: town.restarts(gone) > restarts, 90)
     cluster.wait("its pod answers", lambda: town.reaches(other, gone), 90)
     cluster.wait("the nodes are ready", lambda: all(town.is_ready(node) for node in town.nodes), 90)
@@ -312,7 +312,7 @@ def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FLEET_STATE_DIR", str(base))
     yield
     for lab in (base / "labs").glob("*"):
-        residue.remove(lab.name)
+        cleanup.remove(lab.name)
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 

@@ -14,11 +14,12 @@ import psutil
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
-from fleet.lab import Lab, process
+from fleet.lab import Lab
 from fleet.lab.faults import Active, Fault, clear, inject, list_active, records
-from fleet.lab.faults.control import FreezeProgram
 from fleet.lab.faults.guardian import ROLE
-from fleet.lab.process import identify
+from fleet.lab.faults.kinds.control_plane import FreezeProgram
+from fleet.lab.programs import process
+from fleet.lab.programs.process import identify
 from fleet.lab.spec import ClusterSpec, LabSpec
 
 SLEEPERS = ("kube-scheduler", "etcd")

@@ -10,8 +10,8 @@ import pytest
 
 from fleet.errors import ConfigurationError, ResourceError
 from fleet.lab import Lab
-from fleet.lab.faults import networks
-from fleet.lab.process import identify
+from fleet.lab.faults.kinds import network
+from fleet.lab.programs.process import identify
 from fleet.testing.faults import Faults
 from tests.lab.faults.town import Town
 
@@ -113,11 +113,11 @@ def test_rules_that_cannot_be_read_do_not_count_as_gone(tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))  # without iptables-save
     try:
         with pytest.raises(ResourceError, match="iptables-save -t mangle` failed"):
-            networks.take(holder, 1)
+            network.take(holder, 1)
     finally:
         sleeper.kill()
         sleeper.wait()
-    networks.take(holder, 1)  # its network is gone, and the rules with it
+    network.take(holder, 1)  # its network is gone, and the rules with it
 
 
 @pytest.mark.parametrize("by", ["clear", "up"])

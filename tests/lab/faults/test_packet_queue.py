@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from fleet.lab.faults.packet_queue import Disturbance, packet_numbers
+from fleet.lab.faults.kinds.packet_queue import Disturbance, packet_numbers
 
 
 def fates(disturbance: Disturbance, count: int = 2000, gap: float = 0.001) -> list[float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.lab.faults.packets import Chains, Member, Peer, chains, of_api_server, of_node, removal, script
+from fleet.lab.faults.kinds.packets import Chains, Member, Peer, chains, of_api_server, of_node, removal, script
 from fleet.lab.spec import ClusterSpec
 
 CLUSTER = ClusterSpec("c", "real", 3, {"kube-apiserver": 6443}, "10.200.0.0/16")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError
-from fleet.lab import loops, volumes
+from fleet.lab.cluster import volumes
+from fleet.lab.cluster import volumes as loops
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
 from tests.lab.faults.town import Town, claim, pod

@@ -9,7 +9,7 @@ import pytest
 
 from fleet.cli import run
 from fleet.errors import ConfigurationError
-from fleet.lab.faults.kinds import KINDS
+from fleet.lab.faults.fault import KINDS
 from fleet.lab.faults.schedule import CHOICES, Schedule
 
 PLAN = Schedule(7, "lab", ("pod/web-0", "node/lab-node-1", "volume/data", "kube-apiserver"), length=600)
@@ -67,7 +67,7 @@ def test_what_happens_once_has_no_end() -> None:
 def test_every_choice_makes_a_fault_that_there_is() -> None:
     from random import Random
 
-    from fleet.lab.faults.words import Words
+    from fleet.lab.faults.builder import Words
 
     for choice in CHOICES:
         for thing in choice.things:

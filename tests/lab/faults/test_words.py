@@ -8,8 +8,8 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.lab.faults import Active, Fault
-from fleet.lab.faults.targets import parse
-from fleet.lab.faults.words import Words
+from fleet.lab.faults.builder import Words
+from fleet.lab.faults.fault import parse
 
 SAY = Words("lab", "shop")
 

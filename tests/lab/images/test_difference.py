@@ -6,7 +6,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from fleet.lab.images.difference import difference
+from fleet.lab.images.archive import difference
 
 BASE = {"./": None, "./etc/": None, "./etc/passwd": "root", "./etc/same": "same", "./etc/gone": "x"}
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import ConfigurationError, ResourceError
-from fleet.lab.images.jars import locks, repository
-from fleet.lab.images.jars.locks import Jar
+from fleet.lab.images import jars
+from fleet.lab.images import jars as locks
+from fleet.lab.images.jars import Jar
 from fleet.lab.images.recipes import Recipe, all_recipes
 
 PATH = "org/example/thing/1/thing-1.jar"
@@ -46,27 +47,27 @@ def settings(home: Path, of: str, url: str) -> None:
 
 
 def test_a_jar_is_fetched_once_and_kept(mirror: Path) -> None:
-    assert [file.read_bytes() for file in repository.fetched([LOCKED])] == [CONTENT]
+    assert [file.read_bytes() for file in jars.fetched([LOCKED])] == [CONTENT]
     (mirror / PATH).unlink()
-    assert [file.read_bytes() for file in repository.fetched([LOCKED])] == [CONTENT]
+    assert [file.read_bytes() for file in jars.fetched([LOCKED])] == [CONTENT]
 
 
 def test_a_kept_jar_that_was_damaged_is_fetched_again(mirror: Path) -> None:
-    repository.fetched([LOCKED])[0].write_bytes(b"damaged")
-    assert repository.fetched([LOCKED])[0].read_bytes() == CONTENT
+    jars.fetched([LOCKED])[0].write_bytes(b"damaged")
+    assert jars.fetched([LOCKED])[0].read_bytes() == CONTENT
 
 
 def test_another_file_under_the_same_name_is_refused(mirror: Path) -> None:
     (mirror / PATH).write_bytes(b"another")
     with pytest.raises(ResourceError, match="is not the file that is locked"):
-        repository.fetched([LOCKED])
+        jars.fetched([LOCKED])
     assert not any((mirror.parent / "cache").rglob("*.jar"))
 
 
 def test_a_repository_without_the_jar_is_named(mirror: Path) -> None:
     (mirror / PATH).unlink()
     with pytest.raises(ResourceError, match=r"thing-1\.jar could not be fetched: HTTP Error 404"):
-        repository.fetched([LOCKED])
+        jars.fetched([LOCKED])
 
 
 @pytest.mark.parametrize(
@@ -76,9 +77,9 @@ def test_a_mirror_is_used_if_it_is_one_of_central(
     of: str, used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert repository.central() == repository.CENTRAL
+    assert jars.central() == jars.CENTRAL
     settings(tmp_path, of, "https://mirror.example.com/maven")
-    assert repository.central() == ("https://mirror.example.com/maven" if used else repository.CENTRAL)
+    assert jars.central() == ("https://mirror.example.com/maven" if used else jars.CENTRAL)
 
 
 def test_every_recipe_with_jars_has_a_lock_of_them() -> None:

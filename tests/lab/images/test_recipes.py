@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.lab import paths
-from fleet.lab.build import ETCDS, built
+from fleet.lab import files
 from fleet.lab.images.recipes import Recipe, all_recipes, find
+from fleet.lab.programs.build import ETCDS, built
 
 OURS = ("fleet-operator", "fleet-serve")
 ENGINES = [recipe for recipe in all_recipes() if recipe.name not in (*OURS, "etcd")]
@@ -58,6 +58,6 @@ def test_what_is_built_beside_kubernetes_has_the_same_versions_so_that_it_is_com
 
 def versions(name: str) -> dict[str, str]:
     """The modules that a go.mod names, by path."""
-    text = (paths.modules() / name / "go.mod").read_text()
+    text = (files.modules() / name / "go.mod").read_text()
     found = dict(re.findall(r"^\s+(\S+) (v\S+)", text, re.MULTILINE))
     return found | dict(re.findall(r"^\s+(\S+) => \S+ (v\S+)", text, re.MULTILINE))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab.images import wheel
+from fleet.lab.images import bake
 
 PROJECT = """
 [project]
@@ -28,8 +28,8 @@ def test_the_wheels_of_two_checkouts_do_not_take_each_others_place(
         (tmp_path / checkout / "shared").mkdir(parents=True, exist_ok=True)
         (tmp_path / checkout / "pyproject.toml").write_text(PROJECT)
         (tmp_path / checkout / "shared" / "__init__.py").write_text(f"NAME = {checkout!r}")
-        monkeypatch.setattr(wheel, "SOURCE", tmp_path / checkout)
-        built.append(wheel.build())
+        monkeypatch.setattr(bake, "SOURCE", tmp_path / checkout)
+        built.append(bake.build())
     assert built[0] == built[2] != built[1]
     for file, checkout in zip(built, ("one", "two"), strict=False):
         with zipfile.ZipFile(file) as content:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab.build import Files, Module, built
+from fleet.lab.programs.build import Files, Module, built
 
 MAIN = 'package main\n\nimport _ "example.com/greeting"\n\nfunc main() {}\n'
 GREETING = "module example.com/greeting\n\ngo 1.26.0\n"
@@ -16,7 +16,7 @@ GREETING = "module example.com/greeting\n\ngo 1.26.0\n"
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
     """A program that needs another module, which has files."""
     monkeypatch.setenv("FLEET_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("fleet.lab.paths.modules", lambda: tmp_path / "go")
+    monkeypatch.setattr("fleet.lab.files.modules", lambda: tmp_path / "go")
     needed = tmp_path / "go" / "greeting"
     (needed / "words" / "deep").mkdir(parents=True)
     (needed / "go.mod").write_text(GREETING)

@@ -109,7 +109,7 @@ def test_a_pull_request_from_a_fork_knows_where_it_comes_from(forge: Forge, tmp_
 
 
 def test_the_page_of_a_repository_is_shown(forge: Forge, tmp_path: Path) -> None:
-    from fleet.testing.exchange import exchange
+    from fleet.testing.http import exchange
 
     pushed(forge.repository("shop"), tmp_path / "clone")
     page = exchange("GET", f"{forge.url}/{forge.user.name}/shop")

@@ -11,7 +11,7 @@ import pytest
 
 from fleet.lab.images.recipes import find
 from fleet.testing import S3, Cluster, Forge
-from fleet.testing.sigv4 import Key, signed
+from fleet.testing.s3 import Key, signed
 from tests.lab.services.test_forge import pushed
 
 pytestmark = pytest.mark.real_nodes

@@ -15,14 +15,14 @@ import pytest
 
 from fleet.cli import run
 from fleet.errors import NotFoundError, ResourceError
-from fleet.lab import process, residue, spec
+from fleet.lab import cleanup, spec
 from fleet.lab.lab import Lab, down
+from fleet.lab.programs import process
 from fleet.lab.services import Record, start, status, stop
-from fleet.lab.services.address import LOOPBACK, POOLS, choose_port, free
+from fleet.lab.services.lifecycle import LOOPBACK, POOLS, choose_port, free
 from fleet.lab.services.s3 import REGION
 from fleet.testing.forge import ForgeUser
-from fleet.testing.s3 import Account, Bucket
-from fleet.testing.sigv4 import Key
+from fleet.testing.s3 import Account, Bucket, Key
 from tests.lab.machine import left_behind, snapshot
 
 
@@ -33,7 +33,7 @@ def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FLEET_STATE_DIR", str(base))
     yield
     for lab in (base / "labs").glob("*"):
-        residue.remove(lab.name)
+        cleanup.remove(lab.name)
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 
@@ -123,7 +123,7 @@ def test_a_lab_of_services_gets_clusters_later() -> None:
 
 
 def test_services_of_a_run_that_was_killed_are_removed_by_the_next_start() -> None:
-    script = "import os\nfrom fleet.lab.services import start\nfrom fleet.lab.process import identify\n"
+    script = "import os\nfrom fleet.lab.services import start\nfrom fleet.lab.programs.process import identify\n"
     script += "start('orphan', ['s3'], owner=identify(os.getpid()))\nos._exit(9)"
     subprocess.run([sys.executable, "-c", script], check=False)
     orphan = spec.directory("orphan")

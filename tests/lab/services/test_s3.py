@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fleet.testing import S3, S3Error
-from fleet.testing.sigv4 import Key, signed
+from fleet.testing.s3 import Key, signed
 
 MIB = 1 << 20
 
@@ -67,7 +67,7 @@ def test_a_wrong_key_is_refused(s3: S3, wrong: str) -> None:
 
 
 def test_a_request_without_a_signature_is_refused(s3: S3) -> None:
-    from fleet.testing.exchange import exchange
+    from fleet.testing.http import exchange
 
     assert exchange("GET", f"{s3.url}/{s3.bucket.name}").status == 403
 

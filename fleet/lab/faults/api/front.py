@@ -22,10 +22,10 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from fleet.lab import process
-from fleet.lab.faults.api import connections, hello, plans, port
+from fleet.lab.faults.api import plans, ports
 from fleet.lab.lab import Lab
-from fleet.lab.proxy.service import Route, Service
+from fleet.lab.programs import process
+from fleet.lab.proxy.proxy import Route, Service
 
 ITSELF = "apiserver-loopback-client"  # the name by which an API server calls itself
 INTERVAL = 0.03  # seconds between two looks at the plans
@@ -65,7 +65,7 @@ class Front:
                 self._service.let_go()
             if found:
                 needed = time.monotonic()
-                if self._listener is None and port.others(*self._place, None):
+                if self._listener is None and ports.others(*self._place, None):
                     await self._take_place()
             elif self._listener is not None:
                 self._leave_place()
@@ -83,10 +83,10 @@ class Front:
             return
         self._life = os.pidfd_open(server.pid)
         asyncio.get_running_loop().add_reader(self._life, self._leave_place)
-        self._listener = port.listen(*self._place)
+        self._listener = ports.listen(*self._place)
         self._begin(self._accept(self._listener))
         for _ in range(PASSES):  # one may be under way that is not seen the first time
-            connections.end_all(server.pid, self._place[1])
+            ports.end_all(server.pid, self._place[1])
             await asyncio.sleep(INTERVAL)
 
     def _leave_place(self) -> None:
@@ -109,7 +109,7 @@ class Front:
         loop = asyncio.get_running_loop()
         while True:
             client, address = await loop.sock_accept(listener)
-            if address[0] == port.OWN:  # the API server has just gone, and this is the proxy itself
+            if address[0] == ports.OWN:  # the API server has just gone, and this is the proxy itself
                 client.close()
                 continue
             self._begin(self._take(client))
@@ -117,7 +117,7 @@ class Front:
     async def _take(self, client: socket.socket) -> None:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            if hello.server_name(await _first_words(client)) == ITSELF:
+            if ports.server_name(await _first_words(client)) == ITSELF:
                 await self._splice(client)
             else:
                 loop = asyncio.get_running_loop()
@@ -127,7 +127,7 @@ class Front:
 
     async def _splice(self, client: socket.socket) -> None:
         near = await asyncio.open_connection(sock=client)
-        far = await asyncio.open_connection(*self._place, local_addr=(port.OWN, 0))
+        far = await asyncio.open_connection(*self._place, local_addr=(ports.OWN, 0))
         await asyncio.gather(_pump(near[0], far[1]), _pump(far[0], near[1]))
 
     def _route(self, request: web.BaseRequest) -> Route:
@@ -141,7 +141,7 @@ class Front:
         context = self._onwards[bool(users)]
 
         async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-            return await asyncio.open_connection(*self._place, ssl=context, local_addr=(port.OWN, 0))
+            return await asyncio.open_connection(*self._place, ssl=context, local_addr=(ports.OWN, 0))
 
         return Route(self._sessions[bool(users)], self._cluster.server, identity, connect)
 
@@ -161,7 +161,7 @@ class Front:
 
 def _session(context: ssl.SSLContext) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=context, local_addr=(port.OWN, 0)),
+        connector=aiohttp.TCPConnector(limit=0, ssl=context, local_addr=(ports.OWN, 0)),
         auto_decompress=False,
         timeout=aiohttp.ClientTimeout(total=None),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -174,7 +174,7 @@ async def _first_words(client: socket.socket, patience: float = 10.0) -> bytes:
         while True:
             with contextlib.suppress(BlockingIOError):
                 data = client.recv(_HELLO, socket.MSG_PEEK)
-                if not data or len(data) == _HELLO or hello.is_whole(data):
+                if not data or len(data) == _HELLO or ports.is_whole(data):
                     return data
             await asyncio.sleep(0.001)
 

@@ -1,6 +1,10 @@
-"""The faults of a cluster's API server: it answers with errors, is slow, forgets, or tells the time of Leases wrong.
+"""Fault kinds of an API server.
+
+The faults of a cluster's API server: it answers with errors, is slow, forgets, or tells the time of Leases wrong.
 
 Each is a plan for the proxy in front of it. They can be had together, and meet every client of the cluster.
+
+From what was said to a fault of an API server. The command line and tests both come through here. Pure.
 """
 
 from __future__ import annotations
@@ -8,17 +12,15 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from fleet.errors import AccessError, ConfigurationError, ResourceError
-from fleet.lab import process
-from fleet.lab.faults.api import connections, plans
-from fleet.lab.faults.fault import Active, Fault
-from fleet.lab.faults.kind import Facts, Kind
-from fleet.lab.proxy.act import Act, Answer, Delay, Expire, SkewLeases
-from fleet.lab.proxy.match import Match
-from fleet.lab.proxy.plan import Plan, Rule
+from fleet.lab.faults.api import plans, ports
+from fleet.lab.faults.fault import Active, Facts, Fault, Kind
+from fleet.lab.programs import process
+from fleet.lab.proxy.actions import Act, Answer, Delay, Expire, SkewLeases
+from fleet.lab.proxy.plan import Match, Plan, Rule
 
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
@@ -81,8 +83,53 @@ def _check(lab: Lab, cluster: str) -> None:
             f"the API server of {cluster} was started by a fleet that knew no such faults",
             hint=f"`fleet lab down --name {lab.spec.name}` and `fleet lab up` again",
         )
-    if not connections.may_be_ended():
+    if not ports.may_be_ended():
         raise AccessError(
             "clients that are connected already would notice nothing: the system does not let you touch that",
             hint="do it as root, or allow it: `sysctl kernel.yama.ptrace_scope=0`",
         )
+
+
+ALL = Match()
+
+
+@dataclass(frozen=True, slots=True)
+class ApiWords:
+    """Speaks of one cluster's API server. `share` is that of the requests that match; `seed` says which."""
+
+    cluster: str
+
+    def fail(
+        self,
+        status: int = 500,
+        match: Match = ALL,
+        *,
+        share: float | None = None,
+        retry_after: int | None = None,
+        message: str = "",
+        seed: int = 0,
+    ) -> Fault:
+        """Requests are answered with an error, and not carried out."""
+        Rule(match, Answer(status, message, retry_after), share=share)
+        own = {"status": status, "retry-after": retry_after, "message": message}
+        return self._fault("fail-api", match, {**own, "share": share, "seed": seed})
+
+    def slow(self, seconds: float, match: Match = ALL, *, share: float | None = None, seed: int = 0) -> Fault:
+        """Requests are carried out so many seconds later."""
+        if seconds <= 0:
+            raise ConfigurationError(f"{seconds:g} s later is not later", hint="more than 0")
+        return self._fault("slow-api", match, {"seconds": seconds, "share": share, "seed": seed})
+
+    def forget(self, match: Match = ALL, *, after_events: int = 0, share: float | None = None, seed: int = 0) -> Fault:
+        """Watches end with 410 after so many events: clients have to list anew."""
+        return self._fault("forget-api", match, {"after-events": after_events, "share": share, "seed": seed})
+
+    def skew(self, seconds: float, match: Match = ALL) -> Fault:
+        """Clients see times in Leases that are so many seconds later than what is stored, or earlier if negative."""
+        if not seconds:
+            raise ConfigurationError("times that differ by 0 s do not differ", hint="positive for later, or negative")
+        return self._fault("skew-leases", match, {"seconds": seconds})
+
+    def _fault(self, kind: str, match: Match, options: dict[str, Any]) -> Fault:
+        which = {name: value for name, value in asdict(match).items() if value != getattr(ALL, name)}
+        return Fault(kind, self.cluster, ("kube-apiserver",), {**options, **which})

@@ -16,9 +16,9 @@ import orjson
 import psutil
 
 from fleet.errors import ResourceError
-from fleet.lab import process
 from fleet.lab.files import write
 from fleet.lab.locks import only_one
+from fleet.lab.programs import process
 from fleet.lab.proxy.plan import Plan
 
 if TYPE_CHECKING:

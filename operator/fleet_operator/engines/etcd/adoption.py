@@ -27,8 +27,8 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
 from fleet.apps.held import held, is_held
 from fleet.apps.workload import Find
-from fleet.model.types.version import release
-from fleet.printable import count_noun
+from fleet.model.types import release
+from fleet.text import count_noun
 from fleet_operator.core.ownership import spec_managers
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.step import Decision, State, Take, blocked, step, wait

@@ -17,8 +17,8 @@ from fleet.apps.etcd.manifests import template
 from fleet.apps.etcd.spec import Etcd
 from fleet.apps.template import mark_of
 from fleet.model.app import ROLL
-from fleet.model.types.version import release
-from fleet.printable import count_noun
+from fleet.model.types import release
+from fleet.text import count_noun
 from fleet_operator.core import revive, roll
 from fleet_operator.core.roll import Rolling
 from fleet_operator.core.step import Act, Decision, State, blocked, step

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fleet.apps.etcd import names
 from fleet.apps.etcd.kept import as_it_was
 from fleet.apps.etcd.manifests import template
-from fleet.printable import count_noun
+from fleet.text import count_noun
 from fleet_operator.core.order import Concern, Concerns
 from fleet_operator.core.step import Decision, State, blocked
 from fleet_operator.engines.etcd import encrypt

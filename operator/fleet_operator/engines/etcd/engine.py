@@ -18,8 +18,8 @@ from fleet.apps.status import LastBackup, MemberStatus
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime import Name
 from fleet.model.app import ROLL
-from fleet.model.group import GROUP
-from fleet.model.types.version import release
+from fleet.model.types import release
+from fleet.names import GROUP
 from fleet_operator.backup import store
 from fleet_operator.backup.outcome import backed_up, newest
 from fleet_operator.backup.schedule import cron_job

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fleet.printable import quote_output
+from fleet.text import quote_output
 from fleet_operator.core.roll import under_way
 from fleet_operator.core.stateful_set import last_written
 from fleet_operator.core.step import State

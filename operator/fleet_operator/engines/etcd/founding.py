@@ -9,7 +9,7 @@ from fleet.apps.etcd.ledger import Ledger, Place
 from fleet.apps.etcd.ledger import founders as first_ledger
 from fleet.apps.etcd.manifests import stateful_set
 from fleet.apps.template import mark_of
-from fleet.printable import count_noun
+from fleet.text import count_noun
 from fleet_operator.backup import store
 from fleet_operator.backup.restoration import restoration
 from fleet_operator.core.stateful_set import changed

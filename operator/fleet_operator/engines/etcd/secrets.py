@@ -15,8 +15,8 @@ from typing import Any
 from fleet.apps.etcd import names
 from fleet.apps.etcd.manifests import TRUST, metadata
 from fleet.apps.etcd.spec import Etcd
-from fleet.model.settings import LONGEST_LIFE, SHORTEST_LIFE
-from fleet.span import seconds
+from fleet.model.app_settings import LONGEST_LIFE, SHORTEST_LIFE
+from fleet.times import seconds
 from fleet_operator.core.certificates import Leaf, Pair
 from fleet_operator.core.step import Decision, blocked
 from fleet_operator.core.world import Object, World

@@ -135,7 +135,7 @@ class Seen:
     @property
     def oldest_version(self) -> str | None:
         """Of the members that answered; None when nobody did."""
-        from fleet.model.types.version import release  # noqa: PLC0415
+        from fleet.model.types import release  # noqa: PLC0415
 
         versions = [status.version for status in self.statuses.values()]
         return min(versions, key=release) if versions else None

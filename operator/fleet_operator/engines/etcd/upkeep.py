@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fleet.apps.etcd import names
-from fleet.model.types.quantity import amount
-from fleet.printable import count_noun
+from fleet.model.types import amount
+from fleet.text import count_noun
 from fleet_operator.backup.restoration import leftovers
 from fleet_operator.backup.schedule import cron_job_name
 from fleet_operator.core.stateful_set import changed

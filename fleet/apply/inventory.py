@@ -1,0 +1,341 @@
+"""Load and save a stack's inventory.
+
+An inventory as text: a line per object, columns in a header, so that `kubectl get -o yaml` shows it to people.
+
+Pure. Tabs instead of JSON, because the text stands inside JSON already and quotes would double its size; columns
+that a later version adds come with the header, and those it does not know it leaves out.
+
+Where a stack's inventory is kept: ConfigMaps in `fleet-system`, as many as its size needs.
+
+Entries do not depend on each other and stay in the ConfigMap that they are in, so several ConfigMaps need no common
+transaction: a crash between two writes leaves entries that are not filled in yet, which the next plan understands. One
+that outgrew its ConfigMap moves to a later one, which is written first: for a moment it is in both.
+Every write carries the resourceVersion that was read; a plan made from an older inventory is refused, not applied.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote, unquote
+
+from fleet.errors import ConflictError, ResourceError
+from fleet.kube.client.client import Answer, Client
+from fleet.kube.objects import MANAGER, Scope, delete, pages
+from fleet.kube.resources import CONFIG_MAPS, NAMESPACE, make_namespace
+from fleet.objects.desired import Key
+from fleet.plan.inventory import Entry, Inventory, Suspension
+
+COLUMNS = ("group", "version", "kind", "namespace", "name", "uid", "hash", "flags", "after")
+ADDED = ("ignores", "seen")  # by later versions: inventories from before do not have them
+SAFE = ":._-~@"  # what else a name may hold is quoted; almost none needs it
+SAFE_IN_PATHS = f"{SAFE}[]=*/"
+_is_safe = re.compile(rf"[A-Za-z0-9{SAFE}]*").fullmatch  # much quicker than to quote, and thousands are asked about
+
+
+def line(entry: Entry) -> str:
+    key = entry.key
+    flags = f"{'retain' if entry.retain else ''},{'protect' if entry.protect else ''}".strip(",")
+    after = ",".join([_reference(other) for other in entry.after]) if entry.after else ""
+    ignores = ",".join([quote(path, safe=SAFE_IN_PATHS) for path in entry.ignores]) if entry.ignores else ""
+    identity = (key.group, entry.version, key.kind, key.namespace, _key_name(key))
+    return "\t".join((*identity, entry.uid, entry.hash, flags, after, ignores, entry.seen))
+
+
+def write(lines: Iterable[str]) -> str:
+    return "\n".join(("\t".join((*COLUMNS, *ADDED)), *lines)) + "\n"
+
+
+def read(text: str) -> list[Entry]:
+    """The entries; ResourceError when the text is not whole, because an inventory read in part loses objects."""
+    header, *lines = text.splitlines() or [""]
+    columns = header.split("\t")
+    if missing := set(COLUMNS) - set(columns):
+        raise ResourceError(f"an inventory without the columns {', '.join(sorted(missing))} cannot be read")
+    places = {name: position for position, name in enumerate(columns)}
+    wanted = operator.itemgetter(*(places.get(name, len(columns)) for name in (*COLUMNS, *ADDED)))
+    entries, keys = [], dict[str, tuple[Key, ...]]()
+    for one in lines:
+        cells = one.split("\t")
+        if len(cells) != len(columns):
+            raise ResourceError(f"a line of the inventory is damaged: {one!r}")
+        entries.append(_entry(wanted([*cells, ""]), keys))
+    return entries
+
+
+def write_keys(keys: Iterable[Key]) -> str:
+    return "".join(f"{_reference(key)}\n" for key in keys)
+
+
+def read_keys(text: str) -> tuple[Key, ...]:
+    """What is damaged is left out: it is only told."""
+    return tuple(_key(one) for one in text.splitlines() if one.count("/") == 3)
+
+
+def _entry(cells: Sequence[str], known: dict[str, tuple[Key, ...]]) -> Entry:
+    """From the columns in their order. Thousands are read in every sync, so what is empty is not looked into.
+
+    `known` are references that were read before: many objects come after the same few.
+    """
+    group, version, kind, namespace, name, uid, digest, flags, after, ignores, seen = cells
+    return Entry(
+        Key(group, kind, namespace, unquote(name) if "%" in name else name),
+        version,
+        uid,
+        digest,
+        "retain" in flags,
+        "protect" in flags,
+        (known.get(after) or known.setdefault(after, tuple(map(_key, after.split(","))))) if after else (),
+        tuple(map(unquote, ignores.split(","))) if ignores else (),
+        seen,
+    )
+
+
+def _reference(key: Key) -> str:
+    return "/".join((key.group, key.kind, key.namespace, _key_name(key)))
+
+
+def _key_name(key: Key) -> str:
+    return key.name if _is_safe(key.name) else quote(key.name, safe=SAFE)
+
+
+def _key(reference: str) -> Key:
+    group, kind, namespace, name = reference.split("/")
+    return Key(group, kind, namespace, unquote(name))
+
+
+LABEL = "fleet.dev/inventory"
+ROOM = 700_000  # bytes of a chunk: a ConfigMap may hold 1 MiB, escapes and metadata included
+MOST = 900_000  # what has grown in its place is let stay up to here
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+class StalePlanError(ConflictError):
+    """Somebody else changed the stack's inventory since the plan was made: read and plan again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One ConfigMap. Number 0 is the head, with the names, the owner and the revision of the whole."""
+
+    number: int
+    entries: tuple[Entry, ...] = ()
+    uid: str = ""
+    resource_version: str = ""  # "": not in the cluster yet
+    changed: str = field(default="", compare=False)  # when it was last written
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An inventory with what is needed to change it where it is."""
+
+    inventory: Inventory
+    chunks: tuple[Chunk, ...] = ()
+
+
+async def load(client: Client, stack: str, cluster: str) -> Stored:
+    """The inventory of a stack; an empty one where the stack was never applied."""
+    found = await _load(client, f"{LABEL}={stack}")
+    return found[0] if found else Stored(Inventory(stack, cluster))
+
+
+async def suspension_of(client: Client, stack: str) -> Suspension | None:
+    """The word that is in the inventory of a stack, and nothing else of it."""
+    answer = await client.request("GET", CONFIG_MAPS.path(NAMESPACE, _part_name(stack, 0)), expect=(404,))
+    return Suspension.read((answer.body.get("data") or {}).get("suspended", "")) if answer.status == 200 else None
+
+
+async def load_all(client: Client) -> list[Stored]:
+    """Every stack that has an inventory in the cluster, by name."""
+    return await _load(client, LABEL)
+
+
+async def verify(client: Client, stored: Stored) -> None:
+    """Raise StalePlanError unless the inventory in the cluster is still the one that was read."""
+    scope = Scope(CONFIG_MAPS, NAMESPACE, labels=f"{LABEL}={stored.inventory.stack}")
+    answer = await client.request("GET", scope.path(), accept=METADATA_ONLY)
+    there = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in answer.body["items"] or ()}
+    if there != {chunk.uid: chunk.resource_version for chunk in stored.chunks}:
+        raise _stale(stored.inventory.stack)
+
+
+async def save(client: Client, stored: Stored, inventory: Inventory) -> Stored:
+    """Write the ConfigMaps that differ; none when nothing does, and none are left of an empty inventory.
+
+    One of a suspended stack is not empty: it has that word in it.
+    """
+    if inventory is stored.inventory and stored.chunks:
+        return stored
+    head_same = replace(stored.inventory, entries=()) == replace(inventory, entries=())
+    kept, emptied = [], []
+    arranged = _arranged(stored.chunks, inventory.entries)
+    if stored.chunks:  # what moves goes to a later one; and without the head, which is there, none could be read
+        arranged.reverse()
+    for old, entries in arranged:
+        if not entries and (old.number > 0 or not (inventory.entries or inventory.suspension)):
+            emptied.append(old)
+        elif old.entries == entries and old.resource_version and (head_same or old.number > 0):
+            kept.append(old)
+        else:
+            kept.append(await _write(client, inventory, replace(old, entries=entries)))
+    for chunk in sorted(
+        emptied, key=_by_number, reverse=True
+    ):  # the head comes first and goes last: without it the others cannot be read
+        if chunk.resource_version:
+            await _remove(client, inventory.stack, chunk)
+    return Stored(inventory, tuple(sorted(kept, key=_by_number)))
+
+
+def _arranged(chunks: tuple[Chunk, ...], entries: tuple[Entry, ...]) -> list[tuple[Chunk, tuple[Entry, ...]]]:
+    """Pure: each chunk with its entries to be. Those it holds stay in it; new ones go where there is room.
+
+    What has no room any more in its own goes to one behind all others.
+    """
+    home = {entry.key: chunk.number for chunk in chunks for entry in chunk.entries}
+    places = {chunk.number: chunk for chunk in chunks} or {0: Chunk(0)}
+    content: dict[int, list[Entry]] = {number: [] for number in places}
+    size = dict.fromkeys(places, 0)
+    newcomers, outgrown = [], []
+    for entry in entries:
+        number, needed = home.get(entry.key), len(line(entry)) + 2
+        if number is None:
+            newcomers.append(entry)
+        elif size[number] + needed > MOST:
+            outgrown.append(entry)
+        else:
+            content[number].append(entry)
+            size[number] += needed
+    for placed, first in ((newcomers, min(places)), (outgrown, max(places) + 1)):
+        number = first
+        for entry in placed:
+            # An intent has no uid yet; it gets one in the same place, so room for it (and `seen`) is taken now.
+            needed = len(line(entry)) + 2 + (0 if entry.uid else 36 + 20)
+            while size.setdefault(number, 0) + needed > ROOM:
+                number += 1
+            size[number] += needed
+            content.setdefault(number, []).append(entry)
+    return [
+        (places.get(number, Chunk(number)), tuple(sorted(content[number], key=_by_key))) for number in sorted(content)
+    ]
+
+
+def _by_key(entry: Entry) -> Any:
+    return entry.key
+
+
+def _by_number(chunk: Chunk) -> int:
+    return chunk.number
+
+
+async def _load(client: Client, selector: str) -> list[Stored]:
+    chunks: dict[str, list[tuple[dict[str, str], Chunk]]] = {}
+    async for page in pages(client, Scope(CONFIG_MAPS, NAMESPACE, labels=selector), limit=8):
+        for item in page["items"]:
+            stack, data = item["metadata"]["labels"][LABEL], item.get("data") or {}
+            chunks.setdefault(stack, []).append((data, _read(client, item["metadata"], data)))
+    return [_joined(client, stack, chunks[stack]) for stack in sorted(chunks)]
+
+
+def _read(client: Client, metadata: dict[str, Any], data: dict[str, str]) -> Chunk:
+    number = metadata["name"].rpartition(".")[2]
+    if "entries" not in data or not number.isdigit():
+        raise ResourceError(
+            f"{client.place}: ConfigMap {NAMESPACE}/{metadata['name']} is labelled as an inventory and is none",
+            hint="restore it, or delete it if it was made by mistake; nothing is changed until then",
+        )
+    entries = tuple(read(data["entries"]))
+    ours = (one for one in metadata.get("managedFields") or () if one.get("manager") == MANAGER)
+    changed = max((str(one.get("time", "")) for one in ours), default="")
+    return Chunk(int(number), entries, metadata["uid"], metadata["resourceVersion"], changed)
+
+
+def _joined(client: Client, stack: str, parts: list[tuple[dict[str, str], Chunk]]) -> Stored:
+    parts = sorted(parts, key=lambda part: part[1].number)
+    head, first = parts[0]
+    if first.number != 0 or head.get("stack") != stack:
+        raise ResourceError(
+            f"{client.place}: the first part of the inventory of stack {stack} is missing",
+            hint=f"it is ConfigMap {NAMESPACE}/{_part_name(stack, 0)}; restore it from a backup, or delete the other "
+            "parts to give up ownership of their objects",
+        )
+    merged: dict[Any, Entry] = {}
+    for _, chunk in parts:
+        for entry in chunk.entries:
+            merged[entry.key] = entry
+    inventory = Inventory(
+        stack,
+        head.get("cluster", ""),
+        head.get("revision", ""),
+        repository=head.get("repository", ""),
+        changed=max(chunk.changed for _, chunk in parts),
+        suspension=Suspension.read(head.get("suspended", "")),
+        missing=read_keys(head.get("missing", "")),
+    )
+    return Stored(inventory.with_entries(merged.values()), tuple(chunk for _, chunk in parts))
+
+
+async def _write(client: Client, inventory: Inventory, chunk: Chunk) -> Chunk:
+    name = _part_name(inventory.stack, chunk.number)
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "labels": {LABEL: inventory.stack, "app.kubernetes.io/managed-by": "fleet"},
+    }
+    data = {"entries": write(map(line, chunk.entries))}
+    if chunk.number == 0:
+        data |= {"stack": inventory.stack, "cluster": inventory.cluster, "revision": inventory.revision}
+        data |= {"repository": inventory.repository} if inventory.repository else {}
+        data |= {"suspended": inventory.suspension.line()} if inventory.suspension else {}
+        data |= {"missing": write_keys(inventory.missing)} if inventory.missing else {}
+    if chunk.resource_version:
+        metadata |= {"uid": chunk.uid, "resourceVersion": chunk.resource_version}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    answer = await _send(client, chunk, body)
+    if answer.status == 404 and not chunk.resource_version:
+        await make_namespace(client)
+        answer = await _send(client, chunk, body)
+    written = answer.body
+    if answer.status in (404, 409) and answer.repeated:  # the first try may have been ours: look
+        there = await client.request("GET", CONFIG_MAPS.path(NAMESPACE, name), expect=(404,))
+        written = there.body if there.status == 200 and there.body.get("data") == data else None
+    elif answer.status in (404, 409):
+        written = None
+    if written is None:
+        raise _stale(inventory.stack)
+    found = written["metadata"]
+    return replace(chunk, uid=found["uid"], resource_version=found["resourceVersion"])
+
+
+async def _send(client: Client, chunk: Chunk, body: dict[str, Any]) -> Answer:
+    query = f"?fieldManager={MANAGER}"
+    if chunk.resource_version:
+        path = CONFIG_MAPS.path(NAMESPACE, body["metadata"]["name"])
+        return await client.request("PUT", path + query, body=body, expect=(404, 409))
+    return await client.request("POST", CONFIG_MAPS.collection(NAMESPACE) + query, body=body, expect=(404, 409))
+
+
+async def _remove(client: Client, stack: str, chunk: Chunk) -> None:
+    answer = await delete(
+        client,
+        CONFIG_MAPS,
+        NAMESPACE,
+        _part_name(stack, chunk.number),
+        uid=chunk.uid,
+        resource_version=chunk.resource_version,
+    )
+    if answer.status == 409:
+        raise _stale(stack)
+
+
+def _part_name(stack: str, number: int) -> str:
+    return f"{stack}.inventory.{number}"
+
+
+def _stale(stack: str) -> StalePlanError:
+    return StalePlanError(
+        f"stack {stack} was changed by somebody else since this plan was made",
+        hint="plan again: sync does so by itself",
+    )

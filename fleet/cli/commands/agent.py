@@ -1,0 +1,198 @@
+"""`fleet agent`: the applier of one cluster, which reads what was rendered for it; or its manifests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fleet.cli.commands.serve import cache_of, url_option_value
+from fleet.cli.options import INTERVAL, Listen, Seconds, log_option
+
+if TYPE_CHECKING:
+    from fleet.agent.agent import FromBranch
+    from fleet.kube.runtime.guard import GuardedClient
+    from fleet.serve.commits import Origin
+
+
+@click.command()
+@click.option("--repository", "url", required=True, metavar="URL", help="Where `fleet render --push` pushes to.")
+@click.option("--cluster", required=True, metavar="NAME", help="This cluster, as the fleet's repository names it.")
+@click.option("--branch", metavar="NAME", help="Its branch there. [default: fleet/rendered/CLUSTER]")
+@click.option("--report", metavar="URL", default="", help="Where to write health. [default: the same repository]")
+@click.option(
+    "--status-branch",
+    metavar="NAME",
+    default="fleet/status",
+    show_default=True,
+    help="The branch for it, as fleet.toml says.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Where the context is. [default: as kubectl finds it]",
+)
+@click.option("--context", metavar="NAME", help="How to reach it. [default: in a pod, from within; else its name]")
+@click.option("--poll", type=INTERVAL, default="30s", show_default=True, help="How often to ask for a new set.")
+@click.option(
+    "--resync", type=INTERVAL, default="10m", show_default=True, help="How often to look at all, besides watching."
+)
+@click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
+@click.option("--notify", metavar="URL", default="", callback=url_option_value, help="POST changes of health there.")
+@click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
+@click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where the copy of the branch is.")
+@click.option("--lease/--no-lease", default=True, help="In a pod, stand by while another replica leads.")
+@click.option("--once", is_flag=True, help="Apply what there is, wait until it is healthy, report, and end.")
+@click.option("--timeout", type=Seconds(), default="10m", show_default=True, help="With --once: how long to wait.")
+@click.option(
+    "--allow-rewritten", is_flag=True, help="With --once: apply a set that does not go on from what was applied."
+)
+@log_option
+@click.option("--manifests", is_flag=True, help="Print the objects that run it in its cluster.")
+@click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
+@click.option("--replicas", type=click.IntRange(1, 5), default=1, show_default=True, help="For --manifests.")
+@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+def agent(
+    *,
+    url: str,
+    cluster: str,
+    branch: str | None,
+    report: str,
+    status_branch: str,
+    kubeconfig: Path | None,
+    context: str | None,
+    poll: float,
+    resync: float,
+    status: bool,
+    notify: str,
+    listen: tuple[str, int] | None,
+    cache: Path | None,
+    lease: bool,
+    once: bool,
+    timeout: float,
+    allow_rewritten: bool,
+    form: str,
+    manifests: bool,
+    image: str | None,
+    replicas: int,
+    verbose: bool,
+) -> int:
+    """Keep this cluster what was rendered for it, until told to stop (SIGTERM, Ctrl-C).
+
+    For clusters with pull=True. Whoever renders needs no credentials of the cluster, and this needs none but for git.
+    It applies, repairs, watches and reports as `fleet serve` does, and runs nobody's code. FLEET_WEBHOOK_SECRET and
+    FLEET_NOTIFY_SECRET are as there.
+
+    \b
+    fleet agent --repository https://git.example.com/team/fleet.git --cluster edge-1
+    fleet agent --repository https://… --cluster edge-1 --context edge --once
+    fleet agent --repository https://… --cluster edge-1 --manifests --image registry.example.com/fleet-serve:1.0
+    """
+    from fleet.agent.agent import FromBranch
+    from fleet.agent.manifests import NAME
+    from fleet.bundle.storage import branch_of
+    from fleet.git import refs
+    from fleet.repository.settings import Git
+    from fleet.serve.commits import Origin
+
+    if allow_rewritten and not once:
+        raise click.UsageError("--allow-rewritten is a word for one time: say --once")
+    origin = Origin.parse(f"{url}#{branch or branch_of(Git().rendered, cluster)}")
+    if report:
+        refs.address(report, by_person=True)
+    if manifests:
+        flags = [f"--poll={poll:.15g}s", f"--resync={resync:.15g}s", *([] if status else ["--no-status"])]
+        told = {"report": report, "notify": notify, "status-branch": status_branch}
+        flags += [f"--{name}={value}" for name, value in told.items() if value]
+        return _print(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)
+    inside = _is_inside(kubeconfig, context)
+    reading = FromBranch(cluster, context, report, status_branch)
+    directory = cache or cache_of()
+    if once:
+        return _once(
+            origin, reading, directory, kubeconfig, timeout, inside=inside, status=status, said=allow_rewritten
+        )
+
+    import asyncio
+    import os
+
+    from fleet.cli.gc import collect_less
+    from fleet.kube.runtime.leader import Lease
+    from fleet.serve.options import Manner
+    from fleet.serve.process import Program, log_to_stderr
+
+    manner = Manner(
+        kubeconfig,
+        directory,
+        poll=poll,
+        resync=resync,
+        status=status,
+        notify=notify,
+        notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
+        inside=inside,
+        name=NAME,
+    )
+    collect_less()
+    log_to_stderr(form, verbose=verbose)
+    secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
+    client = _client() if inside and lease else None
+    shared = Lease("fleet-system", NAME) if client is not None else None
+    asyncio.run(Program([origin], manner, listen, client, shared, secret, lambda: reading).run())
+    return 0
+
+
+def _print(image: str | None, flags: list[str], origin: Origin, replicas: int) -> int:
+    from fleet.agent.manifests import manifests
+    from fleet.text import without_credentials
+    from fleet.yaml_text import dump_all
+
+    if not image:
+        raise click.UsageError("--manifests needs --image, one with fleet and git in it")
+    told = [without_credentials(one) for one in (f"--repository={origin.url}", *flags)]  # those are in a Secret
+    click.echo(dump_all(manifests(image, told, replicas)).rstrip())
+    return 0
+
+
+def _is_inside(kubeconfig: Path | None, context: str | None) -> bool:
+    import os
+
+    return kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
+
+
+def _client() -> GuardedClient:
+    from fleet.agent.manifests import NAME
+    from fleet.kube.runtime.guard import GuardedClient
+
+    return GuardedClient(in_cluster=True, agent=NAME)
+
+
+def _once(
+    origin: Origin,
+    reading: FromBranch,
+    cache: Path,
+    kubeconfig: Path | None,
+    timeout: float,
+    *,
+    inside: bool,
+    status: bool,
+    said: bool,
+) -> int:
+    from fleet.agent.agent import once
+    from fleet.cli.commands.preview import finish, problems
+    from fleet.cli.commands.sync import results_text
+    from fleet.cli.output import remark
+    from fleet.sync.progress import shown
+    from fleet.sync.result import WaitingError
+    from fleet.sync.run import How
+
+    how = How(kubeconfig, timeout=timeout)
+    with shown(quiet=False) as progress:
+        found, results = once(origin, reading, cache, how, progress, inside=inside, status=status, rewritten=said)
+    remark(f"{origin.branch} is {found.files.title}")
+    waiting = [one for one in results if isinstance(one.problem, WaitingError)]
+    ended = [one for one in results if one not in waiting]
+    click.echo(results_text(ended))
+    for one in waiting:
+        remark(one.problem.message if one.problem else "")
+    return finish(problems(ended) + [one.unhealthy for one in ended if one.unhealthy and not one.problem])

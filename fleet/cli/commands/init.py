@@ -1,0 +1,49 @@
+"""`fleet init`: a repository that passes its own checks and tests from the first minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fleet.cli.output import emit, output_option, remark
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
+@click.option("--no-git", is_flag=True, help="Do not make it a git repository.")
+@output_option
+def init(directory: Path, no_git: bool, form: str) -> None:
+    """Make a new repository in DIRECTORY (here, unless named).
+
+    It has settings, a cluster, a stack, tests that hold for every stack, and for GitHub, Gitea and GitLab jobs that
+    check every pull request and comment what it would change. Nothing that exists is overwritten, and a directory that
+    is in no git repository becomes one, on the branch main.
+
+    \b
+    fleet init shop && cd shop && fleet check
+    """
+    from fleet.repository.scaffold import start
+
+    files = start(directory)
+    git = "" if no_git else _git(directory)
+    steps = [*([f"cd {directory}"] if directory != Path() else []), "fleet check", "pytest", "fleet preview"]
+    data = {"directory": str(directory), "files": list(files), "git": git or None, "next": steps}
+    emit(data, form, lambda: "\n".join([*files, "", "Next:", *(f"  {step}" for step in steps)]))
+    if git:
+        remark(git)
+
+
+def _git(directory: Path) -> str:
+    """Make a repository if there is none around and git is here; says what it did."""
+    from fleet.errors import FleetError
+    from fleet.git.command import Git
+
+    git = Git(directory)
+    try:
+        if git.run("look for a repository", "rev-parse", "--show-toplevel", accept=(0, 128)).status == 0:
+            return ""
+        git.run("make a repository", "init", "--quiet", "--initial-branch=main")
+    except FleetError as error:  # without git everything but sync works
+        return f"no git repository was made: {error.message}"
+    return "made a git repository on the branch main"

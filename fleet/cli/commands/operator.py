@@ -1,0 +1,374 @@
+"""`fleet operator`: the part of fleet that runs inside clusters: put it there, look at it, take it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from fleet.cli.clusters import Place, at_each, place_options, places
+from fleet.cli.commands.operator_output import (
+    installed_data,
+    installed_text,
+    removed_data,
+    removed_text,
+    state_data,
+    state_text,
+)
+from fleet.cli.options import Seconds
+from fleet.cli.output import emit, json_text, output_option
+
+if TYPE_CHECKING:
+    from fleet.apps.permissions import Permissions
+    from fleet.cli.commands.lab.images import LabImages
+    from fleet.install.apply import Done
+    from fleet.install.install import Installed, Removed
+    from fleet.install.manifests import Settings
+    from fleet.install.status import OperatorState
+    from fleet.kube.client.client import Client
+
+wait_option = click.option("--wait/--no-wait", default=True, help="Wait until it runs. [default: wait]")
+timeout_option = click.option(
+    "--timeout", type=Seconds(), default="3m", show_default=True, help="How long to wait, as 90s, 5m or 1h30m."
+)
+take_over_option = click.option(
+    "--take-over", is_flag=True, help="Also objects that something else made, kubectl for instance."
+)
+
+
+@click.group()
+def operator() -> None:
+    """The part of fleet that runs inside clusters: install, status, allow, uninstall, dockerfile, run.
+
+    In a repository it is about all its clusters, or those of --cluster; elsewhere about the kubeconfig's current
+    context, or that of --context.
+    """
+
+
+@operator.command()
+@place_options
+@click.option("--image", metavar="IMAGE", help="The operator's image. [default: in a lab, the one that is built here]")
+@click.option(
+    "--engine-image",
+    "engine_images",
+    multiple=True,
+    metavar="ENGINE=IMAGE",
+    help="An engine's image, with {version}, {series} or {tag} in it; ENGINE= is the official one. May be repeated.",
+)
+@click.option(
+    "--allow-image",
+    "allow_images",
+    multiple=True,
+    metavar="PATTERN",
+    help="Images that apps may name. May be repeated.",
+)
+@click.option(
+    "--allow-store",
+    "allow_stores",
+    multiple=True,
+    metavar="PATTERN",
+    help="Places that backups may be at: claim/NAME, nfs://SERVER/PATH. [default: claims, but no member's]",
+)
+@click.option(
+    "--allow-restore",
+    "allow_restores",
+    multiple=True,
+    metavar="PATTERN",
+    help="Namespaces whose backups apps of others may start from.",
+)
+@click.option(
+    "--replicas", type=click.IntRange(1, 5), help="One leads, the others stand by. [default: as installed, or 1]"
+)
+@take_over_option
+@click.option("--dry-run", is_flag=True, help="Change nothing; print the objects.")
+@wait_option
+@timeout_option
+@output_option
+def install(
+    *,
+    clusters: Sequence[str],
+    context: str | None,
+    kubeconfig: Path | None,
+    image: str | None,
+    engine_images: Sequence[str],
+    allow_images: Sequence[str],
+    allow_stores: Sequence[str],
+    allow_restores: Sequence[str],
+    replicas: int | None,
+    take_over: bool,
+    dry_run: bool,
+    wait: bool,
+    timeout: float,
+    form: str,
+) -> int:
+    """Install the operator, or bring it up to this release.
+
+    It gets rights on apps everywhere, and on what they are made of only in namespaces with a RoleBinding: syncs bring
+    it with their apps, `fleet operator allow` makes it for others. Engine images, replicas and what is allowed stay as
+    they are unless they are given; an empty pattern is the default again. Apps do not notice. A cluster that cannot be
+    reached does not keep it from the others.
+
+    \b
+    fleet operator install --image registry.example.com/fleet-operator:1.0 --replicas 2
+    fleet operator install --image … --dry-run -o yaml | kubectl apply --server-side -f -
+    """
+    from fleet.apps.permissions import Permissions
+
+    def allowed(before: Permissions) -> Permissions:
+        return Permissions.said(allow_images, allow_stores, allow_restores, before)
+
+    engines, now = _engines(engine_images), allowed(Permissions())
+    if dry_run and image:
+        return _print(image, engines, replicas, now, form)
+    chosen = places(clusters, context, kubeconfig)
+    if dry_run:
+        first = _images(chosen[0], image, build=False)
+        return _print(first.operator, {**first.engines, **engines}, replicas, now, form)
+
+    import asyncio
+    from dataclasses import replace
+
+    from fleet.cli.commands.preview import finish
+    from fleet.sync.progress import shown
+
+    one_at_a_time = asyncio.Lock()  # clusters of a lab have the same images
+    with shown(quiet=form != "text") as progress:
+
+        async def one(place: Place, client: Client) -> Installed:
+            from fleet.install.install import install, settings_now
+
+            def tell(phase: str, detail: str) -> None:
+                progress.update("operator", place.name, phase, detail)
+
+            await asyncio.to_thread(_images, place, image, build=False)  # refuses what no answer could make right
+            tell("looking", "")
+            before = await settings_now(client)
+            async with one_at_a_time:
+                if not image:
+                    tell("images", "a lab gets those that it lacks")
+                images = await asyncio.to_thread(_images, place, image, build=True)
+            settings = _settings(images, before, engines, replicas)
+            settings = replace(settings, allowed=allowed(before.allowed if before else Permissions()))
+            made = await install(client, settings, take_over=take_over, wait=wait, seconds=timeout, tell=tell)
+            progress.update("operator", place.name, "done")
+            return made
+
+        results, problems = asyncio.run(at_each(chosen, one))
+    if results or form != "text":
+        emit({name: installed_data(made) for name, made in results.items()}, form, lambda: installed_text(results))
+    return finish(problems)
+
+
+def _engines(pairs: Sequence[str]) -> dict[str, str]:
+    from fleet.apps.registry import drivers
+    from fleet.errors import ConfigurationError
+    from fleet.suggestion import suggestion
+
+    known = {one.meta.name.lower() for one in drivers()}
+    found = {}
+    for pair in pairs:
+        engine, separator, image = pair.partition("=")
+        if not separator:
+            raise ConfigurationError(f"{pair!r} is not ENGINE=IMAGE", field="--engine-image")
+        if engine not in known:
+            raise ConfigurationError(
+                f"there is no engine {engine!r}", hint=suggestion(engine, known), field="--engine-image"
+            )
+        found[engine] = image
+    return found
+
+
+def _images(place: Place, image: str | None, *, build: bool) -> LabImages:
+    """The operator's image and those of engines: what was said, or the lab's."""
+    from fleet.cli.commands.lab.images import LabImages, lab_at, names, provide
+    from fleet.errors import ConfigurationError
+    from fleet.kube.client.kubeconfig import read
+
+    if image:
+        return LabImages(image, {}, "")
+    found = lab_at(str(read(place.kubeconfig, place.context).cluster.values.get("server", "")))
+    if found is None:
+        raise ConfigurationError(
+            f"{place.name}: which image shall run? It is no lab of this machine, and there is no public image",
+            hint="--image REGISTRY/fleet-operator:VERSION; `fleet operator dockerfile | docker build -t … -` makes one",
+            field="--image",
+        )
+    return provide(found[0]) if build else names()
+
+
+def _settings(images: LabImages, before: Settings | None, engines: Mapping[str, str], replicas: int | None) -> Settings:
+    """What was said now, else before, else what fits the place."""
+    from fleet.install.manifests import Settings
+
+    kept = before.engine_images if before else {}
+    merged = {**images.engines, **kept, **engines}
+    return Settings(
+        image=images.operator,
+        engine_images={engine: name for engine, name in merged.items() if name},
+        replicas=replicas or (before.replicas if before else 1),
+        built=images.built,
+    )
+
+
+def _print(image: str, engines: Mapping[str, str], replicas: int | None, allowed: Permissions, form: str) -> int:
+    from fleet.install.manifests import Settings, manifests
+
+    found = manifests(Settings(image, {name: one for name, one in engines.items() if one}, replicas or 1, allowed))
+    if form == "json":
+        data = {"apiVersion": "v1", "kind": "List", "items": found}
+        click.echo(json_text(data))
+    elif form == "yaml":
+        from fleet.yaml_text import dump_all
+
+        click.echo(dump_all(found), nl=False)
+    else:
+        from fleet.objects.desired import Key
+
+        click.echo("\n".join(str(Key.of(one)) for one in found))
+    return 0
+
+
+@operator.command()
+@place_options
+@take_over_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@timeout_option
+@output_option
+def uninstall(
+    *,
+    clusters: Sequence[str],
+    context: str | None,
+    kubeconfig: Path | None,
+    take_over: bool,
+    yes: bool,
+    timeout: float,
+    form: str,
+) -> int:
+    """Take the operator out. Apps run on, and their definitions and custom resources stay.
+
+    Nobody looks after the apps from then on: a member that is lost is not replaced. `fleet operator install` takes over
+    where it was left.
+
+    \b
+    fleet operator uninstall --cluster eu-1
+    """
+    import asyncio
+    import sys
+
+    from fleet.cli.commands.preview import finish
+    from fleet.errors import ConfigurationError
+    from fleet.sync.progress import shown
+
+    chosen = places(clusters, context, kubeconfig)
+    if not yes:
+        names = ", ".join(place.name for place in chosen)
+        if not sys.stdin.isatty():
+            raise ConfigurationError(f"this would remove the operator from {names}", hint="say so with --yes")
+        click.confirm(f"Remove the operator from {names}? Apps run on.", abort=True, err=True)
+    with shown(quiet=form != "text") as progress:
+
+        async def one(place: Place, client: Client) -> Removed:
+            from fleet.install.install import remove
+
+            def tell(phase: str, detail: str) -> None:
+                progress.update("operator", place.name, phase, detail)
+
+            removed = await remove(client, take_over=take_over, seconds=timeout, tell=tell)
+            progress.update("operator", place.name, "done")
+            return removed
+
+        results, problems = asyncio.run(at_each(chosen, one))
+    if results or form != "text":
+        emit({name: removed_data(one) for name, one in results.items()}, form, lambda: removed_text(results))
+    return finish(problems)
+
+
+@operator.command()
+@click.argument("namespaces", metavar="NAMESPACE...", nargs=-1, required=True)
+@place_options
+@take_over_option
+def allow(
+    *,
+    namespaces: Sequence[str],
+    clusters: Sequence[str],
+    context: str | None,
+    kubeconfig: Path | None,
+    take_over: bool,
+) -> int:
+    """Let the operator work in namespaces whose apps come from no stack.
+
+    It makes the RoleBinding that stacks bring with their apps; `kubectl delete rolebinding fleet-operator -n
+    NAMESPACE` takes it back.
+    """
+    import asyncio
+
+    from fleet.cli.commands.preview import finish
+
+    async def one(place: Place, client: Client) -> None:
+        from fleet.install.apply import allow
+
+        def tell(done: Done) -> None:
+            click.echo(f"✓ {place.name}: {done.key} {done.what}")
+
+        await allow(client, namespaces, take_over=take_over, tell=tell)
+
+    _, problems = asyncio.run(at_each(places(clusters, context, kubeconfig), one))
+    return finish(problems)
+
+
+@operator.command()
+@place_options
+@output_option
+def status(*, clusters: Sequence[str], context: str | None, kubeconfig: Path | None, form: str) -> int:
+    """Show what is installed, who leads, and how the apps are that it looks after.
+
+    Exit code 4 when a cluster cannot be asked.
+    """
+    import asyncio
+
+    from fleet.cli.commands.preview import finish
+
+    async def one(place: Place, client: Client) -> OperatorState:
+        from fleet.install.status import read_state
+
+        return await read_state(client)
+
+    results, problems = asyncio.run(at_each(places(clusters, context, kubeconfig), one))
+    if results or form != "text":
+        emit({name: state_data(one) for name, one in results.items()}, form, lambda: state_text(results))
+    return finish(problems)
+
+
+@operator.command()
+def dockerfile() -> None:
+    """Print a Dockerfile that makes the operator's image, and with `--target serve` that of `fleet serve`.
+
+    \b
+    fleet operator dockerfile | docker build -t registry.example.com/fleet-operator:1.0 -
+    """
+    from fleet.install.manifests import dockerfile as text
+
+    click.echo(text(), nl=False)
+
+
+@operator.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(arguments: tuple[str, ...]) -> NoReturn:
+    """Run the operator here and now, against a cluster of the kubeconfig, for those who work on it.
+
+    \b
+    fleet operator run --context dev --image 'etcd=localhost/fleet-lab/etcd:{series}'
+    fleet operator run --help
+    """
+    import os
+    import sys
+    from importlib.util import find_spec
+
+    from fleet.errors import NotFoundError
+
+    if find_spec("fleet_operator") is None:
+        raise NotFoundError("the operator is not part of this installation", hint="pip install fleet-gitops")
+    # Another program, not an import: nothing in fleet depends on the operator.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "fleet_operator", "run", *arguments])  # noqa: S606

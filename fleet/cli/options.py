@@ -1,0 +1,142 @@
+"""Flags that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Seconds(click.ParamType[float]):
+    """A duration such as 90s, 5m or 1h30m; a bare number counts seconds. `least` keeps loops from spinning."""
+
+    name = "duration"
+
+    def __init__(self, least: float = 0.0) -> None:
+        self.least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from fleet.times import precise
+
+        text = str(value).strip()
+        try:
+            seconds = precise(f"{text}s" if text[-1:].isdigit() else text)
+        except ValueError:
+            self.fail(f"{text!r} is not a duration such as 90s, 5m or 1h30m", param, ctx)
+        if seconds < self.least:
+            self.fail(f"{text!r} is shorter than {self.least:g}s", param, ctx)
+        return seconds
+
+
+INTERVAL = Seconds(least=0.1)
+
+
+class Listen(click.ParamType[tuple[str, int]]):
+    """ADDRESS:PORT, or :PORT for all addresses."""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not port.isdigit() or int(port) > 65535:
+            self.fail(f"{value!r} is not ADDRESS:PORT, such as 127.0.0.1:8080 or :8080", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+def cluster_options(command: F) -> F:
+    """--cluster, repeatable, and --kubeconfig."""
+    for option in (
+        click.option(
+            "--kubeconfig",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="Where the clusters' contexts are. [default: as kubectl finds it]",
+        ),
+        click.option(
+            "--cluster", "clusters", multiple=True, metavar="NAME", help="Only this cluster; may be repeated."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def choice_options(command: F) -> F:
+    """--stack, repeatable, and those of `cluster_options`."""
+    option = click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be repeated.")
+    return option(cluster_options(command))
+
+
+def wait_options(command: F) -> F:
+    """--no-wait and --timeout."""
+    for option in (
+        click.option(
+            "--timeout", type=Seconds(), default="10m", show_default=True, help="How long to wait, as 90s, 5m or 1h30m."
+        ),
+        click.option("--wait/--no-wait", default=True, help="Wait until all is done and healthy. [default: wait]"),
+    ):
+        command = option(command)
+    return command
+
+
+def claim_options(command: F) -> F:
+    """--renamed-from and --take-over: what a person says about names that the clusters remember otherwise."""
+    for option in (
+        take_over_option,
+        click.option(
+            "--renamed-from",
+            multiple=True,
+            metavar="NAME",
+            help="A former name of a cluster that was renamed; needed once.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+any_branch_option = click.option(
+    "--any-branch", is_flag=True, help="Apply a commit of another branch than the one that fleet.toml says is synced."
+)
+
+
+take_over_option = click.option(
+    "--take-over",
+    multiple=True,
+    metavar="REPOSITORY",
+    help="Stacks of the same name that belong to this other repository are taken over by a sync; needed once.",
+)
+
+
+signers_option = click.option(
+    "--signers",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    envvar="FLEET_SIGNERS",
+    show_envvar=True,
+    help="Apply only a commit signed with a key of this file (allowed_signers, or OpenPGP keys), outside of git.",
+)
+
+
+log_option = click.option(
+    "--log",
+    "form",
+    type=click.Choice(["auto", "text", "json"]),
+    default="auto",
+    show_default=True,
+    help="Form of lines.",
+)
+
+
+def width_of_terminal() -> int | None:
+    """How long a line may be; None where standard output is no terminal, and lines are as long as they are."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def colour_wanted() -> bool:
+    """Whether standard output is a terminal whose user did not say no."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,255 @@
+"""A warm process that forks one worker per run: pydantic and the model are imported once, before any user code.
+
+    parent ──request, descriptors──▶ zygote ──fork──▶ worker (user code)
+       ▲ ◀───level, then ended────────┘                  │
+       └───────────────── result, output ────────────────┘
+
+First of all it finds out which sandbox the machine gives, enters what all workers share of it, and says which it is.
+
+It runs no user code itself and has no thread. It is the keeper of the workers' processes: ends them in time, ends what
+they leave behind, reaps all, and ends with everything under it when its parent is gone (the control socket closes).
+
+Started as `python -m fleet.evaluate.worker.zygote FD SANDBOX [disturbed]`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import orjson
+
+from fleet.evaluate import perturbation, processes, protocol
+from fleet.evaluate.sandbox import confine, mounts
+from fleet.evaluate.sandbox.cgroup import Group, needed
+from fleet.evaluate.sandbox.confine import Cell
+from fleet.evaluate.sandbox.level import OF_NAMESPACES, Layer, Sandbox, from_bits
+from fleet.evaluate.sandbox.probe import Probing
+from fleet.evaluate.worker import load, worker
+
+
+@dataclass(slots=True)
+class Running:
+    run: int
+    pid: int  # also its session and process group
+    deadline: float
+    left: int = 0
+    overtime: bool = False
+
+
+class Zygote:
+    def __init__(self, control: socket.socket, cell: Cell, group: Group, *, loose: bool) -> None:
+        self._control = control
+        self._cell = cell
+        self._group = group
+        self._allowed = (0, 0)  # to the group: memory and tasks
+        self._loose = loose
+        self._running: dict[int, Running] = {}  # by pid
+        self._told: set[tuple[int, int]] = set()  # orphans that somebody was told of, and that still die
+        self._wake, wakeup = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, _noticed)
+        self._life, self._held = os.pipe()  # the second end is open for as long as we live
+
+    def serve(self) -> None:
+        try:
+            while True:
+                sources: list[Any] = [self._control, self._wake]
+                readable, _, _ = select.select(sources, [], [], self._patience())
+                if self._wake in readable:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wake, 4096)
+                self._reap()
+                self._end_overdue()
+                if self._control in readable:
+                    request = protocol.receive_request(self._control)
+                    if request is None:
+                        return
+                    self._take(request)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        finally:
+            self._end_all()
+
+    def _take(self, request: protocol.Request) -> None:
+        if request.verb == protocol.RUN_REQUEST:
+            self._start(request)
+            return
+        for running in self._running.values():
+            if running.run == request.run:
+                _kill_group(running.pid)
+
+    def _start(self, request: protocol.Request) -> None:
+        me = os.getpid()
+        less = from_bits(request.without)
+        try:
+            if less and not self._loose:
+                raise PermissionError("a job asks for less of a sandbox than it is to have")
+            cell = self._cell.without(less)
+            self._make_room(request.memory)
+            pid = cell.fork()
+        except OSError as error:  # the system has no room for another process, or for another namespace
+            worker.tell(request.descriptors[0], error)
+            protocol.send_ended(self._control, protocol.Ended(request.run, worker.REFUSED, 0, False))
+        else:
+            if pid == 0:
+                self._become_worker(me, request, cell)
+            seconds = request.seconds if Layer.KEEPER in cell.layers else float("inf")
+            self._running[pid] = Running(request.run, pid, time.monotonic() + seconds)
+        for descriptor in request.descriptors:
+            os.close(descriptor)
+
+    def _make_room(self, memory: int) -> None:
+        """In the group, for one more; what was needed once stays allowed."""
+        bytes_, tasks = map(max, needed(len(self._running) + 1, memory), self._allowed)
+        if self._group.directories and (bytes_, tasks) != self._allowed:
+            self._allowed = (bytes_, tasks)
+            self._group.limit(*self._allowed)
+
+    def _become_worker(self, zygote: int, request: protocol.Request, cell: Cell) -> None:
+        """In the new child; never returns."""
+        try:
+            with contextlib.suppress(OSError):
+                os.setsid()
+            processes.mark_process(request.run)
+            os.close(self._held)
+            processes.die_with(zygote, self._life)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            result, output = request.descriptors
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            if self._group.directories:
+                processes.die_first()
+            worker.work(request.job, result, cell)
+        finally:
+            os._exit(70)  # a worker ends itself; this is for one that could not even begin
+
+    def _patience(self) -> float | None:
+        """Seconds until the next deadline."""
+        if not self._running:
+            return None
+        seconds = min(running.deadline for running in self._running.values()) - time.monotonic()
+        return None if seconds == float("inf") else max(0.0, seconds)
+
+    def _end_overdue(self) -> None:
+        now = time.monotonic()
+        for running in self._running.values():
+            if running.deadline <= now:
+                running.overtime = True
+                running.deadline = now + 1.0  # not again at once: dying can take a moment
+                _kill_group(running.pid)
+
+    def _reap(self) -> None:
+        while (ended := _next_ended()) is not None:
+            pid, status = ended
+            running = self._running.get(pid)
+            if running is not None:  # else somebody's orphan
+                self._end_orphans()
+                _kill_group(pid)
+            if status is None:
+                _, status = os.waitpid(pid, 0)
+            if running is not None:
+                del self._running[pid]
+                code = os.waitstatus_to_exitcode(status)
+                protocol.send_ended(self._control, protocol.Ended(running.run, code, running.left, running.overtime))
+
+    def _end_orphans(self) -> None:
+        """End what workers left behind. Orphans become our children; whoever is no worker is one."""
+        give_up = time.monotonic() + 5.0
+        while time.monotonic() < give_up:
+            others = [child for child in processes.children() if child.pid not in self._running]
+            self._told &= {(child.pid, child.started) for child in others}
+            orphans = [child for child in others if child.alive]
+            if not orphans:
+                return
+            for orphan in orphans:
+                if (orphan.pid, orphan.started) not in self._told:
+                    self._told.add((orphan.pid, orphan.started))
+                    if owner := self._owner(orphan):
+                        owner.left += 1
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(orphan.pid, signal.SIGKILL)
+            time.sleep(0.001)  # what those left behind comes to us in turn
+
+    def _owner(self, orphan: processes.Child) -> Running | None:
+        """Whose it is, which may be any of those that run or end now; None if it cannot be known: nobody is blamed."""
+        if mark := processes.mark_of(orphan.pid):
+            return next((running for running in self._running.values() if running.run == mark), None)
+        alone = next(iter(self._running.values())) if len(self._running) == 1 else None
+        return self._running.get(orphan.session) or alone
+
+    def _end_all(self) -> None:
+        for pid in self._running:
+            _kill_group(pid)
+            os.waitpid(pid, 0)
+        self._running.clear()
+        self._end_orphans()
+
+
+def _next_ended() -> tuple[int, int | None] | None:
+    """A child that has ended, and its status if it is reaped.
+
+    Where the system can, it stays a zombie meanwhile, so that its number cannot go to another process or group.
+    """
+    try:
+        if not hasattr(os, "waitid"):  # macOS before Python 3.13
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            return (pid, status) if pid else None
+        info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+    return (info.si_pid, None) if info else None
+
+
+def _kill_group(leader: int) -> None:
+    for kill in (os.killpg, os.kill):  # the leader itself too: it may not have made its group yet
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(leader, signal.SIGKILL)
+
+
+def _noticed(_number: int, _frame: FrameType | None) -> None:
+    """SIGCHLD needs a handler for the wake-up descriptor to be written to."""
+
+
+def main() -> None:
+    descriptor, asked, *how = sys.argv[1:]
+    del sys.argv[1:]  # user code finds the same there both times
+    control = socket.socket(fileno=int(descriptor))
+    control.set_inheritable(False)
+    sandbox = Sandbox.of(orjson.loads(asked))
+    probing = Probing(sandbox)
+    gc.disable()  # importing makes objects that stay: nothing to be found, and a fifth of the time
+    worker.warm_up()
+    if "disturbed" in how:
+        perturbation.everything()
+    sys.dont_write_bytecode = True  # from here on only user code imports
+    processes.become_subreaper()
+    given = probing.given()
+    shown = mounts.installed()
+    load.narrow()
+    layers = sandbox.layers(given.level)
+    if not layers.isdisjoint(OF_NAMESPACES):
+        confine.enter(layers)
+    cell = Cell(layers, shown)
+    cell.prepare()
+    gc.freeze()  # what is shared with the workers stays shared: their collector need not touch it
+    gc.enable()
+    protocol.send_hello(control, orjson.dumps(given.data()))
+    Zygote(control, cell, Group(given.places), loose=sandbox.loose).serve()
+    os._exit(0)  # nothing to tidy up, and everybody waits
+
+
+if __name__ == "__main__":
+    main()

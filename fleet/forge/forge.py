@@ -1,0 +1,174 @@
+"""Forge protocol and its data.
+
+What every forge has, in one vocabulary. GitLab's merge requests are pull requests here, its notes comments.
+
+What can be asked of a forge, whichever it is. `connect` gives the client of a repository, to be closed again.
+
+    async with connect(repository, token) as forge:
+        pull_request = await forge.pull_request(7)
+
+Errors: AccessError for a token that is missing, wrong or may not do it; NotFoundError for what is not there, or hidden
+from this token; ResourceError for a forge that refuses or cannot be reached; TimeoutError for one that takes too long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Protocol, Self
+
+
+class Kind(StrEnum):
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    GITEA = "gitea"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository on a forge."""
+
+    kind: Kind
+    url: str  # of the forge, with a sub-path if it has one, without a slash at its end: https://example.com/git
+    path: str  # of the repository there: team/fleet; GitLab's groups may have groups
+
+    def __str__(self) -> str:
+        return f"{self.url}/{self.path}"
+
+
+class State(StrEnum):
+    """Of a commit status."""
+
+    PENDING = "pending"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    ERROR = "error"  # it could not be told
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    number: int
+    title: str
+    author: str  # "" where the forge does not say
+    url: str  # for people
+    base_ref: str  # the branch that it is to be merged into
+    base_sha: str  # a commit of that branch, not always its newest; "" where the forge does not say
+    head_ref: str
+    head_sha: str
+    fork: bool  # the head is in another repository, or in none any more
+    head_clone_url: str = ""  # "" where the forge does not say, or that repository is gone
+    is_open: bool = True
+    merged: bool = False
+
+    def fetch_ref(self, kind: Kind) -> str:
+        """Where the forge keeps the head in the base's own repository, so that forks need not be asked."""
+        return f"refs/merge-requests/{self.number}/head" if kind is Kind.GITLAB else f"refs/pull/{self.number}/head"
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    id: int
+    body: str
+    author: str
+    url: str
+
+
+class Action(StrEnum):
+    OPENED = "opened"
+    PUSHED = "pushed"  # the head has another commit, or it is to be merged into another branch
+    REOPENED = "reopened"
+    CLOSED = "closed"
+    MERGED = "merged"
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestChanged:
+    repository: Repository
+    pull_request: PullRequest
+    action: Action
+
+
+@dataclass(frozen=True, slots=True)
+class Commented:
+    """Somebody wrote a comment on a pull request."""
+
+    repository: Repository
+    number: int
+    author: str
+    body: str
+    comment_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """A ref moved; `before` or `after` is all zeros when it was made or removed."""
+
+    repository: Repository
+    ref: str  # in full: refs/heads/main
+    before: str
+    after: str
+
+
+Event = PullRequestChanged | Commented | Pushed
+
+
+class Forge(Protocol):
+    """A repository on a forge, as the owner of a token may use it."""
+
+    @property
+    def repository(self) -> Repository: ...
+
+    @property
+    def longest_comment(self) -> int:
+        """In characters; longer ones are refused."""
+        ...
+
+    async def me(self) -> str:
+        """The name of the token's owner, as it stands at comments."""
+        ...
+
+    async def pull_request(self, number: int) -> PullRequest: ...
+
+    async def pull_requests(self) -> list[PullRequest]:
+        """Those that are open."""
+        ...
+
+    async def comments(self, number: int) -> list[Comment]:
+        """All of a pull request, the oldest first."""
+        ...
+
+    async def create_comment(self, number: int, body: str) -> Comment: ...
+
+    async def edit_comment(self, number: int, comment: int, body: str) -> Comment: ...
+
+    async def delete_comment(self, number: int, comment: int) -> None: ...
+
+    async def set_status(self, sha: str, context: str, state: State, description: str = "", url: str = "") -> None:
+        """A commit status; descriptions that are too long for the forge are shortened."""
+        ...
+
+    async def may_approve(self, user: str) -> bool:
+        """Whether that user may write to the repository, or more."""
+        ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def connect(repository: Repository, token: str) -> Forge:
+    """The client for a repository. Nothing is asked yet."""
+    if repository.kind is Kind.GITHUB:
+        from fleet.forge.github import GitHub  # noqa: PLC0415 - one of the three is needed
+
+        return GitHub(repository, token)
+    if repository.kind is Kind.GITLAB:
+        from fleet.forge.gitlab import GitLab  # noqa: PLC0415
+
+        return GitLab(repository, token)
+    from fleet.forge.gitea import Gitea  # noqa: PLC0415
+
+    return Gitea(repository, token)

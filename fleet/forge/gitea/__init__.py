@@ -1,1 +1,0 @@
-"""Gitea, and Forgejo. Its answers and webhooks are made after GitHub's, so most of the reading is that one's."""

@@ -1,1 +1,0 @@
-"""GitLab, the one at gitlab.com and any other."""

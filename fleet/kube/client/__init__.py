@@ -1,0 +1,1 @@
+"""The transport to an API server: address, credentials, reads, writes, watches, errors."""

@@ -1,0 +1,386 @@
+"""One client per cluster; impersonation.
+
+In whose name requests are sent: as the kubeconfig's `as` says, or as a service account of its own for each stack.
+
+The account holds for a block of code and what is started in it, so that a stack's objects are read, written and
+watched with the rights of that account, and inventories and Leases, which are fleet's, with fleet's own. A server takes
+one name per request, and the account's replaces all that the kubeconfig says.
+
+One client per cluster: one session, bounded concurrency, patience with a busy server, errors that say where.
+
+Requests and answers are bytes and plain dicts; nothing here knows kinds. What only looks goes through `reader`, writes
+through `runtime.wire`; aiohttp (`session`) is loaded with the first watch, or where a proxy is on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import orjson
+
+from fleet.errors import FleetError
+from fleet.kube.client import errors, limits
+from fleet.kube.client.credentials import Credentials
+from fleet.kube.client.errors import BrokenError, Place, may_pass, refused
+from fleet.kube.client.kubeconfig import Headers
+from fleet.kube.client.limits import Gate, Patience
+from fleet.kube.client.reader import Reader
+from fleet.version import __version__
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from fleet.kube.client.session import Session
+    from fleet.kube.discovery import Discovery
+    from fleet.kube.runtime.sender import Sender
+
+_ACCOUNT: ContextVar[str] = ContextVar("account", default="")
+
+
+@contextmanager
+def acting_as(account: str) -> Iterator[None]:
+    """`account` is "namespace/name"; "": as ourselves."""
+    token = _ACCOUNT.set(account)
+    try:
+        yield
+    finally:
+        _ACCOUNT.reset(token)
+
+
+def impersonation_headers(own: Headers) -> Headers:
+    """Return what a request carries for it. The server adds the groups of an account itself.
+
+    `own` is what the kubeconfig says.
+    """
+    namespace, _, name = _ACCOUNT.get().partition("/")
+    return {"Impersonate-User": f"system:serviceaccount:{namespace}:{name}"} if name else own
+
+
+def header_pairs(headers: Mapping[str, str | tuple[str, ...]]) -> list[tuple[str, str]]:
+    """Return a name and a value for each line that is sent."""
+    return [
+        (name, value)
+        for name, values in headers.items()
+        for value in ((values,) if isinstance(values, str) else values)
+    ]
+
+
+def header_lines(headers: Mapping[str, str | tuple[str, ...]]) -> str:
+    """Return the lines of a request's head. Raise ValueError where a value would be a line of its own."""
+    every = header_pairs(headers)
+    text = "".join([f"{name}: {value}\r\n" for name, value in every])
+    if not text.count("\n") == text.count("\r") == len(every):
+        raise ValueError("a header has a line break")
+    return text
+
+
+UNAUTHORIZED = 401
+USER_AGENT = f"fleet/{__version__}"
+CONCURRENCY = 32  # of a small API server's 400 or 600 seats; more gains nothing there, measured
+FIRST_CONTACT = Patience(seconds=3.0)  # a cluster never reached: say so soon
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status and the decoded body. `repeated`: an earlier try got no answer, so the effect may be that one's."""
+
+    status: int
+    body: Any
+    headers: Mapping[str, str]
+    repeated: bool = False
+
+
+class Client:
+    """`async with Client.of(kubeconfig, context) as client:` – then `request`, or the verbs in the modules beside."""
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        cluster: str = "",
+        in_cluster: bool = False,
+        concurrency: int = CONCURRENCY,
+        patience: Patience = limits.DEFAULT,
+        agent: str = USER_AGENT,
+    ) -> None:
+        self.cluster = cluster or context or ""
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._in_cluster = in_cluster
+        self._patience = patience
+        self._agent = agent
+        self._gate = Gate(concurrency)
+        self.concurrency = concurrency
+        self._credentials: Credentials | None = None
+        self._reader: Reader | None = None  # None where a proxy is on the way
+        self._sender: Sender | None = None
+        self._session: Session | None = None
+        self._outdated: list[Session] = []
+        self._renewal = asyncio.Lock()
+        self._reached = False
+        self._dated: tuple[str | None, float] = (None, 0.0)
+        self._discovery: Discovery | None = None
+        self.place = Place(self.cluster, "", context or "")
+
+    @classmethod
+    def of(cls, kubeconfig: Path | str | None = None, context: str | None = None, **rest: Any) -> Client:
+        """From a kubeconfig (None: as kubectl finds it) and a context (None: its current one)."""
+        return cls(kubeconfig=Path(kubeconfig) if kubeconfig else None, context=context, **rest)
+
+    async def __aenter__(self) -> Self:
+        self._credentials = await (
+            Credentials.in_cluster()
+            if self._in_cluster
+            else Credentials.from_kubeconfig(self._kubeconfig, self._context)
+        )
+        self.cluster = self.cluster or self._credentials.context
+        self.place = Place(self.cluster, self._credentials.server, self._credentials.context)
+        self._open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._shut()
+        self._credentials = None
+        while self._outdated:
+            await self._outdated.pop().close()
+
+    def _open(self) -> None:
+        """Connections with the credentials as they are now. Requests under way end on the old ones."""
+        self._shut()
+        credentials = self._opened
+        if credentials.proxy is None:
+            self._reader = Reader(credentials.server, credentials.tls, credentials.server_name, self._headers)
+
+    def _shut(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = None
+        if self._sender is not None:
+            self._sender.close()
+        self._sender = None
+        if self._session is not None:
+            self._outdated.append(self._session)
+        self._session = None
+
+    @property
+    def _headers(self) -> Headers:
+        return {"User-Agent": self._agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
+
+    def _aiohttp(self) -> Session:
+        from fleet.kube.client.session import Session  # noqa: PLC0415 - slow to load, see there
+
+        if self._session is None:
+            self._session = Session(self._opened, self._headers)
+        return self._session
+
+    async def discovery(self) -> Discovery:
+        """The kinds that this server serves, asked for once."""
+        from fleet.kube.discovery import discover  # noqa: PLC0415 - it uses the client
+
+        if self._discovery is None:
+            self._discovery = await discover(self)
+        return self._discovery
+
+    def forget_discovery(self) -> None:
+        self._discovery = None
+
+    def server_time(self) -> datetime.datetime:
+        """The server's clock, to a second or so: Leases are judged by it, whatever the clocks of the machines say."""
+        from email.utils import parsedate_to_datetime  # noqa: PLC0415 - for Leases only
+
+        date, then = self._dated
+        if date is None:
+            return datetime.datetime.now(tz=datetime.UTC)
+        return parsedate_to_datetime(date) + datetime.timedelta(seconds=time.monotonic() - then)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str | None = None,
+        expect: Collection[int] = (),
+        urgent: bool = False,
+    ) -> Answer:
+        """Send it until there is an answer. Successes and the statuses of `expect` are returned, all else raised.
+
+        What is `urgent` (renewing a Lease) does not wait behind the rest.
+        """
+        data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        headers: Headers = {}
+        if data is not None:
+            headers["Content-Type"] = content_type
+        if accept is not None:
+            headers["Accept"] = accept
+        begun = time.monotonic()
+        attempt, renewed, repeated = 0, False, False
+        while True:
+            attempt += 1
+            try:
+                async with contextlib.nullcontext() if urgent else self._gate:
+                    status, answer_headers, raw = await self._once(method, path, data, headers)
+            except OSError as problem:  # TimeoutError is one
+                wait = limits.delay(attempt, None, self._patience)
+                if not may_pass(problem) or self._out_of_patience(begun, wait):
+                    raise errors.of_connection(self.place, errors.asked(method, path), problem) from problem
+                repeated = repeated or not isinstance(problem, BrokenError) or problem.sent
+                await asyncio.sleep(wait)
+                continue
+            self._reached = True
+            self._dated = (answer_headers.get("Date"), time.monotonic())
+            if status < 300:
+                self._gate.widen()
+                return Answer(status, _decoded(raw), answer_headers, repeated)
+            if status == UNAUTHORIZED and not renewed:
+                renewed = True
+                await self._renew(headers)
+                continue
+            if 300 <= status < 400:
+                location = answer_headers.get("Location") or ""
+                raise errors.of_redirect(self.place, errors.asked(method, path), status, location)
+            if status in expect:
+                return Answer(status, _decoded(raw), answer_headers, repeated)
+            if status == limits.OVERLOADED:
+                self._gate.narrow()
+            wait = limits.delay(attempt, limits.retry_after(answer_headers.get("Retry-After")), self._patience)
+            if status == 500 and refused(status, errors.said(_decoded(raw))):
+                raise errors.of_answer(self.place, errors.asked(method, path), status, _decoded(raw))
+            if not limits.worth_another_try(status, attempt, self._patience) or self._out_of_patience(begun, wait):
+                raise errors.of_answer(self.place, errors.asked(method, path), status, _decoded(raw))
+            repeated = repeated or status in limits.UNSETTLED
+            await asyncio.sleep(wait)
+
+    async def _once(
+        self, method: str, path: str, data: bytes | None, headers: Headers
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        if method != "GET" and self._opened.proxy is None:
+            return await self._write(method, path, data or b"", headers, _unguarded)
+        headers = await self._authorized(headers)
+        if method == "GET" and self._reader is not None:
+            return await self._reader.get(path, headers)
+        return await self._aiohttp().request(method, path, data, headers)
+
+    async def _write(
+        self, method: str, path: str, data: bytes, headers: Headers, check: Callable[[], None]
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Send a write over connections of its own; `check` is asked before each piece goes out."""
+        headers = await self._authorized(headers)
+        status, received, content, _ = await self._quick().send(method, path, data, headers, check)
+        return status, received, content
+
+    def _quick(self) -> Sender:
+        from fleet.kube.runtime.sender import Sender  # noqa: PLC0415 - not for those who only look
+
+        if self._sender is None:
+            credentials = self._opened
+            headers: Headers = {name: value for name, value in self._headers.items() if name != "Accept-Encoding"}
+            self._sender = Sender(credentials.server, credentials.tls, credentials.server_name, headers)
+        return self._sender
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, *, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
+        """The body of a watch as it comes; a silence of that many seconds ends it. Not counted by the gate."""
+        async with contextlib.AsyncExitStack() as stack:
+            headers = await self._authorized({})
+            response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
+            if response.status == UNAUTHORIZED:
+                await self._renew(headers)
+                headers = await self._authorized({})
+                response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
+            if response.status >= 300:
+                what, body = errors.asked("GET", path), _decoded(await response.read())
+                if response.status < 400:
+                    location = response.headers.get("Location") or ""
+                    raise errors.of_redirect(self.place, what, response.status, location)
+                error = errors.of_answer(self.place, what, response.status, body)
+                raise StreamRefusedError(response.status, error)
+            yield response.content
+
+    @contextlib.asynccontextmanager
+    async def websocket(self, path: str, protocols: Sequence[str]) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A connection both ways, for commands in pods. Not counted by the gate."""
+        import aiohttp  # noqa: PLC0415 - slow to load, see session
+
+        what, renewed = errors.asked("GET", path), False
+        async with contextlib.AsyncExitStack() as stack:
+            while True:
+                headers = await self._authorized({"Accept": "*/*"})  # what comes is no JSON: to ask for it is refused
+                try:
+                    socket = await stack.enter_async_context(self._aiohttp().websocket(path, headers, protocols))
+                    break
+                except aiohttp.WSServerHandshakeError as refused:
+                    if refused.status == UNAUTHORIZED and not renewed:
+                        renewed = True
+                        await self._renew(headers)
+                        continue
+                    # It has no body. Asked again as a plain request, the server says why; it begins nothing for one.
+                    answer = await self.request("GET", path, accept="*/*", expect=(refused.status,))
+                    raise errors.of_answer(self.place, what, refused.status, answer.body) from refused
+                except OSError as problem:
+                    raise errors.of_connection(self.place, what, problem) from problem
+            yield socket
+
+    async def _authorized(self, headers: Headers) -> Headers:
+        """With who asks, and in whose name: every request has it, whichever way it is sent."""
+        credentials = self._opened
+        if credentials.expired:
+            await self._renew(self._proof(credentials))
+        headers.update(impersonation_headers(credentials.impersonation))
+        headers.update(self._proof(credentials))
+        return headers
+
+    @staticmethod
+    def _proof(credentials: Credentials) -> Headers:
+        token = credentials.authorization
+        return {"Authorization": token} if token else {}
+
+    async def _renew(self, used: Headers) -> None:
+        """New credentials, once for all requests that were refused with the old ones."""
+        credentials = self._opened
+        async with self._renewal:
+            if credentials.authorization != used.get("Authorization") and not credentials.expired:
+                return
+            if await credentials.renew():
+                self._open()
+
+    def _out_of_patience(self, begun: float, wait: float) -> bool:
+        patience = self._patience if self._reached else min(self._patience, FIRST_CONTACT, key=lambda p: p.seconds)
+        return time.monotonic() - begun + wait > patience.seconds
+
+    @property
+    def _opened(self) -> Credentials:
+        if self._credentials is None:
+            raise RuntimeError("the client is not open: use it as `async with Client.of(…) as client`")
+        return self._credentials
+
+
+class StreamRefusedError(Exception):
+    """A watch that was answered with a status instead of events; 410 means: list again."""
+
+    def __init__(self, status: int, error: FleetError) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
+
+
+def _unguarded() -> None:
+    """Let every write out."""
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw) if raw else None
+    except orjson.JSONDecodeError:
+        return raw  # plain text, of the server's outer layers or of a proxy before it

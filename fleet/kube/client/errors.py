@@ -1,0 +1,222 @@
+"""Server answers as errors.
+
+Fields that a kind does not declare: a typing error in a manifest, or a definition that is older than the manifest.
+
+Pure. Server-side apply refuses most of them, but with a 500, as if the server had failed; it must not be tried again
+nor read as "may have happened". Inside an object that a definition leaves open without saying so, the server takes
+them and silently drops them (`fieldValidation=Strict` changes neither): every later sync would send them again.
+
+An answer or a broken connection, as the error a person can act on: which verb on what, where, and how to check.
+
+Pure. The one place where HTTP becomes `fleet.errors`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from fleet.errors import AccessError, ConflictError, FleetError, NotFoundError, ResourceError
+from fleet.objects import fields
+
+_REFUSED = "failed to create typed patch object ("
+_BUILT_IN = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions"})
+
+
+def refused(status: int, message: str) -> list[str]:
+    """What is wrong with each field, as `spec.replica: field not declared in schema`; nothing for another failure."""
+    if status != 500 or not message.startswith(_REFUSED):
+        return []
+    text = message.partition("): ")[2].removeprefix("errors:")
+    return [line.strip().removeprefix(".") for line in text.splitlines() if line.strip()]
+
+
+def path_of(complaint: str) -> str:
+    """The field of one of those lines."""
+    return complaint.partition(": ")[0]
+
+
+def dropped(group: str, manifest: dict[str, Any], found: dict[str, Any]) -> list[str]:
+    """The fields of a custom resource that were sent and are not in the answer. Built-in kinds drop nothing so."""
+    if group in _BUILT_IN or group.endswith(".k8s.io"):
+        return []
+    missing: list[str] = []
+    for name, value in manifest.items():
+        if name not in ("apiVersion", "kind", "metadata", "status"):
+            _compare(value, found.get(name), name, missing)
+    return missing
+
+
+def _compare(sent: Any, kept: Any, path: str, missing: list[str]) -> None:
+    if isinstance(sent, dict) and isinstance(kept, dict):
+        for name, value in sent.items():
+            if name in kept:
+                _compare(value, kept[name], fields.child(path, name), missing)
+            else:
+                missing.append(fields.child(path, name))
+    elif isinstance(sent, list) and isinstance(kept, list) and len(sent) == len(kept):
+        for position, (one, other) in enumerate(zip(sent, kept, strict=True)):
+            _compare(one, other, f"{path}[{position}]", missing)
+    elif kept is None:
+        missing.append(path)
+
+
+class UnansweredError(ResourceError):
+    """No answer, or one that does not say whether the thing was done: it may have been."""
+
+
+class NoRightError(AccessError):
+    """It is known who asked, and they may not: to read the credentials anew changes nothing."""
+
+
+class BrokenError(ConnectionError):
+    """A request without an answer."""
+
+    def __init__(self, problem: BaseException, *, sent: bool = True, trusted: bool = True) -> None:
+        super().__init__(str(problem) or type(problem).__name__)
+        self.sent = sent  # False: it certainly did not reach the server
+        self.trusted = trusted
+
+
+def may_pass(problem: BaseException) -> bool:
+    """A server that is restarting refuses or drops connections; a certificate that is not trusted stays so."""
+    return problem.trusted if isinstance(problem, BrokenError) else not isinstance(problem, ssl.SSLError)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request went, in the words of the user."""
+
+    cluster: str
+    server: str
+    context: str
+
+    def __str__(self) -> str:
+        return f"cluster {self.cluster}" if self.cluster else self.server
+
+    @property
+    def flag(self) -> str:
+        return f" --context {self.context}" if self.context else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a request asked for, read from its method and path: `patch deployments.apps orders/db`."""
+
+    verb: str
+    resource: str  # "configmaps", "deployments.apps"
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource} {self.title}".rstrip()
+
+    @property
+    def title(self) -> str:
+        return "/".join(part for part in (self.namespace, self.name) if part)
+
+
+GRANTS = "is attempting to grant RBAC permissions not currently held"
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def asked(method: str, path: str) -> Asked:
+    """The inverse of a resource's path; for other paths (discovery, /version) the path is the resource."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    group = ""
+    if parts[0] == "api" and len(parts) > 2:
+        parts = parts[2:]
+    elif parts[0] == "apis" and len(parts) > 3:
+        group, parts = parts[1], parts[3:]
+    else:
+        return Asked(_VERBS.get(method, "get"), path.partition("?")[0])
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2:
+        namespace, parts = parts[1], parts[2:]
+    name = parts[1] if len(parts) > 1 else ""
+    verb = _VERBS.get(method) or ("get" if name else "list")
+    return Asked(verb, f"{parts[0]}.{group}" if group else parts[0], namespace, name)
+
+
+def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
+    """The error of an answer that is not a success."""
+    message = said(body) or f"HTTP {status}"
+    if complaints := refused(status, message):
+        return ResourceError(
+            f"{place} does not take {what.resource} {what.title}: {'; '.join(complaints)}",
+            hint=f"is it spelled right? kubectl explain {what.resource.partition('.')[0]} --recursive{place.flag}",
+            field=path_of(complaints[0]),
+        )
+    if status == 401:
+        return AccessError(
+            f"{place}: the credentials were refused ({message}) to {what}",
+            hint=f"check with: kubectl auth whoami{place.flag}",
+        )
+    if status == 403 and _is_missing_right(message):
+        scope = f" -n {what.namespace}" if what.namespace else ""
+        return NoRightError(
+            f"{place}: no right to {what}: {message}",
+            hint=f"check with: kubectl auth can-i {what.verb} {what.resource}{scope}{place.flag}",
+        )
+    if status == 403 and GRANTS in message:
+        return NoRightError(
+            f"{place}: no right to {what}: it gives rights that you do not have yourself",
+            hint="whoever administers the cluster can let you: with the verb bind on the role that it names, "
+            "as in `kubectl create clusterrole NAME --verb=bind --resource=clusterroles --resource-name=ROLE`",
+        )
+    if status == 404:
+        return NotFoundError(f"{place}: {what}: {message}")
+    if status == 409:
+        return ConflictError(f"{place}: {what}: {message}")
+    hint = {
+        429: "the API server is overloaded; try again later or with less concurrency",
+        422: "the object is not valid for this cluster; `kubectl explain` shows the fields of its kind",
+    }.get(status)
+    kind = UnansweredError if status >= 500 else ResourceError
+    return kind(f"{place}: {what} failed: {message}", hint=hint)
+
+
+def of_redirect(place: Place, what: Asked, status: int, location: str) -> FleetError:
+    """The error of an answer that points elsewhere. Nothing is sent there, and nothing was done here."""
+    try:
+        target = urlsplit(location)
+        host = target.hostname or ""
+    except ValueError:
+        target, host = None, ""
+    where = f"{target.scheme or 'https'}://{host}" if target and host else "another path of the same server"
+    return ResourceError(
+        f"{place}: {what} failed: the server sends on to {where} (HTTP {status}), which is not followed",
+        hint=f"is {place.server} the API server itself? A gateway or a page to log in at may answer in its place",
+    )
+
+
+def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetError:
+    """The error of a request that got no answer. What it asked for may have happened: never read it as "no"."""
+    reason = str(problem) or type(problem).__name__
+    if isinstance(problem, TimeoutError):
+        reason = "no answer in time"
+    if not may_pass(problem):
+        return AccessError(
+            f"cannot trust {place} at {place.server} (context {place.context or 'of the pod'}): {reason}",
+            hint="the kubeconfig's certificate-authority must be the one that signed the API server's certificate",
+        )
+    return UnansweredError(
+        f"cannot reach {place} at {place.server} (context {place.context or 'of the pod'}) to {what}: {reason}",
+        hint=f"check with: kubectl{place.flag} version",
+    )
+
+
+def said(body: Any) -> str:
+    """The message of a Status object, or of whatever a proxy before the server answered."""
+    if isinstance(body, dict):
+        return str(body.get("message") or body.get("reason") or "")
+    if isinstance(body, bytes):
+        return body.decode(errors="replace").strip()[:500]
+    return str(body or "")
+
+
+def _is_missing_right(message: str) -> bool:
+    """RBAC's words; quotas, terminating namespaces and admission refuse with 403 too, and are no matter of rights."""
+    return " cannot " in message and ("resource" in message or "path" in message)

@@ -1,0 +1,142 @@
+"""Aiohttp: writes, watches, websockets.
+
+Writes, watches and websockets, by aiohttp. It is slow to load, so this module is imported with the first of them.
+
+Nothing is sent on to where an answer points: a write would become a GET, or its body reach a machine that the
+kubeconfig does not name.
+
+The lines of a body as they come, however long: aiohttp's own refuse those of more than its buffer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from fleet.kube.client.client import header_pairs
+from fleet.kube.client.credentials import Credentials
+from fleet.kube.client.errors import BrokenError
+from fleet.kube.client.kubeconfig import Headers
+from fleet.kube.client.reader import CONNECT_SECONDS, READ_SECONDS
+
+
+class Session:
+    """Of one set of credentials. A request that breaks is a BrokenError or a TimeoutError."""
+
+    def __init__(self, credentials: Credentials, headers: Headers) -> None:
+        self._server = credentials.server
+        self._arguments = credentials.request_arguments
+        self._session = credentials.session(
+            trust_env=False,  # three to four times faster than asking the environment with each request
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=header_pairs(headers),
+            trace_configs=[_staying()],
+            timeout=aiohttp.ClientTimeout(
+                total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
+            ),
+        )
+        # aiohttp sends PUT and DELETE a second time by itself when a kept connection breaks. Whether a write may have
+        # happened before has to be known here, so that is switched off; the client tries again and says so.
+        self._session._retry_connection = False
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    async def request(
+        self, method: str, path: str, data: bytes | None, headers: Headers
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        with _broken():
+            async with self._session.request(
+                method,
+                self._url(path),
+                data=data,
+                headers=header_pairs(headers),
+                allow_redirects=False,
+                **self._arguments,
+            ) as response:
+                return response.status, response.headers, await response.read()
+
+    @contextlib.asynccontextmanager
+    async def stream(self, path: str, headers: Headers, silence: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        async with self._session.request(
+            "GET",
+            self._url(path),
+            headers=header_pairs(headers),
+            allow_redirects=False,
+            timeout=timeout,
+            **self._arguments,
+        ) as response:
+            yield response
+
+    @contextlib.asynccontextmanager
+    async def websocket(
+        self, path: str, headers: Headers, protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        with _broken():
+            socket = await self._session.ws_connect(
+                self._url(path),
+                headers=CIMultiDict(header_pairs(headers)),
+                protocols=protocols,
+                max_msg_size=0,
+                heartbeat=20.0,
+                **self._arguments,
+            )
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
+    def _url(self, path: str) -> URL:
+        return URL(self._server + path, encoded=True)
+
+
+def _staying() -> aiohttp.TraceConfig:
+    """A websocket has no option for it: what begins one ends with the answer that points elsewhere."""
+
+    async def stay(
+        session: aiohttp.ClientSession, context: SimpleNamespace, answer: aiohttp.TraceRequestRedirectParams
+    ) -> None:
+        response = answer.response
+        response.close()
+        raise aiohttp.WSServerHandshakeError(
+            response.request_info, response.history, status=response.status, headers=response.headers
+        )
+
+    traces = aiohttp.TraceConfig()
+    traces.on_request_redirect.append(stay)
+    return traces
+
+
+@contextlib.contextmanager
+def _broken() -> Iterator[None]:
+    try:
+        yield
+    except aiohttp.WSServerHandshakeError:
+        raise  # an answer, and not a break
+    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError, aiohttp.InvalidURL) as problem:
+        raise BrokenError(problem, sent=False, trusted=False) from problem
+    except aiohttp.ClientConnectorError as problem:
+        raise BrokenError(problem, sent=False) from problem
+    except TimeoutError:
+        raise
+    except (aiohttp.ClientError, OSError) as problem:
+        raise BrokenError(problem) from problem
+
+
+async def lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Without what follows the last newline: an event that was cut off is none."""
+    parts: list[bytes] = []
+    async for chunk in body.iter_any():
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            parts.append(line)
+            yield b"".join(parts)
+            parts.clear()
+        if rest:
+            parts.append(rest)

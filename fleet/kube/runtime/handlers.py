@@ -1,0 +1,117 @@
+"""Predicates, mappings, owner references.
+
+Whose pass a change of an object is: its own, its owner's, or that of whoever a label names. Pure.
+
+Which changes are worth a pass. A predicate is a function of a change; these are the common ones. Pure.
+
+A manifest that belongs to another object: same name and namespace unless said otherwise, and an owner reference.
+
+Kubernetes deletes it with its owner. What must outlive the owner (volumes, databases) is not made with this, but
+found by a label (`mapping.label`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from fleet.kube.discovery import Resource
+from fleet.kube.runtime.cache import Change, Name
+
+Mapping = Callable[[dict[str, Any]], Iterable[Name]]
+
+
+def itself(found: dict[str, Any]) -> Iterable[Name]:
+    return (Name.of(found),)
+
+
+def owner(resource: Resource) -> Mapping:
+    """The object of that kind that controls it, by its ownerReferences; versions of the group do not matter."""
+
+    def controller_of(found: dict[str, Any]) -> Iterable[Name]:
+        metadata = found["metadata"]
+        for reference in metadata.get("ownerReferences", ()):
+            group = reference["apiVersion"].rpartition("/")[0]
+            if reference.get("controller") and (group, reference["kind"]) == (resource.group, resource.kind):
+                yield Name(metadata.get("namespace", "") if resource.namespaced else "", reference["name"])
+
+    return controller_of
+
+
+def label(name: str) -> Mapping:
+    """The object of the same namespace that the label names: for children that must outlive their owner."""
+
+    def named_by_label(found: dict[str, Any]) -> Iterable[Name]:
+        metadata = found["metadata"]
+        value = metadata.get("labels", {}).get(name)
+        if value:
+            yield Name(metadata.get("namespace", ""), value)
+
+    return named_by_label
+
+
+Predicate = Callable[[Change], bool]
+
+
+def always(change: Change) -> bool:
+    return True
+
+
+def generation_changed(change: Change) -> bool:
+    """What is wanted changed, not only what is: status and labels leave the generation as it is.
+
+    Asking for deletion raises it. Kinds that have none (ConfigMaps) count every change.
+    """
+    if change.before is None or change.after is None:
+        return True
+    before, after = (side["metadata"].get("generation") for side in (change.before, change.after))
+    return before is None or before != after
+
+
+def labels_changed(change: Change) -> bool:
+    return _differs(change, "labels")
+
+
+def annotations_changed(change: Change) -> bool:
+    return _differs(change, "annotations")
+
+
+def status_changed(change: Change) -> bool:
+    if change.before is None or change.after is None:
+        return True
+    return bool(change.before.get("status") != change.after.get("status"))
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    return lambda change: any(predicate(change) for predicate in predicates)
+
+
+def all_of(*predicates: Predicate) -> Predicate:
+    return lambda change: all(predicate(change) for predicate in predicates)
+
+
+def _differs(change: Change, field: str) -> bool:
+    if change.before is None or change.after is None:
+        return True
+    before: Any = change.before["metadata"].get(field)
+    return bool(before != change.after["metadata"].get(field))
+
+
+def child_of(
+    parent: dict[str, Any], *, name: str = "", labels: dict[str, str] | None = None, **content: Any
+) -> dict[str, Any]:
+    own = parent["metadata"]
+    reference = {
+        "apiVersion": parent["apiVersion"],
+        "kind": parent["kind"],
+        "name": own["name"],
+        "uid": own["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata: dict[str, Any] = {"name": name or own["name"], "ownerReferences": [reference]}
+    if own.get("namespace"):
+        metadata["namespace"] = own["namespace"]
+    if labels:
+        metadata["labels"] = labels
+    return {"metadata": metadata, **content}

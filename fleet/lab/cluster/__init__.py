@@ -1,0 +1,1 @@
+"""One cluster of a lab: control plane, nodes, network, volumes."""

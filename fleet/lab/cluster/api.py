@@ -1,0 +1,129 @@
+"""Kubeconfigs, and requests to its API server.
+
+Kubeconfig files: one per program of a cluster, and one per lab with a context per cluster.
+
+The few requests that the lab itself makes to an API server, over one connection.
+
+A kubectl for each would take longer than all of them, and has the API server compute its OpenAPI documents first.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import yaml
+
+from fleet.errors import ResourceError
+from fleet.lab.files import write
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one user reaches one cluster."""
+
+    context: str
+    server: str
+    authority: Path
+    certificate: Path
+    key: Path
+
+
+def save(file: Path, accesses: list[Access]) -> Path:
+    """Write a kubeconfig with everything inside it, so that it can be copied; the first context is current."""
+    document: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+    document["current-context"] = accesses[0].context if accesses else ""
+    for access in accesses:
+        cluster = {"server": access.server, "certificate-authority-data": _data(access.authority)}
+        user = {"client-certificate-data": _data(access.certificate), "client-key-data": _data(access.key)}
+        context = {"cluster": access.context, "user": access.context}
+        document["clusters"].append({"name": access.context, "cluster": cluster})
+        document["users"].append({"name": access.context, "user": user})
+        document["contexts"].append({"name": access.context, "context": context})
+    text = yaml.safe_dump(document, sort_keys=False)
+    if not file.exists() or file.read_text() != text:
+        write(file, text, 0o600)
+    return file
+
+
+def _data(file: Path) -> str:
+    return base64.b64encode(file.read_bytes()).decode()
+
+
+TIMEOUT = 5  # seconds
+# Answers from FAILED on are no success; of those below OVERLOADED, all but one would be the same if asked again.
+FAILED, OVERLOADED, TOO_MANY = 400, 500, 429
+
+
+class RefusedError(ResourceError):
+    """The API server looked at the request and said no."""
+
+
+class Api:
+    """A cluster's API server, as the user of `access`."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        try:
+            context = ssl.create_default_context(cafile=str(access.authority))
+            context.load_cert_chain(access.certificate, access.key)
+        except OSError as error:  # of a lab that is half made, or goes at this moment
+            raise ResourceError(f"the certificates of {access.context} cannot be read: {error}") from error
+        address = urlsplit(access.server)
+        self._connection = http.client.HTTPSConnection(address.netloc, timeout=TIMEOUT, context=context)
+
+    def get(self, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = orjson.loads(self._request("GET", path))
+        return found
+
+    def has(self, path: str) -> bool:
+        """Whether there is something at a path; nothing is also when the API server does not answer."""
+        try:
+            self._request("GET", path)
+        except ResourceError:
+            return False
+        return True
+
+    def apply(self, manifest: dict[str, Any], *, manager: str = "fleet-lab") -> None:
+        """Create the object, or make it what it should be, whoever changed it."""
+        path = f"{_path(manifest)}?fieldManager={manager}&force=true"
+        self._request("PATCH", path, orjson.dumps(manifest), {"Content-Type": "application/apply-patch+yaml"})
+
+    def delete(self, manifest: dict[str, Any]) -> None:
+        """Begin to delete the object; it may be gone already."""
+        with contextlib.suppress(RefusedError):
+            self._request("DELETE", _path(manifest))
+
+    def _request(self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
+        is_kept = self._connection.sock is not None
+        try:
+            self._connection.request(verb, path, body, {"User-Agent": "fleet-lab", **(headers or {})})
+            answer = self._connection.getresponse()
+            content = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()  # the next request opens it again
+            if is_kept and isinstance(error, ConnectionError):  # the server had closed it; all of these may be repeated
+                return self._request(verb, path, body, headers)
+            raise ResourceError(f"{self._access.server} does not answer: {error}") from error
+        if answer.status >= FAILED:
+            refused = answer.status < OVERLOADED and answer.status != TOO_MANY
+            said = content.decode(errors="replace").strip()[:600]
+            kind = RefusedError if refused else ResourceError
+            raise kind(f"{verb} {path} in {self._access.context}: {answer.status} {said}")
+        return content
+
+
+def _path(manifest: dict[str, Any]) -> str:
+    version, metadata = manifest["apiVersion"], manifest["metadata"]
+    kind = manifest["kind"].lower()
+    plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    within = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{root}{within}/{plural}/{metadata['name']}"

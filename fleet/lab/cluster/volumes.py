@@ -1,0 +1,163 @@
+"""Volumes and loop devices.
+
+The loop devices behind a lab's volumes: found by the file that they show, and released.
+
+A device outlives whoever made it, so it is found from the lab's directory alone: the provisioner links to a device
+before it makes it, and removes the link after it.
+
+Where the volume of a claim is, as seen from the machine: its node, file, device and mount.
+
+What is done to it from there, a pod sees: files in `mount` are the pod's, bytes of `file` are its disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import ConfigurationError, NotFoundError
+from fleet.lab.cluster.api import Api, RefusedError
+from fleet.lab.programs import process
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
+
+CLEAR, REMOVE = 0x4C01, 0x4C81  # LOOP_CLR_FD, LOOP_CTL_REMOVE
+BLOCKS = Path("/sys/block")
+
+
+def devices(directory: Path) -> list[Path]:
+    """Those that show a file below a directory, and those that were made for one and show none yet."""
+    below = directory.resolve()
+    found = {entry.name for entry in BLOCKS.glob("loop*") if (shown := file_of(entry.name)) and below in shown.parents}
+    for name in links(directory):
+        if (BLOCKS / name).exists() and file_of(name) is None:
+            found.add(name)
+    return sorted(Path("/dev") / name for name in found)
+
+
+def links(directory: Path) -> dict[str, Path]:
+    """The links of a lab's provisioner by the devices that they name; it may remove some meanwhile."""
+    found = {}
+    for link in glob.glob(f"{glob.escape(str(directory))}/*/volumes/*/*/device"):  # noqa: PTH207 - pathlib's would fail
+        with contextlib.suppress(OSError):
+            found[Path(link).readlink().name] = Path(link)
+    return found
+
+
+def file_of(name: str) -> Path | None:
+    """The file that a device shows, also if it is deleted meanwhile; None if it shows none."""
+    try:
+        shown = (BLOCKS / name / "loop" / "backing_file").read_text().strip()
+    except OSError:
+        return None
+    return Path(shown.removesuffix(" (deleted)"))
+
+
+def release(device: Path) -> None:
+    """Take its file from a device and remove it; one that is still open somewhere stays until it is closed there."""
+    with contextlib.suppress(OSError):
+        _ask(device, CLEAR)
+    try:
+        _ask(Path("/dev/loop-control"), REMOVE, int(device.name.removeprefix("loop")))
+    except OSError:
+        time.sleep(0.05)
+    else:
+        device.unlink(missing_ok=True)  # where /dev is not the kernel's, nobody else does
+
+
+def _ask(device: Path, request: int, argument: int = 0) -> None:
+    handle = os.open(device, os.O_RDWR)
+    try:
+        fcntl.ioctl(handle, request, argument)
+    finally:
+        os.close(handle)
+
+
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+MOUNTS = Path("kubelet/plugins/kubernetes.io/local-volume/mounts")  # below a node's directory
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume that the lab provisioned on a real node."""
+
+    name: str  # of the PersistentVolume
+    cluster: str
+    namespace: str
+    claim: str
+    node: str
+    file: Path  # the disk's content; sparse; gone if the disk was lost
+    device: Path | None  # the block device that shows it, None if it is not attached
+    place: Path  # where its node mounts it
+    mount: Path | None  # the same as the machine reaches it, None while no pod uses it or its node is down
+
+
+def find(lab: Lab, cluster: str, namespace: str, claim: str) -> Volume:
+    """The volume of a claim that is bound."""
+    return _volume(lab, cluster, _api(lab, cluster), namespace, claim)
+
+
+def of_pod(lab: Lab, cluster: str, namespace: str, pod: str) -> list[Volume]:
+    """The volumes of a pod's claims, in the order of its specification."""
+    api = _api(lab, cluster)
+    found = _get(api, f"/api/v1/namespaces/{namespace}/pods/{pod}", f"pod {pod!r} in {namespace!r}")
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in found["spec"].get("volumes", [])
+              if "persistentVolumeClaim" in volume]  # fmt: skip
+    return [_volume(lab, cluster, api, namespace, claim) for claim in claims]
+
+
+def _api(lab: Lab, cluster: str) -> Api:
+    spec = lab.spec.cluster(cluster)
+    if not spec.network:
+        raise ConfigurationError(
+            f"the nodes of {cluster!r} are simulated: their volumes have no disks",
+            hint="use a lab with real nodes: `fleet lab up --nodes real`",
+        )
+    return lab.api(spec)
+
+
+def _volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -> Volume:
+    what = f"claim {claim!r} in {namespace!r}"
+    found = _get(api, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}", what)
+    name = found["spec"].get("volumeName")
+    if not name:
+        raise NotFoundError(f"{what} has no volume yet", hint="it gets one when a pod that uses it is scheduled")
+    volume = _get(api, f"/api/v1/persistentvolumes/{name}", f"volume {name!r}")
+    if volume["metadata"].get("annotations", {}).get(PROVISIONED_BY) != "lab.fleet.dev/node-volume":
+        raise ConfigurationError(f"the volume of {what} is not one that the lab provisioned")
+    link = Path(volume["spec"]["local"]["path"])
+    node = link.parent.parent.name
+    file = link.with_name("disk")
+    directory = next(one.directory for one in lab.nodes(lab.spec.cluster(cluster)) if one.name == node)
+    place = directory / MOUNTS / name
+    mount = _mount(lab, cluster, node, place)
+    return Volume(name, cluster, namespace, claim, node, file, _device(link, file), place, mount)
+
+
+def _device(link: Path, file: Path) -> Path | None:
+    try:
+        device = link.readlink()
+    except OSError:
+        return None
+    return device if file_of(device.name) == file else None
+
+
+def _mount(lab: Lab, cluster: str, node: str, place: Path) -> Path | None:
+    """Mounts of a node are its own; its first process shows them."""
+    first = process.running(lab.directory).get(f"{cluster}/{node}")
+    reached = Path(f"/proc/{first.pid}/root") / place.relative_to("/") if first else None
+    return reached if reached and reached.is_mount() else None
+
+
+def _get(api: Api, path: str, what: str) -> dict[str, Any]:
+    try:
+        return api.get(path)
+    except RefusedError as error:
+        raise NotFoundError(f"there is no {what}: {error}") from None

@@ -1,0 +1,248 @@
+"""Faults of volumes.
+
+The volume behind a claim: where its files are now, and who uses them.
+
+Faults of volumes: full, with wrong bytes in a file, or empty. Done from the machine, below what a pod could see.
+
+What was lost is lost. What was filled is free again, and bytes that are still wrong become right again.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, ClassVar
+
+import psutil
+
+from fleet.errors import ConfigurationError, NotFoundError, ResourceError
+from fleet.lab.cluster import volumes
+from fleet.lab.cluster import volumes as loops
+from fleet.lab.cluster.volumes import Volume
+from fleet.lab.faults import lookup, records
+from fleet.lab.faults.fault import Active, Facts, Fault, Kind, parse
+from fleet.lab.faults.kinds import signals
+from fleet.lab.programs import process
+
+if TYPE_CHECKING:
+    from fleet.lab.lab import Lab
+
+
+def find_volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
+    """The volume that a fault names, and where its files are."""
+    target = parse(fault.targets[0])
+    spec = lab.spec.cluster(fault.cluster)
+    lookup.real(spec, "volumes with anything on them")
+    claims = lab.api(spec).get(f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims")["items"]
+    names = [claim["metadata"]["name"] for claim in claims]
+    if target.name not in names:
+        raise NotFoundError(
+            f"there is no claim {target.name!r} in namespace {target.namespace!r} of cluster {fault.cluster!r}",
+            hint=f"its claims: {', '.join(names[:10]) or 'none'}",
+        )
+    found = volumes.find(lab, fault.cluster, target.namespace, target.name)
+    if not found.mount:
+        raise ConfigurationError(
+            f"{target} is not mounted on its node {found.node!r}", hint="it is while a pod uses it and its node runs"
+        )
+    return found, found.mount
+
+
+def volume_facts(found: Volume) -> Facts:
+    """All that is needed to find the volume again."""
+    return {"node": found.node, "place": str(found.place), "disk": str(found.file)}
+
+
+@contextmanager
+def opened(lab: Lab, active: Active) -> Iterator[Path | None]:
+    """Where a volume's files are: as its node has it, or, while no pod uses it, mounted here. None if it is gone."""
+    found = active.facts
+    first = process.running(lab.directory).get(f"{active.fault.cluster}/{found['node']}")
+    mounted = Path(f"/proc/{first.pid}/root{found['place']}") if first else None
+    device = next((one for one in loops.devices(lab.directory) if loops.file_of(one.name) == Path(found["disk"])), None)
+    if mounted and mounted.is_mount():
+        yield mounted
+    elif not Path(found["disk"]).exists():
+        yield None
+    elif device is None:
+        raise ResourceError(f"{active.fault.targets[0]} is attached nowhere", hint="it is when its node runs")
+    else:
+        with _mounted(device, records.directory(lab.directory) / f"volume-{active.id}") as place:
+            yield place
+
+
+@contextmanager
+def _mounted(device: Path, place: Path) -> Iterator[Path]:
+    place.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", str(device), str(place)], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ResourceError(f"{device} cannot be mounted: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=False, capture_output=True)
+        place.rmdir()
+
+
+def users(lab: Lab, fault: Fault) -> list[lookup.Pod]:
+    """The running pods that use the claim."""
+    target = parse(fault.targets[0])
+    pods = lab.api(lab.spec.cluster(fault.cluster)).get(f"/api/v1/namespaces/{target.namespace}/pods")["items"]
+    found = []
+    for one in pods:
+        claims = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in one["spec"].get("volumes", [])]
+        if target.name in claims and one["status"].get("phase") == "Running":
+            found.append(lookup.pod(lab, fault.cluster, target.namespace, one["metadata"]["name"]))
+    return found
+
+
+BLOCK = 4096
+
+
+class FillVolume(Kind):
+    """By a file that takes all that is free; whoever writes then gets ENOSPC."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        return volume_facts(find_volume(lab, fault)[0])
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        with opened(lab, active) as place:
+            if place:
+                fill(place / self._name(active), int(active.fault.options.get("leave", 0)))
+
+    def end(self, lab: Lab, active: Active) -> None:
+        with opened(lab, active) as place:
+            if place:
+                (place / self._name(active)).unlink(missing_ok=True)
+
+    @staticmethod
+    def _name(active: Active) -> str:
+        return f".fleet-fault-{active.id}"
+
+
+def fill(file: Path, leave: int) -> None:
+    """Make a file of all that is free but for `leave` bytes: in large pieces first, to the last block in the end."""
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        size, piece = 0, max(BLOCK, _free(file) - leave)
+        while piece >= BLOCK:
+            try:
+                if leave and _free(file) - piece < leave:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.posix_fallocate(handle, size, piece)
+                size += piece
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                piece //= 2
+    finally:
+        os.close(handle)
+
+
+def _free(file: Path) -> int:
+    found = os.statvfs(file)
+    return found.f_bfree * found.f_frsize
+
+
+class CorruptVolume(Kind):
+    """Some bytes of a file are turned around. The old ones are in the record, so that they can be put back."""
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        volume, root = find_volume(lab, fault)
+        file = choose(root, fault.options["file"])
+        places = places_in(file.stat().st_size, fault.options["places"], fault.options["seed"])
+        if not places:
+            raise ConfigurationError(f"{file.name} is empty: there is nothing in it to corrupt", field="--file")
+        with file.open("rb") as content:
+            before = bytes(_byte(content.fileno(), place)[0] for place in places)
+        facts = {"file": str(file.relative_to(root)), "places": places}
+        return {**volume_facts(volume), **facts, "before": base64.b64encode(before).decode()}
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        self._replace(lab, active, lambda before, now: before ^ 0xFF)
+
+    def end(self, lab: Lab, active: Active) -> None:
+        self._replace(lab, active, lambda before, now: before if now == before ^ 0xFF else now)
+
+    def _replace(self, lab: Lab, active: Active, new: Callable[[int, int], int]) -> None:
+        with opened(lab, active) as root:
+            file = root / active.facts["file"] if root else None
+            if file and file.is_file():
+                rewrite(file, active.facts["places"], base64.b64decode(active.facts["before"]), new)
+
+
+def rewrite(file: Path, places: Sequence[int], before: bytes, new: Callable[[int, int], int]) -> None:
+    """Write bytes that are made from what was there before and what is there now; a file that is shorter stays so."""
+    with file.open("r+b") as content:
+        for place, old in zip(places, before, strict=True):
+            if now := _byte(content.fileno(), place):
+                os.pwrite(content.fileno(), bytes([new(old, now[0])]), place)
+        os.fsync(content.fileno())
+
+
+def choose(root: Path, name: str) -> Path:
+    """The file that was named, or the largest."""
+    files = {path: path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink()}
+    if name:
+        if root / name not in files:
+            known = ", ".join(sorted(str(path.relative_to(root)) for path in files)[:10]) or "none"
+            raise NotFoundError(f"there is no file {name!r} on the volume", field="--file", hint=f"its files: {known}")
+        return root / name
+    if not files:
+        raise ConfigurationError("there is no file on the volume", hint="an empty one cannot be corrupted")
+    return min(files, key=lambda path: (-files[path], str(path)))
+
+
+def places_in(size: int, count: int, seed: int) -> list[int]:
+    """Where bytes are changed: the same for the same seed, spread over the file."""
+    return sorted(Random(seed).sample(range(size), min(count, size)))  # noqa: S311 - nothing secret about it
+
+
+def _byte(handle: int, place: int) -> bytes:
+    return os.pread(handle, 1, place)
+
+
+class LoseVolume(Kind):
+    """The pods that use it stand still while all files go, and are killed then: none can save anything.
+
+    If that is cut short, what stands still is killed all the same. The files are not asked for again: a pod that was
+    started since may have written new ones.
+    """
+
+    lasts: ClassVar[bool] = False
+
+    def resolve(self, lab: Lab, fault: Fault) -> Facts:
+        pods = users(lab, fault)
+        groups = [str(group) for pod in pods for group in pod.groups.values()]
+        return {**volume_facts(find_volume(lab, fault)[0]), "groups": groups}
+
+    def begin(self, lab: Lab, active: Active) -> None:
+        signals.freeze(lambda: self._processes(active))
+        with opened(lab, active) as place:
+            if place:
+                empty(place)
+
+    def end(self, lab: Lab, active: Active) -> None:
+        signals.send([one for one in self._processes(active) if signals.is_still(one)], signal.SIGKILL)
+
+    @staticmethod
+    def _processes(active: Active) -> list[psutil.Process]:
+        return [one for group in active.facts["groups"] for one in lookup.members(Path(group))]
+
+
+def empty(root: Path) -> None:
+    """Remove all that is in a directory, but not the directory, nor what a new file system has."""
+    for path in root.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            if path.name != "lost+found":
+                shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,124 @@
+"""Jars by lock file.
+
+Lock files: which jars an image has, where each goes, and the checksum that it must have.
+
+A line is `SHA256  DIRECTORY  PATH`, where PATH is that of Maven's repositories: GROUP/ARTIFACT/VERSION/FILE.
+
+Where jars come from: Maven Central, or the mirror of it that this machine's Maven settings name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from fleet.errors import ConfigurationError, ResourceError
+from fleet.lab.files import sha256, write
+from fleet.lab.images import store
+from fleet.lab.images.recipes import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One file of an image."""
+
+    sha256: str
+    directory: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+def place(recipe: Recipe) -> Path:
+    return Path(__file__).with_name("jar_locks") / f"{recipe.name}-{recipe.version}.lock"
+
+
+def read(recipe: Recipe) -> list[Jar]:
+    """The jars of a recipe. Its lock must be one of the artifacts that the recipe names now."""
+    file = place(recipe)
+    lines = file.read_text().splitlines() if file.exists() else []
+    found = [Jar(*line.split()) for line in lines]
+    held = {(jar.directory, jar.path) for jar in found}
+    for directory, artifacts in recipe.jars.items():
+        for artifact in artifacts:
+            if (directory, path_of(artifact)) not in held:
+                raise ConfigurationError(
+                    f"{file.name} does not have {artifact}, which the recipe of {recipe.name}:{recipe.version} names",
+                    hint=f"run `python -m fleet.lab.images.jars_resolve {recipe.name}:{recipe.version}`",
+                )
+    return found
+
+
+def text(jars: Iterable[Jar]) -> str:
+    return "".join(f"{jar.sha256}  {jar.directory}  {jar.path}\n" for jar in jars)
+
+
+def path_of(artifact: str) -> str:
+    """Where repositories have `group:artifact:version`."""
+    group, name, version = artifact.split(":")
+    return f"{group.replace('.', '/')}/{name}/{version}/{name}-{version}.jar"
+
+
+CENTRAL = "https://repo1.maven.org/maven2"
+TRIES = 3
+
+
+def central() -> str:
+    """The address of Maven Central for this user: `mirrorOf` central, or everything, in ~/.m2/settings.xml."""
+    try:
+        settings = ElementTree.parse(Path.home() / ".m2" / "settings.xml")  # noqa: S314 - the user's own file
+    except (OSError, ElementTree.ParseError):
+        return CENTRAL
+    for mirror in settings.iterfind("{*}mirrors/{*}mirror"):
+        names = (mirror.findtext("{*}mirrorOf") or "").replace(" ", "").split(",")
+        if {"central", "*", "external:*"} & set(names) and "!central" not in names:
+            return (mirror.findtext("{*}url") or CENTRAL).strip().rstrip("/")
+    return CENTRAL
+
+
+def fetched(jars: list[Jar]) -> list[Path]:
+    """The files of these jars, in their order, each with the checksum of the lock; kept for the next time."""
+    base = central()
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda jar: _fetched(base, jar), jars))
+
+
+def _fetched(base: str, jar: Jar) -> Path:
+    target = store.jars() / f"{jar.sha256}.jar"
+    if target.exists() and sha256(target) == jar.sha256:
+        return store.used(target)
+    content = _download(f"{base}/{jar.path}")
+    found = hashlib.sha256(content).hexdigest()
+    if found != jar.sha256:
+        raise ResourceError(
+            f"{base}/{jar.path} is not the file that is locked: its SHA-256 is {found}, not {jar.sha256}",
+            hint="the repository gives another file under the same name; use one that is Maven Central's",
+        )
+    write(target, content)
+    return target
+
+
+def _download(url: str) -> bytes:
+    for attempt in range(1, TRIES + 1):
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - http(s) of the user's settings
+                content: bytes = answer.read()
+                return content
+        except OSError as error:
+            final = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429
+            if final or attempt == TRIES:
+                raise ResourceError(
+                    f"{url} could not be fetched: {error}",
+                    hint="Maven Central must be reachable, or a mirror of it named in ~/.m2/settings.xml",
+                ) from error
+        time.sleep(attempt)
+    raise AssertionError(url)

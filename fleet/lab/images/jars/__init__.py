@@ -1,1 +1,0 @@
-"""The exact files of engines that come as jars, locked by checksum, from any repository that has them."""

@@ -1,0 +1,74 @@
+"""Write the lock files anew: Maven itself finds what the artifacts of a recipe need.
+
+    python -m fleet.lab.images.jars_resolve            every recipe with jars
+    python -m fleet.lab.images.jars_resolve kafka:4.1  this one
+
+Only for those who change a recipe; who builds an image needs no Maven.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from fleet.errors import ResourceError
+from fleet.lab.files import sha256, write
+from fleet.lab.images.jars import Jar, place, text
+from fleet.lab.images.recipes import Recipe, all_recipes, find
+from fleet.lab.programs import packages
+from fleet.text import count_noun
+
+PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+# Natives for other systems come as jars of their own, with a classifier in their names.
+ELSEWHERE = ("osx", "windows", "aarch_64", "aarch64")
+
+
+def resolve(recipe: Recipe) -> list[Jar]:
+    """All jars that a recipe's artifacts need to run, each in the first directory that needs it."""
+    found: dict[str, Jar] = {}
+    for directory, artifacts in recipe.jars.items():
+        with tempfile.TemporaryDirectory() as work:
+            _copy(artifacts, Path(work))
+            for file in sorted(Path(work, "jars").rglob("*.jar")):
+                path = file.relative_to(Path(work, "jars")).as_posix()
+                if not any(f"-{word}" in file.name for word in ELSEWHERE):
+                    found.setdefault(path, Jar(sha256(file), directory, path))
+    return sorted(found.values(), key=lambda jar: (jar.directory, jar.path))
+
+
+def _copy(artifacts: tuple[str, ...], work: Path) -> None:
+    project = Path(work, "pom.xml")
+    project.write_text(_project(artifacts))
+    options = [f"-DoutputDirectory={work}/jars", "-Dmdep.useRepositoryLayout=true", "-DincludeScope=runtime"]
+    command = ["mvn", "--batch-mode", "--quiet", "--file", str(project), PLUGIN, *options]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ResourceError(f"Maven could not resolve {', '.join(artifacts)}:\n{done.stdout.strip()[-2000:]}")
+
+
+def _project(artifacts: tuple[str, ...]) -> str:
+    def one(artifact: str) -> str:
+        fields = zip(("groupId", "artifactId", "version"), artifact.split(":"), strict=True)
+        return "<dependency>" + "".join(f"<{name}>{escape(value)}</{name}>" for name, value in fields) + "</dependency>"
+
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>fleet</groupId><artifactId>jars</artifactId>"
+        f"<version>1</version><dependencies>{''.join(map(one, artifacts))}</dependencies></project>"
+    )
+
+
+def main(names: list[str]) -> None:
+    packages.require({"mvn": "maven"}, "locks of jars")
+    wanted = [recipe for name in names for recipe in find(name)] or all_recipes()
+    for recipe in wanted:
+        if recipe.jars:
+            jars = resolve(recipe)
+            write(place(recipe), text(jars))
+            print(f"{place(recipe).name}: {count_noun(len(jars), 'jar')}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

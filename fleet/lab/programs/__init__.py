@@ -1,0 +1,1 @@
+"""The programs that a lab runs: built, installed, started and found again."""

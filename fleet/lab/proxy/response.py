@@ -1,0 +1,209 @@
+"""Bodies, errors, skewed leases.
+
+What an API server says when it says no.
+
+What the acts of a plan do to the body of an answer, which is bytes, or events that come one by one.
+
+Leases as seen by somebody whose clock is another one.
+
+What is stored stays true: a client that changes a Lease often sends a time back as it saw it (who renews keeps
+`acquireTime`), and a shift that is stored and shown again would grow with every renewal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+
+from fleet.lab.proxy.actions import Act, Cut, DelayEvents, DropEvents, Expire, Freeze
+
+REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def status(code: int, message: str = "", retry_after: int | None = None) -> dict[str, Any]:
+    """The object that an error of this code comes with."""
+    reason = REASONS.get(code, "")
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message or f"{reason or code}, as planned",
+        "reason": reason,
+        **({"details": {"retryAfterSeconds": retry_after}} if retry_after is not None else {}),
+        "code": code,
+    }
+
+
+GONE = orjson.dumps({"type": "ERROR", "object": status(410, "too old resource version")}) + b"\n"
+Hold = Callable[[float | None], Awaitable[None]]  # so many seconds, or for as long as the plan is this one
+
+
+class CutError(Exception):
+    """Here the connection is to break."""
+
+
+class Places:
+    """Where an answer is to be cut or frozen, and how far it has come."""
+
+    def __init__(self, acts: Sequence[Act]) -> None:
+        self._left = [act for act in acts if isinstance(act, Cut | Freeze)]
+        self._passed = 0
+        self._marks = [0]  # how many bytes had passed after each event
+
+    @property
+    def events(self) -> int:
+        return len(self._marks) - 1
+
+    def pass_event(self) -> None:
+        self._marks.append(self._passed)
+
+    def advance(self, most: int) -> tuple[int, Cut | Freeze | None]:
+        """How many of the next `most` bytes pass, and what happens then. Asked with 0 in between two pieces."""
+        rooms = [(self._room(act), act) for act in self._left if act.after_events <= self.events]
+        room, act = min(rooms, key=lambda one: one[0], default=(most, None))
+        if act is None or room > most or (room == most and most):
+            self._passed += most
+            return most, None
+        self._left.remove(act)
+        self._passed += room
+        return room, act
+
+    def _room(self, act: Cut | Freeze) -> int:
+        return max(0, self._marks[act.after_events] + act.after_bytes - self._passed)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a client is to see of an answer: `events` says whether each piece of it is an event of a watch."""
+
+    acts: Sequence[Act]
+    events: bool
+    hold: Hold
+
+    async def of(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The body as it goes on. Raises CutError where it breaks."""
+        places, number = Places(self.acts), 0
+        async for part in self._halting(b"", places):
+            yield part
+        if self._is_expired(places):
+            yield GONE
+            return
+        late = sum(act.seconds for act in self.acts if isinstance(act, DelayEvents)) if self.events else 0
+        async for piece in _late(pieces, late) if late else pieces:
+            number += 1
+            if self._is_dropped(number):
+                continue
+            async for part in self._halting(piece, places):
+                yield part
+            if self.events:
+                places.pass_event()
+                async for part in self._halting(b"", places):
+                    yield part
+            if self._is_expired(places):
+                yield GONE
+                return
+
+    async def _halting(self, piece: bytes, places: Places) -> AsyncIterator[bytes]:
+        while True:
+            room, act = places.advance(len(piece))
+            if room:
+                yield piece[:room]
+            piece = piece[room:]
+            if act is None:
+                return
+            if isinstance(act, Cut):
+                raise CutError
+            await self.hold(None)
+
+    def _is_dropped(self, number: int) -> bool:
+        return self.events and any(act.drops(number) for act in self.acts if isinstance(act, DropEvents))
+
+    def _is_expired(self, places: Places) -> bool:
+        return self.events and any(places.events >= act.after_events for act in self.acts if isinstance(act, Expire))
+
+
+async def _late(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+    """Each so many seconds after it came, also when many come at once."""
+    came: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
+
+    async def take() -> None:
+        async for piece in pieces:
+            came.put_nowait((time.monotonic(), piece))
+
+    taking = asyncio.create_task(take())
+    taking.add_done_callback(lambda _: came.put_nowait((time.monotonic(), None)))
+    try:
+        while True:
+            moment, piece = await came.get()
+            await asyncio.sleep(moment + seconds - time.monotonic())
+            if piece is None:
+                await taking  # to hear of it if it broke
+                return
+            yield piece
+    finally:
+        taking.cancel()
+
+
+TIMES = ("acquireTime", "renewTime")
+_REMEMBERED = 10_000
+
+
+class LeaseClock:
+    """Shifts what is shown, and knows again what it has shown."""
+
+    def __init__(self) -> None:
+        self._shown: dict[str, str] = {}  # as shown → as stored
+
+    def show(self, document: bytes, seconds: float) -> bytes:
+        """A Lease, a list of them or an event of a watch, with times shifted. Anything else is left alone."""
+        try:
+            found = orjson.loads(document)
+        except orjson.JSONDecodeError:
+            return document
+        for lease in found.get("items") or [found.get("object", found)]:
+            spec = lease.get("spec") or {}
+            for name in TIMES:
+                if spec.get(name):
+                    spec[name] = self._shift(spec[name], seconds)
+        return orjson.dumps(found)
+
+    def _shift(self, stored: str, seconds: float) -> str:
+        moment = datetime.fromisoformat(stored.replace("Z", "+00:00")) + timedelta(seconds=seconds)
+        shown = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self._shown[shown] = stored
+        if len(self._shown) > _REMEMBERED:
+            del self._shown[next(iter(self._shown))]
+        return shown
+
+    def store(self, document: bytes) -> bytes:
+        """What a client writes, with times that it only saw as they were. Anything but JSON is left alone."""
+        try:
+            written = orjson.loads(document)
+        except orjson.JSONDecodeError:
+            return document
+        spec = written.get("spec") if isinstance(written, dict) else None
+        if not isinstance(spec, dict) or not any(spec.get(name) in self._shown for name in TIMES):
+            return document
+        for name in TIMES:
+            if spec.get(name) in self._shown:
+                spec[name] = self._shown[spec[name]]
+        return orjson.dumps(written)

@@ -1,0 +1,153 @@
+"""What a service is.
+
+What a service of a lab is: where it listens and who may do everything there, decided at its first start.
+
+What is particular about each kind of service, as data and a few functions.
+
+A question to a service of the lab. Never through a proxy: it is on this machine.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import orjson
+
+from fleet.errors import ConfigurationError
+from fleet.lab import spec as specs
+from fleet.lab.cluster.certificates import Authority
+from fleet.lab.cluster.controlplane import Program
+from fleet.lab.files import write
+
+SYSTEMS = (  # where systems keep the authorities that they trust
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A service, and its administrator: a user with a password, or an access key with its secret."""
+
+    lab: str
+    name: str
+    address: str
+    port: int
+    user: str
+    secret: str
+    scheme: str = "http"
+
+    @property
+    def url(self) -> str:
+        """The same for this machine and for pods."""
+        return f"{self.scheme}://{self.address}:{self.port}"
+
+    @property
+    def authority(self) -> Authority:
+        """The one that signs what the services of this lab show."""
+        return Authority(directory(self.lab) / "authority")
+
+    @property
+    def trust(self) -> ssl.SSLContext | None:
+        """What a client needs to know that it talks to this service; None without TLS."""
+        if self.scheme == "http" or not self.authority.certificate_file.exists():
+            return None
+        return ssl.create_default_context(cafile=str(self.authority.certificate_file))
+
+    @property
+    def bundle(self) -> Path:
+        """The authority with those that this machine trusts: a client that is given it reaches others as before."""
+        return self.authority.directory / "bundle.crt"
+
+    def certify(self) -> tuple[Path, Path]:
+        """Return certificate and key of the service. They are made, and the bundle anew."""
+        self.authority.make()
+        ours = self.authority.certificate_file.read_bytes()
+        usual = [os.environ.get("SSL_CERT_FILE", ""), ssl.get_default_verify_paths().cafile or "", *SYSTEMS]
+        others = (Path(each) for each in usual if each)
+        system = next((each.read_bytes() for each in others if each != self.bundle and each.is_file()), b"")
+        write(self.bundle, system.rstrip() + b"\n" + ours)
+        return self.authority.issue(self.name, self.name, addresses=[self.address, "127.0.0.1", "localhost"])
+
+    @property
+    def directory(self) -> Path:
+        """All that the service keeps."""
+        return directory(self.lab) / self.name
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    @property
+    def role(self) -> str:
+        """What its process is called among those of the lab."""
+        return f"service/{self.name}"
+
+    def save(self) -> None:
+        write(self.directory / "service.json", orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2), 0o600)
+
+
+def directory(lab: str) -> Path:
+    return specs.directory(lab) / "services"
+
+
+def records(lab: str) -> dict[str, Record]:
+    """The services that were started in a lab, whether they run or not."""
+    found = {}
+    for file in sorted(directory(lab).glob("*/service.json")):
+        try:
+            record = Record(**orjson.loads(file.read_bytes()))
+        except (orjson.JSONDecodeError, TypeError) as error:
+            raise ConfigurationError(
+                f"{file} cannot be read: {error}", hint=f"`fleet lab down --name {lab}` removes the lab"
+            ) from None
+        found[record.name] = record
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A kind of service. `programs` is the directory that `build` returns."""
+
+    name: str
+    title: str
+    port: int
+    health: str  # a path that answers with 200 when it serves
+    build: Callable[[], Path]
+    credentials: Callable[[], tuple[str, str]]  # of the administrator: user and secret
+    program: Callable[[Record, Path], Program]
+    complete: Callable[[Record, Path], None]  # what is done once it serves; may be done again
+    scheme: str  # https where clients would not send their secrets otherwise
+    environment: Callable[[Record], dict[str, str]]  # what clients read, its administrator's secret included
+
+
+OK = 200
+
+
+def answers(
+    url: str, user: str = "", secret: str = "", timeout: float = 5, trust: ssl.SSLContext | None = None
+) -> bool:
+    """Tell whether it gives what it is asked for. With TLS, `trust` says whose certificates are taken."""
+    place = urlsplit(url)
+    login = b64encode(f"{user}:{secret}".encode()).decode()
+    connection = (
+        http.client.HTTPSConnection(place.netloc, timeout=timeout, context=trust)
+        if place.scheme == "https"
+        else http.client.HTTPConnection(place.netloc, timeout=timeout)
+    )
+    try:
+        connection.request("GET", place.path, headers={"Authorization": f"Basic {login}"} if user else {})
+        return connection.getresponse().status == OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,191 @@
+"""What is declared while user code runs; exports.
+
+What a user's files declare while they are imported: stacks and clusters, in the order they were written.
+
+Outside a discovery nothing is recorded, so tests and scripts construct what they like.
+
+What a stack's function declares while it runs for one cluster. Constructing a resource registers it here.
+
+Values that a stack gives to others: `export` in the one, `output` in the other, which then depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from pydantic_core import PydanticCustomError
+
+from fleet.errors import ConfigurationError, Source
+from fleet.model.resource import Resource
+from fleet.model.source import NOWHERE, locate
+from fleet.model.types import check_export_name
+from fleet.model.validation import check_plain
+from fleet.suggestion import suggestion
+
+if TYPE_CHECKING:
+    from fleet.model.cluster import Cluster
+    from fleet.model.stack import Stack
+    from fleet.objects.desired import Key
+
+
+@dataclass(slots=True)
+class Found:
+    stacks: list[Stack] = field(default_factory=list)
+    clusters: list[Cluster] = field(default_factory=list)
+
+
+_found: ContextVar[Found | None] = ContextVar("fleet.found", default=None)
+
+
+def discovered() -> Found | None:
+    """Where to record what is declared now, if anybody asked."""
+    return _found.get()
+
+
+@contextmanager
+def discovering() -> Iterator[Found]:
+    """Record every Stack and Cluster that is made inside the block; constructing an app there is an error."""
+    found = Found()
+    token = _found.set(found)
+    try:
+        yield found
+    finally:
+        _found.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An export of another stack that was read with `fleet.output`: an edge of the graph of stacks."""
+
+    stack: str
+    name: str
+    source: Source = field(default=NOWHERE, compare=False)
+
+
+@dataclass(slots=True)
+class Scope:
+    """Open while the function runs; `Collected` is what is left of it."""
+
+    stack: str
+    namespace: str
+    cluster: str
+    outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of other stacks, by stack and name
+    resources: dict[Key, Resource] = field(default_factory=dict)
+    exports: dict[str, Any] = field(default_factory=dict)
+    asked: dict[Asked, None] = field(default_factory=dict)
+    files: dict[str, None] = field(default_factory=dict)
+
+    def declare(self, resource: Resource) -> None:
+        first = self.resources.setdefault(resource.key, resource)
+        if first is not resource:
+            raise ConfigurationError(
+                f"{resource.key} is declared twice in stack {self.stack!r}",
+                hint=f"the first is at {first.source}; give this one another name",
+                source=resource.source,
+                field="name",
+            )
+
+
+_scope: ContextVar[Scope | None] = ContextVar("fleet.scope", default=None)
+
+
+def current() -> Scope | None:
+    """The stack that is being evaluated now, if one is."""
+    return _scope.get()
+
+
+def declare(resource: Resource) -> None:
+    """Register a new resource with the stack that is being evaluated; outside of one it is only an object."""
+    scope = _scope.get()
+    if scope is not None:
+        scope.declare(resource)
+    elif discovered() is not None:
+        raise ConfigurationError(
+            f"{resource.key} is constructed outside a stack, so it would never be deployed",
+            hint="construct it inside a function decorated with @fleet.stack(…)",
+            source=resource.source,
+        )
+
+
+@contextmanager
+def opened(scope: Scope) -> Iterator[None]:
+    """Collect everything that is declared inside the block."""
+    token = _scope.set(scope)
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+T = TypeVar("T")
+
+
+class MissingOutputError(ConfigurationError):
+    """A stack asked for an export that is not known (yet). `asked` says which, for that stack to be evaluated first."""
+
+    def __init__(self, asked: Asked, *, hint: str | None) -> None:
+        super().__init__(
+            f"stack {asked.stack!r} has no export {asked.name!r}", hint=hint, source=asked.source, field="output"
+        )
+        self.asked = asked
+
+
+def export(name: str, value: Any) -> None:
+    """Give a plain value to other stacks (`fleet.output`). Never a secret: it is in plans and files."""
+    source = locate()
+    scope = _open("export", source)
+    try:
+        check_export_name(name)
+        check_plain(value)
+    except PydanticCustomError as error:
+        context = error.context or {}
+        raise ConfigurationError(
+            str(context["message"]), hint=context.get("hint"), source=source, field=f"export({name!r})"
+        ) from None
+    if name in scope.exports:
+        raise ConfigurationError(f"{name!r} is exported twice", source=source, field="export")
+    scope.exports[name] = value
+
+
+@overload
+def output(stack: str | Stack, name: str, /) -> str: ...
+@overload
+def output(stack: str | Stack, name: str, kind: type[T], /) -> T: ...
+def output(stack: str | Stack, name: str, kind: type[Any] = str, /) -> Any:
+    """The value that another stack exports on this cluster. This stack is then applied after that one.
+
+    The value is a string unless another type is asked for: `fleet.output("network", "port", int)`.
+    """
+    source = locate()
+    scope = _open("output", source)
+    asked = Asked(stack if isinstance(stack, str) else stack.name, name, source)
+    scope.asked.setdefault(asked)
+    if asked.stack == scope.stack:
+        raise ConfigurationError(f"stack {asked.stack!r} reads an export of itself", source=source, field="output")
+    exports = scope.outputs.get(asked.stack)
+    if exports is None or name not in exports:
+        raise MissingOutputError(asked, hint=suggestion(name, exports or ()))
+    value = exports[name]
+    if not isinstance(value, kind):
+        raise ConfigurationError(
+            f"export {name!r} of stack {asked.stack!r} is {type(value).__name__}, not {kind.__name__}",
+            hint=f"fleet.output({asked.stack!r}, {name!r}, {type(value).__name__})",
+            source=source,
+            field="output",
+        )
+    return value
+
+
+def _open(verb: str, source: Source) -> Scope:
+    scope = current()
+    if scope is None:
+        raise ConfigurationError(
+            f"fleet.{verb} is called outside a stack",
+            hint="call it inside a function decorated with @fleet.stack(…)",
+            source=source,
+        )
+    return scope

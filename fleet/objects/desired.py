@@ -1,0 +1,102 @@
+"""Key, Object, Desired: what a stack wants in a cluster, as plain data.
+
+What a stack wants in one cluster, as plain data: the output of evaluate and render, the input of plan.
+
+Nothing here knows pydantic, Kubernetes clients or git; it can be printed, stored, compared and sent.
+
+Which StatefulSet becomes an app, by the app's custom resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from fleet.errors import Source
+
+StackCluster = tuple[str, str]  # names of a stack and of a cluster: one placement
+
+
+class Key(NamedTuple):
+    """The identity of an object in a cluster. The group has no version: those change under one identity.
+
+    A tuple, because each object's is hashed and compared dozens of times in every sync.
+    """
+
+    group: str  # "" for the core group
+    kind: str
+    namespace: str  # "" for objects of the cluster
+    name: str
+
+    @classmethod
+    def of(cls, manifest: dict[str, Any]) -> Key:
+        group, _, version = manifest["apiVersion"].rpartition("/")
+        del version
+        metadata = manifest["metadata"]
+        return cls(group, manifest["kind"], metadata.get("namespace", ""), metadata["name"])
+
+    def __str__(self) -> str:
+        kind = f"{self.kind}.{self.group}" if self.group else self.kind
+        return f"{kind} {self.namespace}/{self.name}" if self.namespace else f"{kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object that a stack wants, with what its options say about it."""
+
+    manifest: dict[str, Any] = field(repr=False)  # it may hold a secret, and a repr ends up anywhere
+    source: Source
+    app: str = ""  # the app type's kind ("Etcd") when the object is an app's custom resource, else ""
+    depends_on: tuple[Key, ...] = ()
+    protect: bool = False
+    retain_on_delete: bool = False
+    adopt: bool = False
+    take_from: tuple[str, ...] = ()  # field managers that give up their fields when it is adopted
+    ignore_changes: tuple[str, ...] = ()  # field paths such as "spec.replicas"
+    aliases: tuple[Key, ...] = ()  # other identities that are looked for: found there, it is not made anew
+    hash: str = field(default="", compare=False)  # of the manifest as it is applied, where it is known already
+    # Found out once, and never taken along to a copy with another manifest.
+    _key: Key | None = field(default=None, init=False, repr=False, compare=False)
+    _hash: str = field(default="", init=False, repr=False, compare=False)
+
+    def hashed(self, how: Callable[[dict[str, Any]], str]) -> str:
+        """The hash of the manifest, by the one way that there is to make it: a process that goes on asks often."""
+        found = self.hash or self._hash
+        if not found:
+            found = how(self.manifest)
+            object.__setattr__(self, "_hash", found)
+        return found
+
+    @property
+    def key(self) -> Key:
+        key = self._key
+        if key is None:
+            key = Key.of(self.manifest)
+            object.__setattr__(self, "_key", key)
+        return key
+
+    @property
+    def other_keys(self) -> tuple[Key, ...]:
+        """Keys under which it may be in a cluster and stay there; an app is called by its key, or refused."""
+        return () if self.app else self.aliases
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """One stack on one cluster, in a stable order (dependencies first, then by key)."""
+
+    stack: str
+    cluster: str
+    objects: tuple[Object, ...]
+    exports: dict[str, Any] = field(default_factory=dict)
+    source: Source = field(default=Source(""))  # of the stack's function
+
+
+def taken_over(manifest: dict[str, Any]) -> Key | None:
+    """None for an app that is made anew."""
+    adopt = (manifest.get("spec") or {}).get("adopt")
+    if not isinstance(adopt, dict):
+        return None
+    own = manifest["metadata"]
+    return Key("apps", "StatefulSet", own.get("namespace", ""), adopt.get("statefulSet") or own["name"])

@@ -1,0 +1,329 @@
+"""Which fields are secret; masking them in objects and in text.
+
+Which fields of which kinds are secret, and objects and values without them: the one place that decides it.
+
+A Secret is secret by its kind; of custom kinds, the fields that their definition marks with `format: password`, as the
+server (or the definition in git) has it. What a field is called does not matter: guessing would show the one secret
+that is called otherwise. Pure.
+
+Secret values, to be taken out of text that others wrote: what a server says about a request, a pod's last words.
+
+Fields are hidden by `secrecy`; but a refusal may quote the value that it refuses. So whatever text comes back is
+searched for the values that were sent or read. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from fleet.errors import FleetError
+from fleet.objects.desired import Key
+from fleet.objects.shape import mapping, mappings
+from fleet.text import count_noun
+
+REDACTED = "(redacted)"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # holds a copy of the whole object
+MARK = "password"  # the `format` of a string that is not to be shown, as OpenAPI has it
+DEEPEST = 40
+
+Trail = tuple[str, ...]  # keys of maps from the top of an object; lists are gone through, "*" is any key
+Kind = tuple[str, str]  # group and kind
+
+OF_SECRETS: tuple[Trail, ...] = (("data",), ("stringData",), ("metadata", "annotations"))
+EVERYTHING: tuple[Trail, ...] = ((),)
+
+
+def is_secret(key: Key) -> bool:
+    """By its kind, also where that is not written as the server wants it: such an object is refused, and not shown."""
+    return key.group in ("", "core") and key.kind.lower() in ("secret", "secrets")
+
+
+@dataclass(frozen=True, slots=True)
+class Secrecy:
+    """What is known of kinds besides Secrets."""
+
+    fields: Mapping[Kind, tuple[Trail, ...]] = field(default_factory=dict)
+
+    def of(self, key: Key) -> tuple[Trail, ...]:
+        """The secret fields of one object's kind."""
+        if is_secret(key):
+            return OF_SECRETS
+        marked = self.fields.get((key.group, key.kind), ())
+        return (*marked, ("metadata", "annotations", LAST_APPLIED)) if marked else ()
+
+    def __or__(self, other: Secrecy) -> Secrecy:
+        both = {kind: (*self.fields.get(kind, ()), *other.fields.get(kind, ())) for kind in other.fields}
+        return Secrecy({**self.fields, **both}) if both else self
+
+
+BUILT_IN = Secrecy()
+
+
+def is_hidden(trail: Trail, secret: Iterable[Trail]) -> bool:
+    """Whether it is, or lies inside, a secret field."""
+    return any(len(trail) >= len(one) and _fits(trail[: len(one)], one) for one in secret)
+
+
+def masked(value: Any, trail: Trail, secret: tuple[Trail, ...]) -> Any:
+    """A value at a place in an object, without what is secret in it. Names of entries stay."""
+    if value is None or not secret:
+        return value
+    if is_hidden(trail, secret):
+        return dict.fromkeys(value, REDACTED) if isinstance(value, dict) else REDACTED
+    if not any(_fits(trail, one[: len(trail)]) for one in secret if len(one) > len(trail)):
+        return value
+    if isinstance(value, dict):
+        return {name: masked(below, (*trail, name), secret) for name, below in value.items()}
+    return [masked(below, trail, secret) for below in value] if isinstance(value, list) else value
+
+
+def masked_manifest(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> dict[str, Any]:
+    """An object to be shown. One with something hidden in it cannot be applied by accident: a Secret's text is shown
+    as data, and that is no base64."""
+    items = manifest.get("items")
+    if isinstance(items, list) and str(manifest.get("kind", "")).endswith("List"):
+        return {**manifest, "items": [masked_manifest(one, secrecy) if isinstance(one, dict) else one for one in items]}
+    secret = secrecy.of(_key(manifest))
+    if not secret:
+        return dict(manifest)
+    shown: dict[str, Any] = masked(dict(manifest), (), secret)
+    if isinstance(text := shown.pop("stringData", None), dict):
+        shown["data"] = {**mapping(shown.get("data")), **text}
+    return shown
+
+
+def secret_texts(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> Iterator[tuple[Trail, str]]:
+    """Every secret value of an object as text, with its place; notes beside it (annotations) are not among them."""
+    items = manifest.get("items")
+    if isinstance(items, list) and str(manifest.get("kind", "")).endswith("List"):
+        for one in items:
+            yield from secret_texts(one, secrecy) if isinstance(one, dict) else ()
+        return
+    fields = tuple(one for one in secrecy.of(_key(manifest)) if one[:1] != ("metadata",))
+    if fields:
+        yield from _texts(manifest, (), fields)
+
+
+def definition_secrecy(definition: Mapping[str, Any]) -> Secrecy:
+    """What a CustomResourceDefinition says about its kind, in any of its versions."""
+    spec = mapping(definition.get("spec"))
+    kind = (str(spec.get("group", "")), str(mapping(spec.get("names")).get("kind", "")))
+    schemas = [mapping(version.get("schema")).get("openAPIV3Schema") for version in mappings(spec.get("versions"))]
+    marked = tuple(dict.fromkeys(trail for schema in schemas for trail in marked_fields(schema)))
+    return Secrecy({kind: marked}) if marked else BUILT_IN
+
+
+def declared_secrecy(manifests: Iterable[Mapping[str, Any]]) -> Secrecy:
+    """What the definitions among these objects say."""
+    found = BUILT_IN
+    for manifest in manifests:
+        if manifest.get("kind") == "CustomResourceDefinition":
+            found = found | definition_secrecy(manifest)
+    return found
+
+
+def marked_fields(schema: Any) -> tuple[Trail, ...]:
+    """The fields that an OpenAPI schema marks as secret."""
+    return tuple(_marked(schema, (), 0))
+
+
+def _marked(schema: Any, trail: Trail, depth: int) -> Iterator[Trail]:
+    if not isinstance(schema, Mapping) or depth > DEEPEST:
+        return
+    if schema.get("format") == MARK:
+        yield trail
+        return
+    for name, below in mapping(schema.get("properties")).items():
+        yield from _marked(below, (*trail, name), depth + 1)
+    yield from _marked(schema.get("additionalProperties"), (*trail, "*"), depth + 1)
+    yield from _marked(schema.get("items"), trail, depth + 1)
+    for word in ("allOf", "anyOf", "oneOf"):
+        for below in mappings(schema.get(word)):
+            yield from _marked(below, trail, depth + 1)
+
+
+def _texts(value: Any, trail: Trail, secret: tuple[Trail, ...], *, inside: bool = False) -> Iterator[tuple[Trail, str]]:
+    inside = inside or is_hidden(trail, secret)
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _texts(below, (*trail, str(name)), secret, inside=inside)
+    elif isinstance(value, list):
+        for below in value:
+            yield from _texts(below, trail, secret, inside=inside)
+    elif inside and value is not None:
+        yield trail, str(value)
+
+
+def _fits(trail: Trail, pattern: Trail) -> bool:
+    return all(want in ("*", name) for name, want in zip(trail, pattern, strict=True))
+
+
+def _key(manifest: Mapping[str, Any]) -> Key:
+    """Of whatever it is: what is shown may be malformed."""
+    group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+    return Key(group, str(manifest.get("kind", "")), "", "")
+
+
+FEWEST = 4  # letters; a shorter value is taken out only where it stands in quotes: it is a part of too many words
+LONG = 8  # letters by which a value of at least so many is looked up; a shorter one is by FEWEST
+LINE = 8  # letters of a line of a longer value that are enough to know it by
+COMMON = frozenset({"true", "false", "null", "none"})
+# Of quotes; Go prints what it did not expect as Value:5432 or (5432).
+OPENING, CLOSING = frozenset("\"'`:("), frozenset("\"'`,})]")
+MOST_TRIES, TRIES = 50_000, 4  # comparisons with a value: for any text, and for each letter of it
+
+
+class _TooLongError(Exception):
+    pass
+
+
+class Hidden:
+    """Values that no text may show. Empty, it costs nothing."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._values = frozenset(filter(None, values))
+        self._quoted = frozenset(one for one in self._values if len(one) < FEWEST or one.lower() in COMMON)
+        self._lengths = sorted({len(one) for one in self._quoted}, reverse=True)
+        self._by_beginning: dict[str, list[str]] = {}  # the longest first
+        for value in sorted(self._values - self._quoted, key=lambda one: (-len(one), one)):
+            self._by_beginning.setdefault(value[: LONG if len(value) >= LONG else FEWEST], []).append(value)
+
+    @classmethod
+    def of(
+        cls, manifests: Iterable[Mapping[str, Any]], secrecy: Secrecy = BUILT_IN, *, public: Collection[str] = ()
+    ) -> Hidden:
+        """The secret values of these objects, in every form in which a message may have them.
+
+        `public` are words that everybody sees anyway (names of stacks, clusters, objects): a user name in a Secret is
+        often one of them, and taking it out would leave no message readable.
+        """
+        values = {value for manifest in manifests for value in _of(manifest, secrecy)}
+        return cls(form for value in values.difference(public) for form in _forms(value))
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def __or__(self, other: Hidden) -> Hidden:
+        return Hidden(self._values | other._values) if other else self
+
+    def __repr__(self) -> str:
+        return f"Hidden({count_noun(len(self._values), 'value')})"
+
+    def clean(self, text: str) -> str:
+        """Return the text without the values; of one that takes too long to search, nothing."""
+        if not self or not text:
+            return text
+        parts: list[str] = []
+        kept = 0
+        try:
+            for begin, end in self._spans(text):
+                parts += [text[kept:begin], REDACTED]
+                kept = end
+        except _TooLongError:
+            return REDACTED
+        return "".join([*parts, text[kept:]])
+
+    def first(self, text: str) -> int:
+        """Return where the first value begins in a text, -1 if none does. One that takes too long to search has one."""
+        try:
+            return next((begin for begin, _ in self._spans(text)), -1)
+        except _TooLongError:
+            return 0
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where values begin and end: of those that begin at one place, the longest.
+
+        Others may have written both the values and the text: how many are compared is bounded. Raises _TooLongError.
+        """
+        kept, tries, enough = 0, 0, MOST_TRIES + TRIES * len(text)
+        for place in self._places(text):
+            if place < kept:
+                continue
+            for value in self._beginning_at(text, place):
+                tries += 1 + len(value) // 256
+                if text.startswith(value, place):
+                    kept = place + len(value)
+                    yield place, kept
+                    break
+            else:
+                if end := self._end_of_quoted(text, place):
+                    kept = end
+                    yield place + 1, end - 1
+            if tries > enough:
+                raise _TooLongError
+
+    def _places(self, text: str) -> Iterator[int]:
+        """Yield where a value may begin: of most letters of a text, one look in a table tells that none does."""
+        known, opening = self._by_beginning, OPENING if self._quoted else frozenset[str]()
+        for place in range(len(text)):
+            if (
+                text[place : place + LONG] in known
+                or text[place : place + FEWEST] in known
+                or (opening and text[place] in opening)
+            ):
+                yield place
+
+    def _beginning_at(self, text: str, place: int) -> Iterator[str]:
+        yield from self._by_beginning.get(text[place : place + LONG], ())
+        yield from self._by_beginning.get(text[place : place + FEWEST], ())
+
+    def _end_of_quoted(self, text: str, place: int) -> int:
+        """Return the place after a value that stands in quotes here; 0 if none does."""
+        if text[place] not in OPENING:
+            return 0
+        for length in self._lengths:
+            end = place + 1 + length
+            if text[end : end + 1] in CLOSING and text[place + 1 : end] in self._quoted:
+                return end + 1
+        return 0
+
+    def clean_error(self, problem: FleetError) -> None:
+        """Every text of an error, where it stands."""
+        problem.message = self.clean(problem.message)
+        problem.hint = self.clean(problem.hint) if problem.hint else problem.hint
+        problem.field = self.clean(problem.field) if problem.field else problem.field
+        problem.args = (problem.message,)
+
+
+def _of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator[str]:
+    for trail, text in secret_texts(manifest, secrecy):
+        plain = _decoded(text) if trail[:1] == ("data",) else ""
+        yield plain or text
+    annotations = (manifest.get("metadata") or {}).get("annotations") or {}
+    copy = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
+    if isinstance(copy, str) and next(secret_texts(manifest, secrecy), None) is not None:
+        try:
+            former = orjson.loads(copy)
+        except orjson.JSONDecodeError:
+            return
+        if isinstance(former, dict):
+            yield from _of({**former, "metadata": {}}, secrecy)
+
+
+def _forms(text: str) -> Iterator[str]:
+    """As it is, as base64, and as programs quote it; of several lines, each by itself too."""
+    stripped = text.strip()
+    for one in dict.fromkeys((text, stripped)):
+        if one:
+            yield one
+            yield base64.b64encode(one.encode(errors="surrogateescape")).decode()
+            yield orjson.dumps(one.encode(errors="replace").decode()).decode()[1:-1]
+            yield quote(one, safe="", errors="replace")
+            yield repr(one)[1:-1]
+    lines = stripped.splitlines()
+    if len(lines) > 1:
+        yield from (line.strip() for line in lines if len(line.strip()) >= LINE)
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""

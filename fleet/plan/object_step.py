@@ -1,0 +1,312 @@
+"""The step for one object that needs comparing.
+
+What an inventory says about an object besides its content, and how that changes: its options are not in the object.
+
+They decide what may be deleted later, so a commit that changes only them is a step like any other.
+
+`ignore_changes`: fields that get their first value from git and are left alone ever after.
+
+Leaving such a field out would make server-side apply remove it wherever we own it; so where it is ours the live value
+is sent back, and where somebody has taken it over it is no longer sent at all.
+
+The step for an object that the stack wants: a list of guards from top to bottom, the first that fits decides.
+
+The step for an object that the stack once made and wants no longer: deleted only if nothing speaks against it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fleet.objects import fields
+from fleet.objects.compare import Change, compare
+from fleet.objects.desired import Key, Object
+from fleet.objects.fields import Fields, Segment, field_of, item_keys, owned_fields
+from fleet.objects.normalise import manifest_hash, normalise
+from fleet.plan.decide import USUAL, Terms
+from fleet.plan.effect import Does, Effect, delete_effect, holds_data, is_retained, update_effect
+from fleet.plan.inventory import Entry
+from fleet.plan.ownership import Ownership, Whose, keeper, ownership
+from fleet.plan.step import Step, Verb
+
+if TYPE_CHECKING:
+    from fleet.apps.meaning import Meaning
+
+_OPTIONS = slice(Entry._fields.index("retain"), Entry._fields.index("ignores") + 1)
+
+
+def option_changes(known: Entry, wanted: Entry) -> tuple[Change, ...]:
+    """By the names that users write: `opts=Options(protect=True)`."""
+    if known[_OPTIONS] == wanted[_OPTIONS]:
+        return ()
+    pairs: tuple[tuple[str, Any, Any], ...] = (
+        ("opts.depends_on", [str(key) for key in known.after], [str(key) for key in wanted.after]),
+        ("opts.ignore_changes", list(known.ignores), list(wanted.ignores)),
+        ("opts.protect", known.protect, wanted.protect),
+        ("opts.retain_on_delete", known.retain, wanted.retain),
+    )
+    return tuple(Change(path, before, after) for path, before, after in pairs if before != after)
+
+
+def record_reason(known: Entry, wanted: Entry) -> str:
+    """Why else the record is not what it should be, "" if it is."""
+    if not known.uid:
+        return "was made by a sync that did not finish"
+    return f"is written as {wanted.version} now, and was as {known.version}" if known.version != wanted.version else ""
+
+
+def with_ignored(
+    desired: dict[str, Any], live: dict[str, Any], owned: Fields | None, ignored: Iterable[str]
+) -> dict[str, Any]:
+    """The manifest with the live value (or nothing) in every ignored place."""
+    segments = [fields.parse(path) for path in ignored]
+    if not segments:
+        return desired
+    manifest = deepcopy(desired)
+    for path in segments:
+        _leave(manifest, live, owned, path)
+    return manifest
+
+
+def _leave(desired: Any, live: Any, owned: Fields | None, path: tuple[Segment, ...]) -> None:
+    segment, rest = path[0], path[1:]
+    if isinstance(desired, dict) and segment.value is None:
+        for key in list(desired) if segment.key == "*" else [segment.key]:
+            below = {} if owned == {} else field_of(owned, key)
+            there = isinstance(live, dict) and key in live
+            if rest:
+                if key in desired:
+                    _leave(desired[key], live[key] if there else None, below, rest)
+            elif there and below is not None:
+                desired[key] = deepcopy(live[key])
+            else:
+                desired.pop(key, None)
+    elif isinstance(desired, list) and rest:
+        for position, item in enumerate(desired):
+            if segment.selects(position, item):
+                other = _counterpart(live, owned, position, item)
+                _leave(item, other, _owned_item(owned, other), rest)
+
+
+def _counterpart(live: Any, owned: Fields | None, position: int, item: Any) -> Any:
+    """The live item for a desired one: by the list's keys where they are known, else by `name`, else by position."""
+    if not isinstance(live, list):
+        return None
+    token = next((token for token in owned or () if token.startswith("k:")), None)
+    names = tuple(item_keys(token)) if token else ("name",)
+    if isinstance(item, dict) and any(name in item for name in names):
+        wanted = {name: item[name] for name in names if name in item}
+        return next((other for other in live if isinstance(other, dict) and wanted.items() <= other.items()), None)
+    return live[position] if position < len(live) else None
+
+
+def _owned_item(owned: Fields | None, live_item: Any) -> Fields | None:
+    if not owned:
+        return owned
+    if isinstance(live_item, dict):
+        for token, below in owned.items():
+            if token.startswith("k:") and item_keys(token).items() <= live_item.items():
+                fields: Fields = below
+                return fields
+    return None
+
+
+OWN_PREFIXES = ("fleet.dev/", "app.kubernetes.io/")
+NOTHING: Mapping[Key, dict[str, Any] | None] = {}
+
+
+def desired_step(
+    stack: str,
+    wanted: Object,
+    key: Key,
+    known: Entry | None,
+    live: dict[str, Any] | None,
+    *,
+    terms: Terms = USUAL,
+    around: Mapping[Key, dict[str, Any] | None] = NOTHING,
+) -> Step:
+    """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing.
+
+    `around` is what was read beside it: an app may be one that others set up.
+    """
+    case = _Case(wanted, key, known, normalise(wanted.manifest), terms, around)
+    if live is None:
+        gone = "it was deleted by somebody else" if known and known.uid else ""
+        texts, impossible, _ = _meaning(wanted.app, None, case.manifest, around)
+        if impossible:
+            return case.conflict(None, f"cannot be made so: {impossible}", refused=True)
+        return case.step(Verb.CREATE, None, manifest=case.manifest, entry=case.entry(), reason=gone, meanings=texts)
+    if "deletionTimestamp" in live["metadata"]:
+        return case.conflict(live, "is being deleted; sync again once it is gone")
+    whose = ownership(stack, known, live)
+    if whose.whose is Whose.OURS:
+        return _ours(case, live)
+    if whose.whose is not Whose.LOST and not wanted.adopt and _is_bare_namespace(case.manifest):
+        return case.step(Verb.UNCHANGED, live, reason=f"belongs to {whose.owner}; used as it is")
+    if whose.whose is Whose.OTHER_STACK:
+        return case.conflict(live, f"belongs to {whose.owner}")
+    if whose.whose is Whose.FOREIGN and not wanted.adopt:
+        how = "was deleted and made anew by" if whose.remade else "exists and belongs to"
+        return case.conflict(live, f"{how} {whose.owner}; take it over with opts=Options(adopt=True)")
+    if whose.whose is Whose.FOREIGN and (held := keeper(live)):
+        return case.conflict(live, f"belongs to {held}; it cannot be taken over")
+    return _adopted(case, live, whose)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    wanted: Object
+    key: Key
+    known: Entry | None
+    manifest: dict[str, Any]
+    terms: Terms
+    around: Mapping[Key, dict[str, Any] | None]
+
+    def entry(self, uid: str = "") -> Entry:
+        return Entry(
+            key=self.key,
+            version=self.manifest["apiVersion"].rpartition("/")[2],
+            uid=uid,
+            hash=self.wanted.hash or manifest_hash(self.manifest),
+            retain=self.wanted.retain_on_delete or is_retained(self.key, self.manifest),
+            protect=self.wanted.protect,
+            after=self.wanted.depends_on,
+            ignores=self.wanted.ignore_changes,
+        )
+
+    def step(self, verb: Verb, live: dict[str, Any] | None, *, reason: str = "", **more: Any) -> Step:
+        metadata = live["metadata"] if live else {}
+        return Step(
+            verb,
+            self.key,
+            uid=metadata.get("uid"),
+            resource_version=metadata.get("resourceVersion"),
+            source=self.wanted.source,
+            depends_on=self.wanted.depends_on,
+            reason=reason,
+            **more,
+        )
+
+    def conflict(self, live: dict[str, Any] | None, reason: str, *, refused: bool = False) -> Step:
+        return self.step(Verb.CONFLICT, live, reason=reason, refused=refused)
+
+
+def _ours(case: _Case, live: dict[str, Any]) -> Step:
+    known, entry = case.known, case.entry(live["metadata"]["uid"])
+    manifest, changes = _compared(case, live, edited=known is not None and known.hash != entry.hash)
+    if not changes:
+        # An equal object needs no write for a file that only reads differently: the hash of what was applied stays.
+        recorded = entry._replace(hash=known.hash, seen=known.seen) if known else entry
+        if known is None or known == recorded:
+            return case.step(Verb.UNCHANGED, live, entry=recorded)
+        reason = record_reason(known, recorded)
+        return case.step(Verb.RECORD, live, entry=recorded, changes=option_changes(known, recorded), reason=reason)
+    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest, case.around)
+    if impossible:
+        return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
+    shown = changes + (option_changes(known, entry) if known else ())
+    effect = update_effect(case.key, live, manifest, changes, meaning)
+    return case.step(Verb.UPDATE, live, manifest=manifest, entry=entry, changes=shown, meanings=texts, effect=effect)
+
+
+def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
+    manifest, changes = _compared(case, live, edited=False)
+    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest, case.around) if changes else ((), "", None)
+    if impossible:
+        return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
+    return case.step(
+        Verb.ADOPT,
+        live,
+        manifest=manifest,
+        entry=case.entry(live["metadata"]["uid"]),
+        changes=changes,
+        meanings=texts,
+        effect=_adopting(update_effect(case.key, live, manifest, changes, meaning)) if changes else None,
+        reason=f"belonged to {whose.owner}{_released(case.wanted.take_from)}"
+        if whose.owner
+        else "was applied by this stack, but is not in its inventory",
+        take_from=case.wanted.take_from,
+    )
+
+
+def _released(managers: tuple[str, ...]) -> str:
+    return f"; fields are taken from {', '.join(managers)}" if managers else ""
+
+
+def _compared(case: _Case, live: dict[str, Any], *, edited: bool) -> tuple[dict[str, Any], tuple[Change, ...]]:
+    """`edited`: the file changed since it was applied, so something may be gone from a value owned as a whole."""
+    owned = owned_fields(live)
+    manifest = with_ignored(case.manifest, live, owned, case.wanted.ignore_changes)
+    secret, exact = case.terms.secrecy.of(case.key), case.terms.exact
+    changes = compare(manifest, live, owned, key=case.key, strict=exact, secret=secret)
+    if not changes and edited and not exact:
+        changes = compare(manifest, live, owned, key=case.key, strict=True, secret=secret)
+    return manifest, changes
+
+
+def _adopting(effect: Effect | None) -> Effect | None:
+    return effect and effect._replace(does=Does.ADOPT_CHANGED, words=f"adopt with changes: {effect.words}")
+
+
+def _meaning(
+    app: str,
+    live: dict[str, Any] | None,
+    manifest: dict[str, Any],
+    around: Mapping[Key, dict[str, Any] | None] = NOTHING,
+) -> tuple[tuple[str, ...], str, Meaning | None]:
+    """What it means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
+    if not app:
+        return (), "", None
+    from fleet.apps.meaning import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
+
+    meaning = explain(app, live, manifest, around)
+    return meaning.texts, "; ".join(str(problem) for problem in meaning.problems), meaning
+
+
+def _is_bare_namespace(manifest: dict[str, Any]) -> bool:
+    """A namespace that only has to exist, as every stack has one: sharing it with others is no conflict."""
+    metadata = manifest["metadata"]
+    own = all(label.startswith(OWN_PREFIXES) for label in metadata.get("labels", {}))
+    return manifest["kind"] == "Namespace" and not metadata.get("annotations") and "spec" not in manifest and own
+
+
+def removed_step(stack: str, entry: Entry, live: dict[str, Any] | None, first: tuple[Key, ...]) -> Step:
+    """`first` are the keys that go before it."""
+    if live is None:
+        return Step(Verb.UNCHANGED, entry.key)  # gone already; only the inventory does not know yet
+    metadata = live["metadata"]
+    step = Step(Verb.FORGET, entry.key, uid=metadata["uid"], resource_version=metadata.get("resourceVersion"))
+    whose = ownership(stack, entry, live)
+    if whose.whose is not Whose.OURS:
+        return step._replace(reason=f"belongs to {whose.owner or 'somebody else'} now; left alone")
+    if "deletionTimestamp" in metadata:
+        return step._replace(verb=Verb.UNCHANGED, entry=entry, reason="is being deleted")
+    if entry.retain:
+        return step._replace(reason=f"{'holds data' if holds_data(entry.key) else 'retain_on_delete'}; left running")
+    if entry.protect:
+        reason = "is protected: set protect=False and sync before taking it out of the stack"
+        return step._replace(verb=Verb.CONFLICT, reason=reason, refused=True)
+    return step._replace(verb=Verb.DELETE, depends_on=first, effect=delete_effect(entry.key, live))
+
+
+def in_turn(entries: Iterable[Entry]) -> dict[Key, tuple[Key, ...]]:
+    """For each key: what is deleted before it, being created after it or living in it."""
+    first: dict[Key, list[Key]] = defaultdict(list)
+    unwanted = {entry.key for entry in entries}
+    for entry in entries:
+        inside = Key("", "Namespace", "", entry.key.namespace)
+        for key in {*entry.after, inside} & unwanted:
+            first[key].append(entry.key)
+    return {key: tuple(sorted(others)) for key, others in first.items()}
+
+
+def held_back(step: Step, entries: Mapping[Key, Entry]) -> Step:
+    """What is to be deleted may be what is still in use while its successor cannot be made."""
+    if step.verb is not Verb.DELETE:
+        return step
+    reason = "to be deleted, but not while the stack has a conflict"
+    return step._replace(verb=Verb.UNCHANGED, entry=entries[step.key], reason=reason, effect=None)

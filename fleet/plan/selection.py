@@ -1,0 +1,110 @@
+"""Only a part of a plan: what --target names with what it needs, or all but what --exclude names. Pure.
+
+A pattern is STACK, STACK/NAME or STACK/KIND/NAME, with * and ? as in file names. What is left out keeps the state that
+it has, in the cluster and in the inventory, and so does what cannot be made without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from fleet.errors import ConfigurationError, NotFoundError
+from fleet.objects.desired import Key
+from fleet.plan.inventory import Entry
+from fleet.plan.step import Plan, Step, Verb
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    targets: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for pattern in (*self.targets, *self.excludes):
+            if not all(pattern.split("/")) or pattern.count("/") > 2:
+                hint = "write STACK, STACK/NAME or STACK/KIND/NAME, such as orders/Etcd/registry"
+                raise ConfigurationError(f"{pattern!r} names no object", hint=hint)
+
+    def __bool__(self) -> bool:
+        return bool(self.targets or self.excludes)
+
+    def check(self, plans: Iterable[Plan]) -> None:
+        """Refuse a pattern that means nothing: a typing error would change too much, or nothing."""
+        known = {(plan.stack, step.key) for plan in plans for step in plan.steps}
+        for pattern in (*self.targets, *self.excludes):
+            if not any(_matches(pattern, stack, key) for stack, key in known):
+                raise NotFoundError(f"{pattern!r} is no object of any stack of this run")
+
+
+EVERYTHING = Narrowing()
+
+
+def narrowed(plan: Plan, to: Narrowing) -> Plan:
+    """The plan with the steps that are meant, the others being left as they are."""
+    if not to:
+        return plan
+    steps = {step.key: step for step in plan.steps}
+    excluded = {key for key in steps if _is_any(to.excludes, plan.stack, key)}
+    chosen = {key for key in steps if not to.targets or _is_any(to.targets, plan.stack, key)} - excluded
+    needed = _needs(steps)
+    if to.targets:
+        chosen = _with_needs(chosen, steps, needed) - excluded
+    chosen = _without_gaps(chosen, steps, needed)
+    known = plan.inventory.by_key()
+    kept = (step if step.key in chosen else _left(step, excluded, known.get(step.key)) for step in plan.steps)
+    return replace(plan, steps=tuple(kept))
+
+
+def _left(step: Step, excluded: set[Key], entry: Entry | None) -> Step:
+    if step.verb is Verb.UNCHANGED:
+        return step
+    reason = "left out by --exclude" if step.key in excluded else "not chosen, or not possible without what is left out"
+    return Step(Verb.UNCHANGED, step.key, uid=step.uid, reason=reason, source=step.source, entry=entry)
+
+
+def _needs(steps: dict[Key, Step]) -> dict[Key, set[Key]]:
+    """What has to be there before each: what it depends on, its namespace, the definition of its kind."""
+    definitions = {
+        (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"]): key
+        for key, step in steps.items()
+        if step.manifest and key.kind == "CustomResourceDefinition"
+    }
+    found: dict[Key, set[Key]] = {}
+    for key, step in steps.items():
+        before = {*step.depends_on, Key("", "Namespace", "", key.namespace)}
+        before |= {definitions[kind] for kind in [(key.group, key.kind)] if kind in definitions}
+        found[key] = {other for other in before if other in steps and other != key}
+    return found
+
+
+def _with_needs(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
+    """With all that is not there yet and has to come first."""
+    found, open_ones = set(chosen), list(chosen)
+    while open_ones:
+        for other in needs[open_ones.pop()]:
+            if other not in found and steps[other].verb is Verb.CREATE:
+                found.add(other)
+                open_ones.append(other)
+    return found
+
+
+def _without_gaps(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
+    """Without what would come after something that is to be made and is left out."""
+    while True:
+        missing = {key for key, step in steps.items() if step.verb is Verb.CREATE and key not in chosen}
+        rest = {key for key in chosen if steps[key].verb is Verb.DELETE or not needs[key] & missing}
+        if rest == chosen:
+            return chosen
+        chosen = rest
+
+
+def _is_any(patterns: Iterable[str], stack: str, key: Key) -> bool:
+    return any(_matches(pattern, stack, key) for pattern in patterns)
+
+
+def _matches(pattern: str, stack: str, key: Key) -> bool:
+    first, *rest = pattern.split("/")
+    parts = {0: (), 1: (key.name,), 2: (key.kind, key.name)}[len(rest)]
+    return fnmatchcase(stack, first) and all(fnmatchcase(part, one) for part, one in zip(parts, rest, strict=True))

@@ -1,0 +1,56 @@
+"""Text of others in a view: names and messages come from repositories, servers and pods, and some would like to move
+the cursor, begin a line of their own, or be read as mark-up."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from fleet.text import printable
+
+_MARKDOWN = frozenset("\\`*_{}[]()<>|#~!$&@")
+# What forges make links, mentions and pictures of: !1, $1, ~bug, &1, %1 (GitLab), GH-1 (GitHub), :emoji: (all).
+_REFERENCE = re.compile(r"[!$~&%](?=[\w\"])|\bGH-(?=\d)|:(?=[\w+-]+:)", re.IGNORECASE)
+_NOTHING = "\u200b"  # a space of no width
+
+
+def visible(text: str) -> str:
+    """On one line, with nothing that a terminal would obey."""
+    return printable(text).replace("\n", " ").replace("\t", " ")
+
+
+def lines(text: str) -> list[str]:
+    """Of several lines, each by itself."""
+    return [visible(line) for line in text.splitlines()] or [""]
+
+
+def in_html(text: str) -> str:
+    return escape(visible(text), quote=True)
+
+
+def in_markdown(text: str) -> str:
+    """Text that Markdown and HTML read as text, also in a table: no link, no picture, no mention.
+
+    Forges look for mentions and addresses in what Markdown has made, so those get a space of no width inside.
+    """
+    apart = _REFERENCE.sub(rf"\g<0>{_NOTHING}", visible(text))
+    said = "".join(f"&#{ord(letter)};" if letter in _MARKDOWN or letter == _NOTHING else letter for letter in apart)
+    said = f"&#47;{said[1:]}" if said.startswith("/") else said  # at the beginning of a line, it is a command
+    for mark in ("&#64;", "&#35;", ":", "www"):
+        said = said.replace(mark, f"{mark}&#8203;") if _begins_link(mark, said) else said
+    return said
+
+
+def fenced(body: list[str], language: str = "") -> list[str]:
+    """A block of code that nothing in it can end."""
+    longest = max((len(run) for line in body for run in _runs(line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}{language}", *body, fence]
+
+
+def _begins_link(mark: str, text: str) -> bool:
+    return f"{mark}//" in text if mark == ":" else mark in text
+
+
+def _runs(line: str) -> list[str]:
+    return [part for part in "".join(letter if letter == "`" else " " for letter in line).split() if part]

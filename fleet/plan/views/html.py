@@ -1,0 +1,156 @@
+"""A plan as one HTML file: nothing to load, no script, light or dark as the reader's system is, readable on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fleet.plan.effect import Effect, effect_of
+from fleet.plan.step import Step, Verb, plan_hash
+from fleet.plan.views.escape import in_html, lines
+from fleet.plan.views.summary import LIVE, About, Branch, by_stack, dangers, summary
+from fleet.plan.views.text import SIGNS, change_line, more_than_verb
+from fleet.text import count_noun
+
+# The page asks for nothing and may ask for nothing, should anything in it ever try.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_STYLE = """
+:root { color-scheme: light dark; --back: #fff; --text: #1f2328; --dim: #59636e; --line: #d1d9e0; --card: #f6f8fa;
+  --create: #1a7f37; --update: #9a6700; --delete: #cf222e; --forget: #8250df; --adopt: #0969da; }
+@media (prefers-color-scheme: dark) { :root { --back: #0d1117; --text: #e6edf3; --dim: #9198a1; --line: #3d444d;
+  --card: #151b23; --create: #3fb950; --update: #d29922; --delete: #f85149; --forget: #ab7df8; --adopt: #4493f8; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 70rem; background: var(--back); color: var(--text);
+  font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.4rem; margin: 0 0 .25rem; } h2 { font-size: 1.1rem; margin: 1.5rem 0 .5rem; }
+p { margin: .25rem 0; } .dim { color: var(--dim); } .sum { font-size: 1.1rem; font-weight: 600; }
+code { font: .85rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; }
+.danger { border: 1px solid var(--delete); border-left-width: .4rem; border-radius: .4rem; padding: .5rem 1rem;
+  margin: 1rem 0; } .danger h2 { color: var(--delete); margin-top: 0; } .danger ul { margin: 0; padding-left: 1.2rem; }
+details, .problem { border: 1px solid var(--line); border-radius: .4rem; margin: .5rem 0; background: var(--card); }
+summary, .problem { cursor: pointer; padding: .6rem 1rem; } .problem { cursor: auto; color: var(--delete); }
+details[open] > summary { border-bottom: 1px solid var(--line); }
+details > p { padding: .5rem 1rem 0; }
+ol { list-style: none; margin: 0; padding: 0; } ol > li { padding: .6rem 1rem; border-top: 1px solid var(--line); }
+ol > li:first-child { border-top: 0; } ul.fields { margin: .25rem 0 0; padding-left: 1.2rem; }
+.tag { display: inline-block; border: 1px solid currentColor; border-radius: 1rem; padding: 0 .6rem; font-size: .8rem;
+  font-weight: 600; margin-right: .4rem; } .where { font-size: .85rem; }
+.create { color: var(--create); } .update, .record { color: var(--update); }
+.delete, .conflict { color: var(--delete); } .forget { color: var(--forget); } .adopt { color: var(--adopt); }
+.unchanged { color: var(--dim); } .said { font-weight: 600; } .bad { color: var(--delete); font-weight: 600; }
+@media (max-width: 30rem) { body { padding: .6rem; } summary, .problem, ol > li { padding: .5rem .6rem; } }
+@media print { details { break-inside: avoid; } }
+""".strip()
+
+
+def page(branches: Iterable[Branch], *, about: About = LIVE, title: str = "fleet preview") -> str:
+    """The whole file. Clusters with few changes are open, others folded; what is destructive stands above them all."""
+    branches = list(branches)
+    digest = about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan)
+    said = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+        '<meta name="referrer" content="no-referrer">',
+        f"<title>{in_html(title)}: {in_html(summary(branches))}</title>",
+        f"<style>\n{_STYLE}\n</style>",
+        "</head>",
+        "<body>",
+        "<header>",
+        f"<h1>{in_html(title)}</h1>",
+        f'<p class="sum">{in_html(summary(branches))}</p>',
+        *_sides(about),
+        "</header>",
+        "<main>",
+        *_dangers(branches),
+        *(line for stack, its in by_stack(branches).items() for line in _stack(stack, its)),
+        *_remarks(about),
+        "</main>",
+        f'<footer><p class="dim">plan <code>{digest}</code></p></footer>',
+        "</body>",
+        "</html>",
+        "",
+    ]
+    return "\n".join(said)
+
+
+def _sides(about: About) -> list[str]:
+    if not about.base or not about.head:
+        return ['<p class="dim">Compared with the clusters.</p>']
+    base, head = (f"{in_html(one.name)} <code>{in_html(one.commit[:8])}</code>" for one in (about.base, about.head))
+    how = "compared with the clusters" if about.depth == "live" else "git against git, no cluster asked"
+    subject = f"<p>{in_html(about.head.subject)}</p>" if about.head.subject else ""
+    return [*([subject] if subject else []), f'<p class="dim">{head} merged into {base}; {how}.</p>']
+
+
+def _dangers(branches: Sequence[Branch]) -> list[str]:
+    found = dangers(branches)
+    if not found:
+        return []
+    rows = [
+        f"<li>{in_html(one.stack)} on {in_html(one.cluster)}: <strong>{in_html(one.words)}</strong> "
+        f"<code>{in_html(str(one.step.key))}</code></li>"
+        for one in found
+    ]
+    title = count_noun(len(found), "destructive change")
+    return ['<section class="danger">', f"<h2>⚠ {title}</h2>", "<ul>", *rows, "</ul>", "</section>"]
+
+
+def _stack(stack: str, branches: Sequence[Branch]) -> list[str]:
+    return [f"<h2>{in_html(stack)}</h2>", *(line for branch in branches for line in _branch(branch))]
+
+
+def _branch(branch: Branch) -> list[str]:
+    said = [f'<div class="problem">{in_html(branch.cluster)}: {_block(branch.problem)}</div>'] if branch.problem else []
+    steps = sorted(branch.steps(), key=lambda step: not effect_of(step).destructive)
+    if not steps and not branch.taken_from:
+        why = in_html(branch.note or "no changes")
+        none = f'<p><strong>{in_html(branch.cluster)}</strong> <span class="dim">{why}</span></p>'
+        return said or [none]
+    taken = f"<p>taken over from {in_html(branch.taken_from)}</p>" if branch.taken_from else ""
+    return [
+        *said,
+        f"<details{' open' if len(steps) <= 20 else ''}>",
+        f"<summary><strong>{in_html(branch.cluster)}</strong> {in_html(summary([branch]))}</summary>",
+        *([taken] if taken else []),
+        "<ol>",
+        *(_step(step) for step in steps),
+        "</ol>",
+        "</details>",
+    ]
+
+
+def _step(step: Step) -> str:
+    effect = effect_of(step)
+    sign = SIGNS[step.verb][0]
+    said = [
+        f'<span class="tag {step.verb.value}">{sign} {_tag(step, effect)}</span><code>{in_html(str(step.key))}</code>'
+    ]
+    if step.source.file and step.verb is not Verb.UNCHANGED:
+        said.append(f' <span class="dim where">{in_html(str(step.source))}</span>')
+    told = [("dim", step.reason)] if step.reason else []
+    told += [("bad", f"the server refuses it: {step.objection}")] if step.objection else []
+    told += [("said", meaning) for meaning in step.meanings]
+    told += [("bad", more_than_verb(step))] if effect.destructive and more_than_verb(step) else []
+    said += [f'<p class="{name}">{_block(text)}</p>' for name, text in told]
+    if step.changes:
+        rows = "".join(f"<li><code>{in_html(change_line(change))}</code></li>" for change in step.changes)
+        said.append(f'<ul class="fields">{rows}</ul>')
+    return f"<li>{''.join(said)}</li>"
+
+
+def _tag(step: Step, effect: Effect) -> str:
+    """The verb, or what it does where that says more in few words."""
+    long = effect.destructive or len(effect.words) > 40
+    return in_html(step.verb.value if long or step.verb in (Verb.CONFLICT, Verb.FORGET) else effect.words)
+
+
+def _remarks(about: About) -> list[str]:
+    rows = [f"<li>{in_html(remark)}</li>" for remark in about.remarks]
+    return ["<h2>Besides</h2>", "<ul>", *rows, "</ul>"] if rows else []
+
+
+def _block(text: str) -> str:
+    return "<br>".join(in_html(line) for line in lines(text))

@@ -1,0 +1,143 @@
+"""A plan for programs: plain data with stable names, for JSON and YAML, and back. `document` says what each means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from fleet.errors import Source
+from fleet.objects.compare import Change
+from fleet.objects.desired import Key
+from fleet.plan.effect import Does, Effect, effect_of
+from fleet.plan.inventory import Inventory
+from fleet.plan.step import NOWHERE, Plan, Step, Verb, plan_hash
+from fleet.plan.views.summary import LIVE, About, Branch, Revision, totals
+
+if TYPE_CHECKING:
+    from fleet.plan.views import json_schema
+
+SCHEMA = "fleet.dev/preview/v1"
+
+
+def plan_data(branches: Iterable[Branch], *, unchanged: bool = False, about: About = LIVE) -> dict[str, Any]:
+    branches = sorted(branches, key=lambda one: (one.stack, one.cluster))
+    counts = totals(branches)
+    steps = [_step(branch, step) for branch in branches for step in branch.steps(unchanged=unchanged)]
+    return {
+        "schemaVersion": SCHEMA,
+        "depth": about.depth,
+        **_sides(about),
+        "planHash": about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan),
+        "changeSummary": {verb.value: counts[verb] for verb in Verb},
+        "destructive": sum(step["destructive"] for step in steps),
+        "clusters": [_pair(branch, about) for branch in branches],
+        "steps": sorted(steps, key=lambda step: not step["destructive"]),
+        "remarks": list(about.remarks),
+    }
+
+
+def key_data(key: Key) -> dict[str, str]:
+    return {"group": key.group, "kind": key.kind, "namespace": key.namespace, "name": key.name}
+
+
+def read_key_data(data: json_schema.Object) -> Key:
+    """Return the key of an object in a document."""
+    return Key(data["group"], data["kind"], data["namespace"], data["name"])
+
+
+def _sides(about: About) -> dict[str, Any]:
+    sides = {"base": about.base, "head": about.head}
+    data: dict[str, Any] = {name: _revision(side) for name, side in sides.items() if side}
+    return {**data, "tree": about.tree} if about.tree else data
+
+
+def _revision(side: Revision) -> dict[str, str]:
+    return {"name": side.name, "commit": side.commit, "subject": side.subject}
+
+
+def _pair(branch: Branch, about: About) -> dict[str, Any]:
+    data: dict[str, Any] = {"stack": branch.stack, "cluster": branch.cluster}
+    digest = about.hashes.get((branch.stack, branch.cluster), "")
+    if digest or branch.plan:
+        data["planHash"] = digest or plan_hash([branch.plan] if branch.plan else ())
+    if branch.problem:
+        data["error"] = branch.problem
+    if branch.note:
+        data["note"] = branch.note
+    return {**data, "takenFrom": branch.taken_from} if branch.taken_from else data
+
+
+def _step(branch: Branch, step: Step) -> dict[str, Any]:
+    effect = effect_of(step)
+    data: dict[str, Any] = {
+        "stack": branch.stack,
+        "cluster": branch.cluster,
+        "verb": step.verb.value,
+        "object": key_data(step.key),
+        "does": effect.does.value,
+        "effect": effect.words,
+        "destructive": effect.destructive,
+    }
+    if effect.note:
+        data["note"] = effect.note
+    if step.source.file:
+        data["source"] = {"file": step.source.file, "line": step.source.line}
+    if step.reason:
+        data["reason"] = step.reason
+    if step.meanings:
+        data["meanings"] = list(step.meanings)
+    if step.changes:
+        data["changes"] = [
+            {"path": change.path, "before": change.before, "after": change.after} for change in step.changes
+        ]
+    if step.drift:
+        data["drift"] = True
+    return {**data, "objection": step.objection} if step.objection else data
+
+
+def read_plan_data(data: json_schema.Document) -> tuple[list[Branch], About]:
+    """Return the plans of a document, as far as views show them: nothing in them can be applied.
+
+    Raises ValueError for a step that belongs to no plan of the document, and for a plan that is there twice. All
+    else is the schema's to check.
+    """
+    steps: dict[tuple[str, str], list[Step]] = {
+        (pair["stack"], pair["cluster"]): [] for pair in data["clusters"] if "planHash" in pair
+    }
+    if len({(pair["stack"], pair["cluster"]) for pair in data["clusters"]}) < len(data["clusters"]):
+        raise ValueError("a stack is twice in the same cluster")
+    for number, step in enumerate(data["steps"]):
+        place = (step["stack"], step["cluster"])
+        if place not in steps:
+            raise ValueError(f"steps[{number}] is of no plan that is in clusters")
+        steps[place].append(_read_step(step))
+    branches = [_read_pair(pair, steps.get((pair["stack"], pair["cluster"]))) for pair in data["clusters"]]
+    hashes = {(pair["stack"], pair["cluster"]): pair["planHash"] for pair in data["clusters"] if "planHash" in pair}
+    sides = (data.get("base"), data.get("head"))
+    base, head = (Revision(side["name"], side["commit"], side["subject"]) if side else None for side in sides)
+    about = About(data["depth"], base, head, data.get("tree", ""), data["planHash"], hashes, tuple(data["remarks"]))
+    return branches, about
+
+
+def _read_pair(pair: json_schema.Pair, steps: list[Step] | None) -> Branch:
+    stack, cluster, taken_from = pair["stack"], pair["cluster"], pair.get("takenFrom", "")
+    inventory = Inventory(stack, cluster, repository=taken_from)
+    plan = (
+        None if steps is None else Plan(stack, cluster, tuple(steps), inventory, repository="new" if taken_from else "")
+    )
+    return Branch(stack, cluster, plan, pair.get("error", ""), pair.get("note", ""))
+
+
+def _read_step(data: json_schema.Step) -> Step:
+    step = Step(
+        Verb(data["verb"]),
+        read_key_data(data["object"]),
+        changes=tuple(Change(change["path"], change["before"], change["after"]) for change in data.get("changes", ())),
+        meanings=tuple(data.get("meanings", ())),
+        reason=data.get("reason", ""),
+        source=Source(data["source"]["file"], data["source"]["line"]) if "source" in data else NOWHERE,
+        drift=data.get("drift", False),
+        objection=data.get("objection", ""),
+    )
+    effect = Effect(Does(data["does"]), data["effect"], data["destructive"], data.get("note", ""))
+    return step if effect == effect_of(step) else step._replace(effect=effect)

@@ -1,0 +1,39 @@
+"""What the operator may do in a namespace: nothing, unless a RoleBinding there says so. Stacks bring it with their
+apps.
+
+Each stack has a binding of its own name, so that several stacks may have apps in one namespace and each takes only its
+own away. The role and the account are made by `fleet operator install`; a binding that comes before them waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet import names
+from fleet.objects.desired import Key
+
+OPERATOR = names.OPERATOR
+APPS_ROLE = "fleet-operator-apps"  # the ClusterRole with all that apps are made of; never bound in all namespaces
+SYSTEM = "fleet-system"
+RBAC = "rbac.authorization.k8s.io"
+PART = {"app.kubernetes.io/part-of": "fleet"}
+
+
+def home() -> dict[str, Any]:
+    """The namespace of everything that is installed; all who bring it say the same of it, so nobody is in conflict."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM, "labels": PART}}
+
+
+def binding_key(namespace: str, stack: str = "") -> Key:
+    """Of the binding that a stack brings, or ("") of the one that a person makes."""
+    return Key(RBAC, "RoleBinding", namespace, f"{OPERATOR}-{stack}" if stack else OPERATOR)
+
+
+def binding(namespace: str, stack: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": binding_key(namespace, stack).name, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": APPS_ROLE},
+        "subjects": [{"kind": "ServiceAccount", "name": OPERATOR, "namespace": SYSTEM}],
+    }

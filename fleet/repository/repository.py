@@ -1,0 +1,173 @@
+"""Root, files and identity of a repository.
+
+A fleet's repository as a directory: its root, its settings, its stack and cluster files.
+
+A revision of git is materialised into a directory first, so nothing here knows git. Nothing here reads or runs the
+Python files either; it only says which there are.
+
+By what name a cluster remembers which repository its stacks come from. Pure.
+
+It must be the same in every clone, shallow ones of CI included, whatever the clone's directory is called and however
+it is reached. So it is what `fleet.toml` says; else the remote's address without protocol, user and password; else,
+where there is no remote, the first commit. Where none is known it is "": such a repository owns only what nobody does.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from fleet.errors import ConfigurationError, Source
+from fleet.repository.settings import FILE, LARGEST, Settings, read_settings
+from fleet.text import printable
+
+if TYPE_CHECKING:
+    from fleet.repository.lockfile import Lock
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    root: Path
+    settings: Settings = field(default_factory=Settings)
+    locked: str | None = None  # the text of the lockfile where it is not the one of these files
+
+    @classmethod
+    def at(cls, root: Path, *, settings: Settings | None = None, locked: str | None = None) -> Repository:
+        """The repository at `root`. The rest is given when it comes from elsewhere (the base of a pull request)."""
+        root = root.resolve()
+        return cls(root, settings or read_settings(_text_of(root / FILE)), locked)
+
+    @classmethod
+    def find(cls, start: Path | None = None) -> Repository:
+        """The repository around `start` (or the current directory): the nearest directory upwards with a fleet.toml."""
+        return cls.at(find_root(start))
+
+    def stack_files(self) -> tuple[str, ...]:
+        """The files that may hold stacks, relative to the root, sorted."""
+        return self._files("stacks", self.settings.paths.stacks)
+
+    def cluster_files(self) -> tuple[str, ...]:
+        """The files that hold clusters, relative to the root, sorted."""
+        return self._files("clusters", self.settings.paths.clusters)
+
+    def lock(self) -> Lock:
+        """The packages that stacks may import; none where there is no such file."""
+        from fleet.repository.lockfile import Lock, read_lock  # noqa: PLC0415 - only where something is evaluated
+
+        file = self.settings.paths.lock
+        if self.locked is not None:
+            return read_lock(file, self.locked, of_base=True)
+        path = self.root / file
+        there = path.is_file() and _is_below(path, self.root)
+        return read_lock(file, _text_of(path, file)) if there else Lock(file)
+
+    def _files(self, what: str, directory: str) -> tuple[str, ...]:
+        top = self.root / directory
+        if not top.is_dir() or not _is_below(top, self.root):
+            raise ConfigurationError(
+                f"the directory {directory}/ for {what} does not exist",
+                hint=f"make it, or name another one in {FILE} under [paths]",
+                source=Source(FILE),
+                field=f"paths.{what}",
+            )
+        found = (path for path in _python_files(top) if _is_below(path, self.root))
+        names = tuple(sorted(path.relative_to(self.root).as_posix() for path in found))
+        for name in names:
+            if any("\ud800" <= letter <= "\udfff" for letter in name):  # so Python has bytes that are none
+                raise ConfigurationError(
+                    "the name of the file is not UTF-8 text", hint="rename it", source=Source(name)
+                )
+            if printable(name) != name or "\n" in name or "\t" in name:
+                shown = " ".join(printable(name).split())
+                raise ConfigurationError(
+                    "the name of the file has characters that no line can show", hint="rename it", source=Source(shown)
+                )
+        return names
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The nearest directory upwards with a fleet.toml, from `start` or the current one."""
+    start = (start or Path.cwd()).resolve()
+    for directory in (start, *start.parents):
+        if (directory / FILE).is_file():
+            return directory
+    raise ConfigurationError(
+        f"there is no {FILE} in {start} or above it", hint="run fleet inside a repository; `fleet init` makes one"
+    )
+
+
+def _python_files(top: Path) -> Iterator[Path]:
+    """Python files below `top`, except tests, hidden ones and those with a leading underscore (shared code)."""
+    for directory, names, files in os.walk(top, followlinks=False):
+        names[:] = [name for name in names if not name.startswith((".", "_"))]
+        for name in files:
+            if name.endswith(".py") and not name.startswith((".", "_", "test_")) and name != "conftest.py":
+                yield Path(directory, name)
+
+
+def _is_below(path: Path, root: Path) -> bool:
+    """Whether the path, links followed, stays in the repository: a link must not bring in a file of this machine."""
+    return path.resolve().is_relative_to(root)
+
+
+def _text_of(path: Path, file: str = FILE) -> str:
+    try:
+        data = path.read_bytes()
+        if len(data) > LARGEST:
+            raise ConfigurationError("is larger than 64 KiB", hint="it has no reason to be", source=Source(file))
+        return data.decode()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        raise ConfigurationError(
+            f"there is no {FILE} in {path.parent}", hint="`fleet init` makes a repository"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ConfigurationError("is not UTF-8 text", hint="save it as UTF-8", source=Source(file, line)) from None
+
+
+_SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>.*)")
+_USUAL_PORTS = {"https": 443, "http": 80}
+
+
+def identity(name: str, *, remote: str = "", first_commit: str = "", below: str = "") -> str:
+    """`below` is the directory of `fleet.toml` in the git repository: one may hold several fleets."""
+    if name:
+        return name
+    base = of_address(remote) if remote else f"commit-{first_commit[:12]}" if first_commit else ""
+    return f"{base}//{below}" if base and below not in ("", ".") else base
+
+
+def of_address(url: str) -> str:
+    """`git@host:team/fleet.git`, `https://host/team/fleet` → `host/team/fleet`; a local path → that path."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        match = _SCP.fullmatch(url)
+        return _joined(match["host"], match["path"]) if match else _path(url)
+    scheme = scheme.lower()
+    if scheme == "file":
+        return _path(unquote(rest))
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port
+    # Forges have ssh on any port and mean one place; two web servers on one host are two.
+    shown = f":{port}" if port and scheme in _USUAL_PORTS and port != _USUAL_PORTS[scheme] else ""
+    return _joined(f"[{host}]{shown}" if ":" in host else f"{host}{shown}", unquote(parts.path))
+
+
+def _joined(host: str, path: str) -> str:
+    """In lower case: forges do not tell names by case, and people write them as they like."""
+    return f"{host}/{_bare(path).lstrip('/')}".lower()
+
+
+def _path(path: str) -> str:
+    return _bare(posixpath.normpath(path))
+
+
+def _bare(path: str) -> str:
+    path = path.rstrip("/")
+    return path.removesuffix("/.git").removesuffix(".git").rstrip("/")

@@ -1,0 +1,171 @@
+"""A child process for work on what others wrote: bounded in time, memory and output, and killed at any moment.
+
+Code in C that does not let go of the interpreter stops all threads of a process, its handler of SIGTERM included; what
+takes memory takes it from every repository. So such work is done in a process of its own, which has less of the
+processors than the service, ends when its time is over, when whoever waits for it goes away, and with the service in
+whatever way that ends. A task goes in and an answer comes out as bytes; nothing else is shared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from fleet.errors import FleetError
+from fleet.evaluate.processes import die_first, die_with_parent
+
+MIB = 1024 * 1024
+MOST_SAID = 64 * 1024  # bytes of standard error that are kept
+GRACE = 10.0  # seconds after which a child ends itself, should nobody do it
+OUT_OF_MEMORY = 86  # the exit code of a child that ran into its bound
+WITHHELD = ("FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET")  # of the environment: no child needs them
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a child may use; its own children have bounds of their own."""
+
+    seconds: float  # by the clock on the wall
+    cpu: int  # seconds that it computes
+    memory: int  # bytes of its own data
+    answer: int = 24 * MIB  # bytes
+    nice: int = 10  # how far it stands back for the service
+
+    @property
+    def words(self) -> bytes:
+        return orjson.dumps([self.seconds, self.cpu, self.memory, self.nice])
+
+
+class EndedError(FleetError):
+    """A child that did not come to its end."""
+
+
+HINT = "make the change smaller, or split it; it is tried again with the next commit"
+
+
+async def ask(module: str, task: bytes, bounds: Bounds, *, files: Sequence[int] = ()) -> bytes:
+    """Run a module as a process, with the task on its standard input; return what it wrote to its standard output.
+
+    `files` are descriptors that it inherits. Raises EndedError when it was killed for what it used, or ended otherwise
+    than it should. Whoever stops waiting has it killed.
+    """
+    directory = tempfile.mkdtemp(prefix="fleet-child-")
+    environment = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", module, str(os.getpid()), bounds.words.decode()),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**environment, "TMPDIR": directory},
+            pass_fds=tuple(files),
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(bounds.seconds):
+                return await _exchanged(process, task, bounds)
+        except TimeoutError:
+            raise EndedError(f"it took longer than {bounds.seconds:g} s and was ended", hint=HINT) from None
+        finally:
+            await asyncio.shield(_end(process))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _exchanged(process: asyncio.subprocess.Process, task: bytes, bounds: Bounds) -> bytes:
+    assert process.stdin and process.stdout and process.stderr  # noqa: S101 - pipes, always
+    said = asyncio.create_task(_last(process.stderr))
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # how it ended says why
+            process.stdin.write(task)
+            await process.stdin.drain()
+            process.stdin.close()
+        answer = bytearray()
+        while part := await process.stdout.read(1 << 16):
+            answer += part
+            if len(answer) > bounds.answer:
+                raise EndedError(f"what it came to is more than {bounds.answer // MIB} MiB", hint=HINT)
+        code = await process.wait()
+        if code:
+            raise _ended(code, bounds, await said)
+        return bytes(answer)
+    finally:
+        said.cancel()
+        await asyncio.gather(said, return_exceptions=True)
+
+
+def _ended(code: int, bounds: Bounds, said: bytes) -> EndedError:
+    if code == -signal.SIGXCPU:
+        return EndedError(f"it used more than {bounds.cpu} s of CPU time and was ended", hint=HINT)
+    if code == OUT_OF_MEMORY or b"MemoryError" in said:
+        return EndedError(f"it needed more than {bounds.memory // MIB} MiB of memory and was ended", hint=HINT)
+    how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+    frames = [line for line in said.decode(errors="replace").splitlines() if line.startswith('  File "')]
+    if code in (-signal.SIGSEGV, -signal.SIGABRT):  # so code in C ends that is given no memory
+        how += f", which may be for want of memory: it has {bounds.memory // MIB} MiB"
+    log.warning("a child process ended %s\n%s", how, "\n".join(frames))  # not its words: these may be secret
+    return EndedError(f"it ended {how}", hint=HINT)
+
+
+async def _last(stream: asyncio.StreamReader) -> bytes:
+    kept = b""
+    while part := await stream.read(1 << 16):
+        kept = (kept + part)[-MOST_SAID:]
+    return kept
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill it, and wait until it is gone; what it started ends when it does."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    # It is gone once its pipes are at their end: a full one is not read by itself.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(GRACE):
+            for stream in (process.stdout, process.stderr):
+                while stream and await stream.read(1 << 16):
+                    pass
+            await process.wait()
+
+
+def begin() -> tuple[bytes, Bounds]:
+    """Of a child, the first thing: go within the bounds that its parent said, and return the task.
+
+    The bound on memory is put on by `bound_memory`: what is started before it has bounds of its own.
+    """
+    parent, (seconds, cpu, memory, nice) = int(sys.argv[1]), orjson.loads(sys.argv[2])
+    die_with_parent(parent)
+    die_first()
+    with contextlib.suppress(OSError):
+        os.nice(nice)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds + GRACE)
+    _bound(resource.RLIMIT_CORE, 0)
+    _bound(resource.RLIMIT_CPU, cpu)
+    return sys.stdin.buffer.read(), Bounds(seconds, cpu, memory, nice=nice)
+
+
+def bound_memory(bounds: Bounds) -> None:
+    """From here on, have whatever needs more memory fail with MemoryError."""
+    _bound(resource.RLIMIT_DATA, bounds.memory)
+
+
+def _bound(what: int, most: int) -> None:
+    """Softly: what a child starts may have another bound, and says so itself."""
+    _, hard = resource.getrlimit(what)
+    with contextlib.suppress(ValueError, OSError):  # a lower one is in force already
+        resource.setrlimit(what, (most, hard))

@@ -1,0 +1,34 @@
+"""How a service works: what a person decides for the whole process, and no repository can change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.bundle.reports import Reports
+from fleet.kube.client.client import Client
+from fleet.serve.scope import SHARED, RepositoryScope
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    kubeconfig: Path | None = None
+    cache: Path = Path("/var/cache/fleet")
+    poll: float = 30.0  # seconds between two looks at a repository, more or less
+    resync: float = 600.0  # seconds between two looks at everything, whatever the watches say
+    status: bool = True  # write health into git
+    require_approved: bool = False  # whatever fleet.toml says
+    forge: bool = False  # commit statuses there
+    previews: bool = False  # of pull requests
+    public_url: str = ""  # how people reach this process, for pages of previews
+    notify: str = ""  # where to POST changes of health to
+    notify_secret: str = field(default="", repr=False)
+    settle: float = 0.5
+    every: float = 3.0  # seconds between two writes of health
+    management: Client | None = None  # for clusters that are reached through a Secret there
+    scope: RepositoryScope = SHARED  # of the one repository
+    trust_kubeconfigs: bool = False  # in Secrets: they may run programs and read files here
+    signers: Path | None = None  # only commits signed with one of their keys are applied
+    inside: bool = False  # the one cluster that is meant is the one that it runs in
+    reports: tuple[Reports, ...] = ()  # where agents report, besides the status branch
+    name: str = "fleet-serve"  # of the program, for those who ask who applied something

@@ -1,0 +1,302 @@
+"""The process: leader, endpoints, webhooks, logs.
+
+Webhooks of forges: a word that something happened, checked for its signature, and never believed further than that.
+
+A push makes the service look at the repository now instead of with its next poll. Paths: /hooks/github, /hooks/gitlab,
+/hooks/gitea. The secret is the one that was given to the forge; without one nobody is listened to.
+
+Who sends is known only when the body is here whole, so bodies are what a stranger can fill the memory with. One without
+a signature is not read; the others have so many seconds, and so many bytes together. When these are spent, the largest
+body is given up: a stranger's, since what forges send is small.
+
+The process: several repositories, one leader of its replicas, endpoints to ask it at, and an orderly end.
+
+Replicas share a Lease in the management cluster. Whoever does not hold it stands by, answers the endpoints and does
+nothing else. Without a Lease there is one process, and the Lease of each stack keeps it and the command line apart.
+
+Lines of the log: for people at a terminal, for programs as JSON, one object per line with the same words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import logging
+import signal
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aiohttp import web
+
+from fleet.errors import AccessError, FleetError
+from fleet.forge.forge import Event, Kind, Repository
+from fleet.forge.webhook import MOST_BYTES, check_headers, read
+from fleet.kube.concurrency import end
+from fleet.kube.runtime.guard import GuardedClient
+from fleet.kube.runtime.leader import Election, Lease
+from fleet.kube.runtime.metrics import Counter, Gauge, Labels, exposition
+from fleet.kube.runtime.operator import keep_buffers_small, serving
+from fleet.repository.repository import of_address
+from fleet.serve.commits import Evaluating, Origin, Reading
+from fleet.serve.options import Manner
+from fleet.serve.report.metrics import Metrics
+from fleet.serve.report.previews import PAGES_PREFIX, answered
+from fleet.serve.scope import SHARED, RepositoryScope
+from fleet.serve.service import Service
+from fleet.text import escaped, printable, without_credentials
+
+HOOKS_PREFIX = "/hooks/"
+SECONDS = 15.0  # for a body; forges themselves wait for 10
+IN_FLIGHT = 48 * 1024 * 1024  # bytes of bodies that are not here whole
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """What is here of one body."""
+
+    parts: list[bytes] = field(default_factory=list)
+    size: int = 0
+    given_up: bool = False
+
+
+@dataclass(slots=True)
+class Bodies:
+    """The bodies of all connections that are being read."""
+
+    most: int = IN_FLIGHT
+    size: int = 0
+    _read: set[Body] = field(default_factory=set)
+
+    def add(self, body: Body, part: bytes) -> None:
+        """Keep a part; where that is too much together, the largest body is given up."""
+        if body.given_up:
+            return
+        self._read.add(body)
+        body.parts.append(part)
+        body.size += len(part)
+        self.size += len(part)
+        while self.size > self.most:
+            largest = max(self._read, key=lambda one: one.size)
+            largest.given_up = True
+            self.drop(largest)
+
+    def drop(self, body: Body) -> None:
+        """Forget a body, whether it was read to its end or not."""
+        if body in self._read:
+            self._read.remove(body)
+            self.size -= body.size
+        body.size = 0
+        body.parts.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """`heard` gets what was really sent by the forge."""
+
+    secret: str
+    heard: Callable[[Event], None]
+    counted: Counter
+    bodies: Bodies = field(default_factory=Bodies)
+    seconds: float = SECONDS
+
+    async def answer(self, request: web.BaseRequest) -> web.Response:
+        name = request.path.removeprefix(HOOKS_PREFIX)
+        if request.method != "POST" or name not in set(Kind) or not self.secret:
+            return self._said(404, "unknown", "hooks are POSTs to /hooks/github, /hooks/gitlab and /hooks/gitea")
+        kind, headers = Kind(name), dict(request.headers)
+        try:
+            check_headers(kind, headers, self.secret)
+            if (request.content_length or 0) > MOST_BYTES:
+                return self._said(413, "refused", "too long")
+            body = await self._body(request)
+            if isinstance(body, web.Response):
+                return body
+            event = read(kind, headers, body, self.secret)
+        except AccessError as problem:
+            log.warning("a webhook from %s was refused: %s", request.remote, problem.message)
+            return self._said(403, "refused", problem.message)
+        except FleetError as problem:
+            return self._said(400, "unreadable", problem.message)
+        if event is None:
+            return self._said(200, "ignored", "nothing to do")
+        self.heard(event)
+        return self._said(202, "heard", "thank you")
+
+    async def _body(self, request: web.BaseRequest) -> bytes | web.Response:
+        """Return all of it, or what is said to one that is too long, too slow, or the largest of too many."""
+        body = Body()
+        try:
+            async with asyncio.timeout(self.seconds):
+                async for part in request.content.iter_any():
+                    self.bodies.add(body, part)
+                    if body.given_up:
+                        return self._said(503, "refused", "too much at once: send it again later")
+                    if body.size > MOST_BYTES:
+                        return self._said(413, "refused", "too long")
+            if body.given_up:
+                return self._said(503, "refused", "too much at once: send it again later")
+            return b"".join(body.parts)
+        except (ConnectionError, web.PayloadAccessError, web.RequestPayloadError):
+            return self._said(400, "refused", "it broke off")
+        except TimeoutError:
+            return self._said(408, "refused", f"it did not come within {self.seconds:g} s")
+        finally:
+            self.bodies.drop(body)
+
+    def _said(self, status: int, result: str, text: str) -> web.Response:
+        self.counted.add(result)
+        response = web.Response(status=status, text=text)
+        if status >= 400:
+            response.force_close()
+        return response
+
+
+def meant(repository: Repository, origins: Sequence[Origin]) -> list[Origin]:
+    """The origins that are this repository of a forge; all of them when none is: the address may be another here."""
+    path = f"/{repository.path}".lower()
+    return [one for one in origins if of_address(one.url).lower().endswith(path)] or list(origins)
+
+
+NAME = "fleet-serve"
+LAST_WORDS = 10.0  # seconds for what is not written into git yet, at the end
+
+
+@dataclass(slots=True)
+class Program:
+    """`asyncio.run(Program(origins, manner).run())`: until SIGTERM or SIGINT, or `stop()`."""
+
+    origins: Sequence[Origin]
+    manner: Manner
+    listen: tuple[str, int] | None = None
+    management: GuardedClient | None = None  # the cluster with the Lease and with kubeconfigs in Secrets
+    lease: Lease | None = None
+    webhook_secret: str = field(default="", repr=False)
+    reading: Callable[[], Reading] = Evaluating  # of each repository
+    metrics: Metrics = field(default_factory=Metrics)
+    scopes: Mapping[str, RepositoryScope] = field(default_factory=dict)  # by address; empty: all share everything
+    services: list[Service] = field(default_factory=list)
+    address: tuple[str, int] | None = None  # where it listens, once it does
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+    _leads: bool = False
+    _bodies: Bodies = field(default_factory=Bodies)
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    async def run(self) -> None:
+        keep_buffers_small()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        self._measure()
+        async with contextlib.AsyncExitStack() as stack:
+            if self.listen is not None:
+                self.address = await stack.enter_async_context(serving(self.listen, self._answer))
+                log.info("listening at %s:%d", *self.address)
+            manner = self.manner
+            if self.management is not None:
+                client = await stack.enter_async_context(self.management)
+                manner = replace(manner, management=client)
+                if self.lease is not None:
+                    await Election(client, self.lease).run(lambda: self._lead(manner), self._stop)
+                    return
+            await self._lead(manner)
+
+    async def _lead(self, manner: Manner) -> None:
+        scoped = [(one, replace(manner, scope=self.scopes.get(one.address, SHARED))) for one in self.origins]
+        self.services = [Service(origin, its, self.metrics, self.reading()) for origin, its in scoped]
+        self._leads = True
+        running = [asyncio.create_task(service.run()) for service in self.services]
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._leads = False
+            await end(*running, stopping)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                for service in self.services:
+                    await service.last_words()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        match request.path:
+            case "/healthz":
+                return web.Response(text="ok")
+            case "/readyz":
+                waiting = self._waiting()
+                return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")
+            case "/metrics":
+                return web.Response(text=exposition(self.metrics.all()))
+        if request.path.startswith(PAGES_PREFIX):
+            found = (one.page(request.path) for one in self.services)
+            return answered(next((page for page in found if page), None), leads=self._leads)
+        return await Hooks(self.webhook_secret, self._heard, self.metrics.hooks, self._bodies).answer(request)
+
+    def _heard(self, event: Event) -> None:
+        """What a forge says is a reason to look; a process that stands by leaves that to the leader's next poll."""
+        origins = meant(event.repository, self.origins)
+        for service in self.services if self._leads else ():
+            if service.origin in origins:
+                service.hear(event)
+
+    def _waiting(self) -> str:
+        """For what, in words; a process that stands by is ready to take over."""
+        return ", ".join(str(one.origin) for one in self.services if not one.ready) if self._leads else ""
+
+    def _measure(self) -> None:
+        def health() -> Iterable[tuple[Labels, float]]:
+            return [each for one in self.services for each in one.health()]
+
+        def revision() -> Iterable[tuple[Labels, float]]:
+            return [((str(one.origin), one.current.revision), 1.0) for one in self.services if one.current]
+
+        def broken() -> Iterable[tuple[Labels, float]]:
+            return [((str(one.origin),), 1.0 if one.problem else 0.0) for one in self.services]
+
+        def leads() -> Iterable[tuple[Labels, float]]:
+            return [((), 1.0 if self._leads else 0.0)]
+
+        stack = ("repository", "stack", "cluster", "health")
+        self.metrics.gauges = [
+            Gauge("fleet_stack_health", "1 for the health that a stack has in a cluster.", stack, health),
+            Gauge("fleet_revision_info", "The newest good commit.", ("repository", "revision"), revision),
+            Gauge("fleet_repository_broken", "1 if the newest commit cannot be read.", ("repository",), broken),
+            Gauge("leader_election_master_status", "1 while this process leads.", (), leads),
+        ]
+
+
+FIELDS = ("repository", "stack", "cluster", "revision", "sync", "health", "evaluated", "pull_request")
+
+
+class JsonLines(logging.Formatter):
+    """`extra` fields of a record become fields of the object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        import orjson  # noqa: PLC0415 - with the first line
+
+        moment = datetime.datetime.fromtimestamp(record.created, tz=datetime.UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": printable(without_credentials(record.getMessage())),
+        }
+        line |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return escaped(orjson.dumps(line, default=str).decode())
+
+
+def log_to_stderr(form: str, *, verbose: bool) -> None:
+    """`form`: "json", "text", or "auto" for text at a terminal and JSON elsewhere."""
+    handler = logging.StreamHandler(sys.stderr)
+    if form == "json" or (form == "auto" and not sys.stderr.isatty()):
+        handler.setFormatter(JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler], force=True)

@@ -1,0 +1,149 @@
+"""Who is looked at when: a queue of stacks in clusters, and the passes that work through it.
+
+The queue holds what to look at (`StackCluster`), never events: whatever may have changed something asks for a pass.
+One pass is about some stacks of one cluster, and no two of them have the same stack there at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.kube.runtime.queue import LOW, Backoff, Queue
+from fleet.objects.desired import StackCluster
+from fleet.serve.commits import Wanted, without
+from fleet.sync.targets import Target
+
+ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
+AT_ONCE = 16  # passes
+MOST = 200  # stacks of one pass
+BUSY = 0.5  # seconds until what another pass has is looked at again
+LOOK_AGAIN = 30.0  # seconds until what moves is looked at, should nothing tell before
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Passes:
+    """`look` is one pass; what it raises is `broken`, of a single stack, or a reason to look at each by itself."""
+
+    current: Callable[[], Wanted | None]
+    look: Callable[[Wanted, Target], Awaitable[None]]
+    broken: Callable[[Wanted, StackCluster, Exception], None]
+    took: Callable[[float], None]  # seconds
+    _queue: Queue[StackCluster] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
+    _busy: set[StackCluster] = field(default_factory=set)  # what passes under way have
+    _asked: dict[StackCluster, list[asyncio.Future[None]]] = field(default_factory=dict)  # by those who wait for a pass
+    _alone: set[StackCluster] = field(
+        default_factory=set
+    )  # what is passed over by itself, since something unforeseen came up
+
+    def workers(self, resync: float) -> list[Coroutine[Any, Any, None]]:
+        """For ever; everything is looked at after `resync` seconds, more or less, whatever the watches say."""
+        return [self._regularly(resync), *(self._work() for _ in range(AT_ONCE))]
+
+    def ask(self, pairs: Iterable[StackCluster]) -> None:
+        for pair in pairs:
+            self._queue.add(pair)
+
+    def ask_all(self, *clusters: str) -> None:
+        self.ask((ALL, cluster) for cluster in clusters)
+
+    def ask_later(self, pair: StackCluster, seconds: float = LOOK_AGAIN) -> None:
+        self._queue.add_after(pair, seconds)
+
+    def ask_rest(self, cluster: str) -> None:
+        """All of a cluster, since a pass over a part of it could not decide."""
+        apart = any(where == cluster for _, where in self._alone)  # which no pass over all of them looks at
+        self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
+
+    async def look_at(self, pair: StackCluster) -> None:
+        """Returns when a pass that began later than this has looked at it."""
+        looked = asyncio.get_running_loop().create_future()
+        self._asked.setdefault(pair, []).append(looked)
+        self._queue.add(pair)
+        await looked
+
+    def retry(self, pair: StackCluster) -> None:
+        """Later with every failure."""
+        self._queue.retry(pair)
+
+    def succeeded(self, pair: StackCluster) -> None:
+        self._queue.forgive(pair)
+
+    def take(self, found: Wanted) -> None:
+        """A commit came: what it does not speak of needs no pass of its own."""
+        self._alone = {pair for pair in self._alone if pair[0] in found.stacks and pair[1] in found.targets}
+
+    async def _regularly(self, resync: float) -> None:
+        while True:
+            await asyncio.sleep(resync * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
+            current = self.current()
+            for cluster in current.targets if current else ():
+                self._queue.add((ALL, cluster), LOW)
+
+    async def _work(self) -> None:
+        while True:
+            first = await self._queue.get()
+            pairs = [first.key, *self._together_with(first.key)]
+            began = time.monotonic()
+            try:
+                await self._pass(first.key[1], pairs)
+            finally:
+                for pair in pairs:
+                    self._queue.done(pair)
+                self.took(time.monotonic() - began)
+
+    def _together_with(self, first: StackCluster) -> list[StackCluster]:
+        """What else waits for the same cluster: one look for all of it."""
+        if first[0] == ALL or first in self._alone:
+            return []
+
+        def fits(one: StackCluster) -> bool:
+            return one[0] != ALL and one[1] == first[1] and one not in self._alone
+
+        return [item.key for item in self._queue.take_also(fits, MOST)]
+
+    async def _pass(self, cluster: str, pairs: list[StackCluster]) -> None:
+        current = self.current()
+        stacks = None if (ALL, cluster) in pairs else {stack for stack, _ in pairs}
+        target = current.target(cluster, stacks) if current else None
+        if current is None or target is None:
+            return  # it is in git no more
+        busy = target.stacks.intersection(stack for stack, where in self._busy if where == cluster)
+        for stack in busy:  # another pass has it: what that one did not see, the next one does
+            self._queue.add_after((stack, cluster), BUSY)
+        alone = {stack for stack, where in self._alone if where == cluster and len(target.stacks) > 1}
+        for stack in alone & target.stacks:
+            self._queue.add_after((stack, cluster), BUSY)
+        target = without(target, busy | alone)
+        if not target.stacks:
+            return
+        claimed = {(stack, cluster) for stack in target.stacks}
+        self._busy |= claimed
+        asked = [one for pair in claimed for one in self._asked.pop(pair, ())]
+        try:
+            await self.look(current, target)
+            self._alone -= claimed
+            for one in asked:
+                if not one.done():  # whoever waited may have given up
+                    one.set_result(None)
+        except Exception as problem:  # it is the problem of one stack, whatever it is
+            self._met(current, claimed, problem)
+        finally:
+            self._busy -= claimed
+
+    def _met(self, current: Wanted, pairs: Set[StackCluster], problem: Exception) -> None:
+        """What nobody foresaw. Of several stacks each is passed over alone then, until it works."""
+        self._alone |= pairs
+        if len(pairs) > 1:
+            log.debug("each stack of a pass by itself, after %r", problem)
+            self.ask(sorted(pairs))
+            return
+        (pair,) = pairs
+        self.broken(current, pair, problem)

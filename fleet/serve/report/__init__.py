@@ -1,0 +1,1 @@
+"""What a service tells others: health in git, notifications, metrics, previews."""

@@ -1,0 +1,104 @@
+"""What happens, in three places at once: a line of the log, an event in the cluster, a number in the metrics.
+
+Only turns are told: a stack that is as it was says nothing, however often it is looked at.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+
+from fleet.kube.client.client import Client
+from fleet.kube.resources import NAMESPACE
+from fleet.kube.runtime.events import Recorder
+from fleet.kube.runtime.metrics import Counter, Gauge, Histogram, Labels, Metric
+from fleet.sync.result import Result
+
+log = logging.getLogger(__name__)
+CONTROLLER = "fleet-serve"
+STACK: Labels = ("repository", "stack", "cluster")
+
+
+class Metrics:
+    """Of all repositories of a process."""
+
+    def __init__(self) -> None:
+        self.fetches = Counter("fleet_fetches_total", "Looks at a repository, by outcome.", ("repository", "result"))
+        self.evaluated = Counter("fleet_evaluated_stacks_total", "Stacks that were evaluated.", ("repository",))
+        self.passes = Counter("fleet_passes_total", "Looks at a stack in a cluster.", ("repository", "result"))
+        self.seconds = Histogram("fleet_pass_seconds", "Time of a pass.", ("repository",))
+        self.lag = Histogram("fleet_commit_to_applied_seconds", "From a commit to its last apply.", ("repository",))
+        self.writes = Counter("fleet_applied_objects_total", "Objects that were written or deleted.", ("repository",))
+        self.repairs = Counter("fleet_drift_repairs_total", "Objects that were put back as git says.", ("repository",))
+        self.told = Counter("fleet_status_writes_total", "Writes of health into git.", ("repository", "result"))
+        self.hooks = Counter("fleet_webhooks_total", "Webhooks that came, by outcome.", ("result",))
+        self.outside = Counter("fleet_told_total", "Commit statuses and notifications.", ("what", "result"))
+        self.previews = Counter("fleet_previews_total", "Previews of pull requests.", ("repository", "result"))
+        self.rollbacks = Counter("fleet_rollbacks_total", "Stacks taken back by themselves.", ("repository", "result"))
+        self.gauges: list[Gauge] = []
+
+    def all(self) -> list[Metric]:
+        counted = (self.fetches, self.evaluated, self.passes, self.seconds, self.lag, self.writes, self.repairs)
+        return [*counted, self.told, self.hooks, self.outside, self.previews, self.rollbacks, *self.gauges]
+
+
+class Turns:
+    """The last word on every stack in every cluster: `turn` tells whether it is a new one, and logs it if so."""
+
+    def __init__(self, repository: str) -> None:
+        self._repository = repository
+        self._last: dict[tuple[str, str], tuple[str, str, str]] = {}
+
+    def health(self) -> Iterable[tuple[Labels, float]]:
+        return [((self._repository, *pair, state), 1.0) for pair, (_, state, _) in sorted(self._last.items()) if state]
+
+    def forget(self, pair: tuple[str, str]) -> None:
+        self._last.pop(pair, None)
+
+    def turn(self, word: str, result: Result, revision: str) -> bool:
+        pair, error = (result.stack, result.cluster), result.problem or result.unhealthy
+        now = (word, result.health, error.message if error else "")
+        before = self._last.get(pair)
+        self._last[pair] = now
+        done = any(verb.writes for verb in result.done)
+        if not done and (before == now or (before is None and not error)):
+            return False  # also the first look at what is as it should be
+        level = logging.WARNING if error or result.health in ("Degraded", "Missing") else logging.INFO
+        about = {"repository": self._repository, "stack": pair[0], "cluster": pair[1], "revision": revision[:12]}
+        ill = next((one for one in result.objects if one.state == result.health != "Healthy" and one.message), None)
+        said = f": {error.message}" if error else f": {ill.title}: {ill.message}" if ill else ""
+        log.log(
+            level,
+            "%s on %s: %s, %s, %s%s",
+            *pair,
+            word,
+            result.words,
+            result.health,
+            said,
+            extra={**about, "sync": word, "health": result.health},
+        )
+        return True
+
+
+def recorder(client: Client) -> Recorder:
+    return Recorder(client, CONTROLLER, f"{socket.gethostname()}_{os.getpid()}")
+
+
+def tell_cluster(events: Recorder, result: Result, word: str) -> None:
+    """An event on the stack's inventory, which is where people look for what fleet did in a cluster."""
+    error = result.problem or result.unhealthy
+    note = f"{result.words}, {result.health}" + (f": {error.message}" if error else "")
+    events.record(_inventory(result.stack), word, note, action="Sync", warning=error is not None)
+
+
+def tell_rollback(events: Recorder, stack: str, outcome: str, note: str) -> None:
+    """The same about a stack that was taken back, or could not be."""
+    reason = {"pushed": "RolledBack", "proposed": "RollbackProposed"}.get(outcome, "NotRolledBack")
+    events.record(_inventory(stack), reason, note, action="Rollback", warning=True)
+
+
+def _inventory(stack: str) -> dict[str, object]:
+    metadata = {"name": f"{stack}.inventory.0", "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

@@ -1,0 +1,198 @@
+"""Commit statuses and notifications.
+
+What a commit's statuses say on the forge: one per stack, and one per cluster only where something failed. Pure.
+
+Health for others: commit statuses on the forge, and a POST to an address of one's own when health changes.
+
+Both are news and no state: what cannot be delivered is tried a few times, logged and given up; the status branch has
+it all. Only turns are told, and of a commit only the stacks that it changed, or whose outcome turns later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import aiohttp
+import orjson
+
+from fleet.errors import FleetError
+from fleet.forge.detect import find, token
+from fleet.forge.forge import State, connect
+from fleet.git.status_records import Report
+from fleet.kube.runtime.metrics import Counter
+from fleet.serve.commits import Origin, Wanted
+from fleet.serve.scope import SHARED, RepositoryScope
+from fleet.text import count_noun
+
+MOVING = frozenset({"Progressing", "Missing", "Unknown"})
+FAILED = frozenset({"Failed", "Conflict", "Cancelled"})
+
+
+class Said(NamedTuple):
+    state: State
+    line: str
+
+
+def context(stack: str, cluster: str = "") -> str:
+    """The status' name."""
+    return f"fleet/{stack}/{cluster}" if cluster else f"fleet/{stack}"
+
+
+def statuses(stack: str, reports: Mapping[str, Report], before: Mapping[str, Said]) -> dict[str, Said]:
+    """By context, from the newest report of each cluster of the stack. `before` is what stands there already.
+
+    A cluster that failed before and does no longer has its own status turned, as one cannot be taken away.
+    """
+    parts = {cluster: _of(report) for cluster, report in sorted(reports.items())}
+    ill = {cluster: said for cluster, said in parts.items() if said.state is State.FAILURE}
+    waiting = {cluster: said for cluster, said in parts.items() if said.state is State.PENDING}
+    if ill:
+        cluster, said = next(iter(ill.items()))
+        whole = Said(State.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {said.line}")
+    elif waiting:
+        cluster, said = next(iter(waiting.items()))
+        whole = Said(
+            State.PENDING, f"{len(parts) - len(waiting)} of {count_noun(len(parts), 'cluster')}; {cluster}: {said.line}"
+        )
+    else:
+        whole = Said(State.SUCCESS, f"healthy in {count_noun(len(parts), 'cluster')}")
+    found = {context(stack): whole} | {context(stack, cluster): said for cluster, said in ill.items()}
+    for cluster, said in parts.items():
+        if cluster not in ill and context(stack, cluster) in before:
+            found[context(stack, cluster)] = said
+    return found
+
+
+def _of(report: Report) -> Said:
+    line = report.message or f"{report.sync}, {report.health}"
+    if report.sync in FAILED or (report.sync == "Synced" and report.health == "Degraded"):
+        return Said(State.FAILURE, line)
+    if report.sync != "Synced" or report.health in MOVING:
+        return Said(State.PENDING, line)
+    return Said(State.SUCCESS, line)
+
+
+TRIES = 4
+SECONDS = 15.0
+SETTLE = 1.0  # seconds in which a stack may turn again
+SIGNATURE = "X-Fleet-Signature-256"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Outside:
+    """`tell` what passes saw; `run` delivers."""
+
+    origin: Origin
+    current: Callable[[], Wanted | None]
+    counted: Counter
+    url: str = ""  # of notifications; "": none are sent
+    secret: str = field(default="", repr=False)  # they are signed with it, as GitHub signs webhooks
+    scope: RepositoryScope = SHARED
+    forge: bool = True  # commit statuses, where the forge is known and there is a token
+    _reports: dict[str, dict[str, Report]] = field(default_factory=dict)  # stack → cluster → newest
+    _changed: set[str] = field(default_factory=set)  # stacks
+    _moved: set[str] = field(default_factory=set)  # stacks that this commit changed
+    _said: dict[str, Said] = field(default_factory=dict)  # by context, of the newest commit
+    _revision: str = ""
+    _turns: list[dict[str, Any]] = field(default_factory=list)
+    _call: asyncio.Event = field(default_factory=asyncio.Event)
+    _warned: str = ""
+
+    def tell(self, reports: list[Report], *, moved: bool) -> None:
+        """`moved`: they are about what a pass did or saw, not only about a commit that changes nothing of them."""
+        for one in reports:
+            known = self._reports.setdefault(one.stack, {})
+            before = known.get(one.cluster)
+            known[one.cluster] = one
+            if one.revision != self._revision:
+                self._revision, self._said, self._moved = one.revision, {}, set()
+            if moved and before is not None and (before.revision != one.revision or before.sync == "Waiting"):
+                self._moved.add(one.stack)
+            if before is None or (before.sync, before.health) == (one.sync, one.health):
+                continue
+            self._moved.add(one.stack)
+            self._turns.append(_turn(str(self.origin), before, one))
+        self._changed.update(one.stack for one in reports)
+        self._call.set()
+
+    def announce(self, reports: list[Report]) -> None:
+        """What has to be heard though nothing turned: the words about it are new."""
+        self._turns += [_turn(str(self.origin), one, one) for one in reports]
+        self._call.set()
+
+    def forget(self, stack: str, cluster: str) -> None:
+        self._reports.get(stack, {}).pop(cluster, None)
+
+    async def run(self) -> None:
+        while True:
+            await self._call.wait()
+            await asyncio.sleep(SETTLE)
+            self._call.clear()
+            turns, self._turns = self._turns, []
+            if turns and self.url:
+                await self._notify(turns)
+            changed, self._changed = self._changed & self._moved, set()
+            if changed and self.forge:
+                await self._post(sorted(changed))
+
+    async def _notify(self, turns: list[dict[str, Any]]) -> None:
+        body = orjson.dumps({"schema": "fleet.dev/notification/v1", "turns": turns})
+        headers = {"Content-Type": "application/json", "User-Agent": "fleet-serve"}
+        if self.secret:
+            digest = hmac.new(self.secret.encode(), body, hashlib.sha256).hexdigest()
+            headers[SIGNATURE] = f"sha256={digest}"
+        reason = ""
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS)) as session:
+            for attempt in range(TRIES):
+                try:
+                    async with session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer:
+                        if answer.status < 300:
+                            self.counted.add("notification", "ok")
+                            return
+                        reason = f"HTTP {answer.status}"
+                except (aiohttp.ClientError, TimeoutError) as problem:
+                    reason = str(problem) or type(problem).__name__
+                await asyncio.sleep(2.0**attempt)
+        self.counted.add("notification", "failed")
+        log.warning("a notification of %d turns was not delivered: %s", len(turns), reason)
+
+    async def _post(self, stacks: list[str]) -> None:
+        current = self.current()
+        if current is None:
+            return
+        try:
+            repository = find(self.origin.url, current.files.repository.settings.forge)
+            async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
+                for stack in stacks:
+                    for context, said in statuses(stack, self._reports.get(stack, {}), self._said).items():
+                        if self._said.get(context) != said:
+                            await forge.set_status(self._revision, context, said.state, said.line)
+                            self._said[context] = said
+                            self.counted.add("status", "ok")
+        except FleetError as problem:
+            self.counted.add("status", "failed")
+            if problem.message != self._warned:
+                self._warned = problem.message
+                log.warning("no commit statuses for %s: %s", self.origin, problem.message)
+
+
+def _turn(repository: str, before: Report, after: Report) -> dict[str, Any]:
+    return {
+        "repository": repository,
+        "stack": after.stack,
+        "cluster": after.cluster,
+        "revision": after.revision,
+        "sync": after.sync,
+        "health": after.health,
+        "before": {"sync": before.sync, "health": before.health},
+        "message": after.message,
+    }

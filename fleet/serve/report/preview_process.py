@@ -1,0 +1,163 @@
+"""The process that makes one preview: evaluates the head, compares it with the base, and finds the words for it.
+
+All of it is work on what others wrote, so nothing of it is done in the service itself; see `fleet.serve.child_process`.
+The service says which pull request and how clusters are reached, and gives the base as it evaluated it. What comes back
+is text, in JSON: the comment, the status, the page.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import pickle
+import sys
+import tempfile
+from dataclasses import dataclass, replace
+from functools import partial
+from traceback import format_tb
+from typing import IO
+
+import orjson
+
+from fleet.approval.recording import record_merge
+from fleet.errors import FleetError
+from fleet.evaluate.decode import decode
+from fleet.evaluate.pool import Pool
+from fleet.evaluate.result import Evaluation
+from fleet.forge.forge import State
+from fleet.plan.views.html import page
+from fleet.plan.views.summary import About
+from fleet.preview.comment import Request, Voice, Words, made, refused
+from fleet.preview.merge import Merged, of_merge
+from fleet.serve.child_process import MIB, OUT_OF_MEMORY, Bounds, EndedError, ask, begin, bound_memory
+from fleet.serve.cluster_secrets import Reach
+from fleet.sync.progress import Quiet
+from fleet.sync.result import Result, objection_of, problem_of
+from fleet.sync.run import How, Run
+from fleet.sync.source import Files
+
+MODULE = "fleet.serve.report.preview_process"
+# A fork's author is nobody's colleague yet, so its previews have less, and one worker at a time.
+# Memory is counted as it is asked for: to read an answer of 64 MiB, twelve times as much is, and hardly any of it used.
+OF_FORKS = Bounds(seconds=300, cpu=120, memory=2048 * MIB, nice=19)
+OF_OTHERS = Bounds(seconds=900, cpu=600, memory=4096 * MIB, nice=10)
+LARGEST_PAGE = 16 * MIB  # of text; a larger one is left out
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the process is told."""
+
+    request: Request
+    files: Files  # of the base
+    base: int  # a descriptor of its evaluation, see `written`
+    reach: Reach  # of clusters
+    page: str  # where the page will be; "": there is none
+    room: int  # characters of one comment
+    width: int | None  # workers at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What comes back."""
+
+    parts: tuple[str, ...] = ()
+    state: str = ""
+    line: str = ""
+    page: str = ""
+    fault: str = ""  # of fleet itself: what was raised
+    frames: str = ""  # and where
+
+    @property
+    def words(self) -> Words:
+        return Words(self.parts, State(self.state), self.line)
+
+
+def written(evaluation: Evaluation) -> IO[bytes]:
+    """Return a file that has no name, with an evaluation to be inherited: it is read by our own code alone."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever keeps it
+    pickle.dump(evaluation, file, pickle.HIGHEST_PROTOCOL)
+    file.flush()
+    return file
+
+
+async def preview(task: Task) -> Told:
+    """Make a preview in a process of its own. Raises EndedError when that did not come to its end."""
+    of_fork = task.request.pull_request.fork and not task.request.live
+    answer = await ask(MODULE, pickle.dumps(task), OF_FORKS if of_fork else OF_OTHERS, files=(task.base,))
+    try:
+        return decode(Told, orjson.loads(answer))
+    except ValueError as problem:
+        raise EndedError(f"what it came to cannot be read: {problem}") from None
+
+
+def main() -> None:
+    text, bounds = begin()
+    task: Task = pickle.loads(text)  # noqa: S301 - from the service itself
+    try:
+        answer = orjson.dumps(_told(task, bounds))
+    except MemoryError:
+        sys.exit(OUT_OF_MEMORY)
+    except Exception as problem:  # its own words may have a value of the head's in them
+        frames = "".join(format_tb(problem.__traceback__)[-20:])
+        answer = orjson.dumps(Told(fault=type(problem).__name__, frames=frames))
+    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.flush()
+
+
+def _told(task: Task, bounds: Bounds) -> Told:
+    voice, text = Voice(), ""
+    try:
+        with Pool(width=task.width) as pool:
+            pool.given()
+            bound_memory(bounds)
+            run, about = _merged(task, pool)
+    except FleetError as problem:
+        words = refused(problem, request=task.request, voice=voice)
+        return Told(words.parts, words.state, words.line)
+    about = replace(about, remarks=run.remarks)
+    branches = [one.branch for one in run.results]
+    if task.page:
+        text = page(branches, about=about)
+        text = text if len(text) <= LARGEST_PAGE else ""
+        voice = Voice(page=task.page if text else "")
+    problems = [found for one in run.results if (found := _problem(one))]
+    words = made(branches, about, problems, request=task.request, voice=voice, room=task.room)
+    return Told(words.parts, words.state, words.line, text)
+
+
+def _merged(task: Task, pool: Pool) -> tuple[Run, About]:
+    """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
+    with mmap.mmap(task.base, 0, prot=mmap.PROT_READ) as base:
+        evaluation: Evaluation = pickle.loads(base)  # noqa: S301 - from the service itself
+    known, pull_request = replace(task.files, remembered=evaluation), task.request.pull_request
+    how = How(task.reach.kubeconfig, dry_run=True, reach=task.reach.to)
+    told = (how, Quiet()) if task.request.live else ()
+    recorded = partial(record, fork=pull_request.fork)
+    keep = recorded if known.repository.settings.approval.required else nothing
+    run, about = of_merge(known.revision, pull_request.head_sha, *told, keep=keep, known=known, pool=pool)
+    assert about.base and about.head  # noqa: S101 - it is a merge
+    base_name = replace(about.base, name=pull_request.base_ref)
+    return run, replace(about, base=base_name, head=replace(about.head, name=pull_request.head_ref))
+
+
+def nothing(_: Merged) -> None:
+    pass
+
+
+def record(made: Merged, *, fork: bool) -> None:
+    if made.is_whole:
+        record_merge(made, fork=fork)
+
+
+def _problem(result: Result) -> FleetError | None:
+    if result.problem or result.plan is None:
+        return result.problem
+    return problem_of(result.plan, None) or objection_of(result.plan)
+
+
+if __name__ == "__main__":
+    sys.modules[MODULE] = sys.modules["__main__"]  # a task is of this module, whatever it is called while it runs
+    main()

@@ -1,0 +1,376 @@
+"""Previews of pull requests.
+
+Previews as pages, kept by the process that made them, at addresses that only their comments tell.
+
+A page is the newest preview of one open pull request. It is made anew with its comment, also by a process that starts
+later, so nothing needs to be stored; a name nobody can guess is what lets only readers of the pull request see it.
+
+Previews of pull requests: a comment and a status on each open one, made as soon as its head is known.
+
+A webhook or the regular look at the forge says that something may have changed; the forge is then asked how things are.
+The head is fetched into the mirror and evaluated in the sandbox as code of others; nothing of it is checked out, and
+the base is the newest good commit of the branch that is served. A fork's head is compared with no cluster until
+somebody who may write to the repository names that very commit (see fleet.forge.comments).
+
+A preview is made by a process of its own, within bounds (see fleet.serve.report.preview_process). Several are made at
+once, with turns of their own for forks and for each author, so nobody's is held up by one that takes long. One that
+does not come to its end is told as such, and not tried again before its commit changes, by no later process either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable, Set
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from traceback import format_tb
+from typing import IO
+from weakref import WeakValueDictionary
+
+from aiohttp import web
+
+from fleet.errors import ConfigurationError, FleetError, NotFoundError
+from fleet.forge.comments import asked, room
+from fleet.forge.detect import find, token
+from fleet.forge.forge import Commented, Event, Forge, PullRequest, PullRequestChanged, Repository, connect
+from fleet.git.environment import USUAL
+from fleet.git.repository import Mirror
+from fleet.kube.client.client import Client
+from fleet.kube.runtime.metrics import Counter
+from fleet.kube.runtime.queue import Backoff, Queue
+from fleet.preview.comment import Request, Voice, Words, begin, consult, give_up, refused, tell
+from fleet.serve.background import in_thread
+from fleet.serve.child_process import HINT, MIB, EndedError
+from fleet.serve.cluster_secrets import Reach
+from fleet.serve.commits import Origin, Wanted
+from fleet.serve.report.attempts import Attempts
+from fleet.serve.report.preview_process import Task, preview, written
+from fleet.serve.scope import SHARED, RepositoryScope
+
+PAGES_PREFIX = "/previews/"
+MOST = 64 << 20  # bytes of all pages; the largest goes first, which is hardly one of a person's
+PART = 1 << 16  # bytes that are sent at a time
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+# Another process has the pages: a browser asks again, by a connection that may lead there.
+ELSEWHERE = '<!doctype html><meta http-equiv="refresh" content="1"><title>fleet</title><p>One moment …'
+
+
+@dataclass(slots=True)
+class Pages:
+    """Of one repository. `at` is how people reach this process; "" if they cannot, and then there is no page."""
+
+    at: str = ""
+    _names: dict[int, str] = field(default_factory=dict)  # of pull requests
+    _kept: dict[str, bytes] = field(default_factory=dict)  # by name
+
+    def address(self, number: int) -> str:
+        """Where the page of a pull request is, or will be; "" where there is none."""
+        return f"{self.at.rstrip('/')}{PAGES_PREFIX}{self._name(number)}" if self.at else ""
+
+    def _name(self, number: int) -> str:
+        return self._names.setdefault(number, secrets.token_urlsafe(24))
+
+    def keep(self, number: int, text: str) -> str:
+        """The address of the page; "" where there is none."""
+        if not self.at:
+            return ""
+        name = self._name(number)
+        self._kept.pop(name, None)  # what was made anew is not old
+        self._kept[name] = text.encode(errors="replace")
+        while sum(map(len, self._kept.values())) > MOST:
+            del self._kept[max(self._kept, key=lambda one: len(self._kept[one]))]
+        return self.address(number) if name in self._kept else ""
+
+    def only(self, numbers: Set[int]) -> None:
+        """The others are closed."""
+        for number in self._names.keys() - numbers:
+            self.forget(number)
+
+    def forget(self, number: int) -> None:
+        self._kept.pop(self._names.pop(number, ""), None)
+
+    def find(self, path: str) -> bytes | None:
+        return self._kept.get(path.removeprefix(PAGES_PREFIX))
+
+
+async def _parts(page: bytes) -> AsyncIterator[bytes]:
+    """Yield a part at a time: a copy of the whole for each who reads slowly would fill the memory."""
+    for start in range(0, len(page), PART):
+        yield page[start : start + PART]
+
+
+def answered(page: bytes | None, *, leads: bool) -> web.Response:
+    if page is not None:
+        headers = {**HEADERS, "Content-Length": str(len(page))}
+        return web.Response(body=_parts(page), content_type="text/html", charset="utf-8", headers=headers)
+    if not leads:
+        headers = {**HEADERS, "Connection": "close", "Retry-After": "1"}
+        return web.Response(status=503, text=ELSEWHERE, content_type="text/html", headers=headers)
+    return web.Response(status=404, text="there is no such preview: its pull request is closed, or it was too large")
+
+
+LOOK = 60.0  # seconds between two looks at the forge, at least: they are counted there
+PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long as they are open
+AT_ONCE = 2  # previews that are made at a time: of forks, and of branches
+ASKING = 4  # questions to the forge at a time
+LAST_WORD = 5.0  # seconds for a status when the service ends
+# What a head may be: a fork's is of anybody, and while it is fetched others wait for their turn.
+OF_HEADS = replace(USUAL, transfer_seconds=120, transfer_bytes=512 * MIB)
+
+log = logging.getLogger(__name__)
+
+
+def _said(problem: Exception) -> str:
+    """Of an error that nobody foresaw only where it was: its own words may have a value of the head's in them."""
+    if isinstance(problem, FleetError):
+        return problem.message
+    return f"{type(problem).__name__}, which nobody foresaw\n{''.join(format_tb(problem.__traceback__))}"
+
+
+class Turns:
+    """Who is next: so many of forks, so many of branches, and of one author one at a time."""
+
+    def __init__(self) -> None:
+        self._lanes = {fork: asyncio.Semaphore(AT_ONCE) for fork in (False, True)}
+        self._authors = WeakValueDictionary[tuple[bool, str], asyncio.Lock]()
+
+    @asynccontextmanager
+    async def of(self, found: PullRequest) -> AsyncIterator[bool]:
+        """For as long as the block lasts. Gives whether that had to be waited for."""
+        lane = self._lanes[found.fork]
+        author = self._authors.setdefault((found.fork, found.author), asyncio.Lock())
+        waits = author.locked() or lane.locked()
+        async with author, lane:
+            yield waits
+
+
+@dataclass(slots=True)
+class Previews:
+    """Of one repository. `hear` what webhooks say; `run` for ever. `base` gives the newest good commit."""
+
+    origin: Origin
+    kubeconfig: Path | None
+    base: Callable[[], Wanted | None]
+    counted: Counter
+    management: Client | None = None  # for clusters that are reached through a Secret there
+    every: float = LOOK
+    pages: Pages = field(default_factory=Pages)
+    scope: RepositoryScope = SHARED
+    trusted: bool = False  # kubeconfigs in Secrets: they may run programs and read files here
+    _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
+    _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
+    _tried: dict[int, str] = field(default_factory=dict)  # the head that was last begun with
+    _untold: dict[int, tuple[Request, str, Words, Voice]] = field(default_factory=dict)  # with the base's commit
+    _turns: Turns = field(default_factory=Turns)
+    _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKING))
+    _attempts: Attempts = field(default_factory=Attempts)
+    _written: tuple[str, IO[bytes]] | None = None  # the base's evaluation, by its commit
+    _told: str = ""
+
+    def hear(self, event: Event) -> None:
+        match event:
+            case PullRequestChanged(pull_request=found):
+                self._queue.add(found.number)
+            case Commented(number=number, body=body) if asked(body) is not None:
+                self._queue.add(number)
+
+    async def run(self, mirror: Mirror) -> None:
+        """For ever: what goes wrong with one pull request, or with one look, is said, and tried again."""
+        self._attempts = await in_thread(Attempts.beside, mirror.repository.root)
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._look(mirror))
+                both.create_task(self._make(mirror))
+        finally:
+            if self._written:
+                self._written[1].close()
+                self._written = None
+
+    async def _look(self, mirror: Mirror) -> None:
+        """Open pull requests that nobody told us of: webhooks get lost, and there was a time before this process."""
+        while True:
+            base = None
+            try:
+                if base := self.base():
+                    await self._look_once(base, mirror)
+            except Exception as problem:
+                self._cannot(problem)
+            await asyncio.sleep(self.every if base else 1.0)
+
+    async def _look_once(self, base: Wanted, mirror: Mirror) -> None:
+        repository = self._repository(base)
+        async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
+            found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
+        self._note(found)
+        await in_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
+
+    def _note(self, found: list[PullRequest]) -> None:
+        numbers = {one.number for one in found}
+        for number in {*self._done, *self._tried, *self._untold} - numbers:
+            self._forget(number)
+        self._attempts.only(numbers)
+        self.pages.only(numbers)
+        for one in found:
+            waits = self._queue.failures(one.number) and self._tried.get(one.number) == one.head_sha
+            if self._done.get(one.number, ("", False)) != (one.head_sha, True) and not waits:
+                self._queue.add(one.number)
+
+    def _forget(self, number: int) -> None:
+        """It is open no more; should it be opened again, it is new."""
+        for known in (self._done, self._tried, self._untold):
+            known.pop(number, None)
+        self._attempts.forget(number)
+        self.pages.forget(number)
+
+    async def _make(self, mirror: Mirror) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                item = await self._queue.get()
+                tasks.create_task(self._one(mirror, item.key))
+
+    async def _one(self, mirror: Mirror, number: int) -> None:
+        try:
+            await self._preview(mirror, number)
+            self._queue.forgive(number)
+        except Exception as problem:
+            self.counted.add(str(self.origin), "failed")
+            log.warning("pull request %d: %s", number, _said(problem), extra=self._about(number))
+            self._queue.retry(number)
+        finally:
+            self._queue.done(number)
+
+    async def _preview(self, mirror: Mirror, number: int) -> None:
+        base = self.base()
+        if base is None:
+            self._queue.add_after(number, 1.0)
+            return
+        repository = self._repository(base)
+        async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
+            request = await self._asked(forge, number)
+            if request is None:
+                return
+            async with self._turns.of(request.pull_request) as waited:
+                if waited:
+                    request, base = await self._asked(forge, number), self.base()
+                if request is not None and base is not None:
+                    await self._preview_of(mirror, forge, base, request)
+
+    async def _asked(self, forge: Forge, number: int) -> Request | None:
+        """Return what there is to preview; None: nothing, or that was done."""
+        async with self._asking:
+            try:
+                request = await consult(forge, number, live=True)
+            except ConfigurationError:
+                self._forget(number)  # it is open no more
+                return None
+            except NotFoundError:  # an event may be of another repository: what nobody has is not asked for again
+                return None
+        found = request.pull_request
+        if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
+            return None
+        return request
+
+    async def _preview_of(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> None:
+        found = request.pull_request
+        number = found.number
+        self._tried[number] = found.head_sha
+        known = self._untold.get(number)
+        try:
+            if known is None or known[:2] != (request, base.revision):  # else only the telling failed
+                words, voice = await self._words(mirror, forge, base, request)
+                known = self._untold[number] = (request, base.revision, words, voice)
+            _, _, words, voice = known
+            await tell(forge, request, voice, words)
+        except FleetError:
+            raise  # it could not be told
+        except BaseException:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORD):
+                    await give_up(forge, request, Voice(), "the preview did not come to its end")
+            raise
+        self._untold.pop(number, None)
+        self._done[number] = (found.head_sha, request.live)
+        self.counted.add(str(self.origin), str(words.state))
+        depth = "compared with the clusters" if request.live else "desired only"
+        log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
+
+    async def _words(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> tuple[Words, Voice]:
+        found, voice = request.pull_request, Voice()
+        number, head, live = found.number, found.head_sha, request.live
+        if reason := self._attempts.reason(number, head, live=live):
+            return _ended(reason, request), voice
+        await begin(forge, request, voice)
+        self._attempts.begin(number, head, live=live)
+        try:
+            await in_thread(self._fetch, mirror, f"+{found.fetch_ref(forge.repository.kind)}:{PULLS}{number}")
+            told = await preview(await self._task(base, request, room(forge)))
+        except EndedError as problem:
+            self._attempts.give_up(number, head, problem.message, live=live)
+            log.warning("pull request %d: %s", number, problem.message, extra=self._about(number))
+            return _ended(problem.message, request), voice
+        except FleetError as problem:
+            self._attempts.forget(number)
+            return refused(problem, request=request, voice=voice), voice
+        except asyncio.CancelledError:  # the service ends in order: that is nothing against this preview
+            self._attempts.forget(number)
+            raise
+        if told.fault:
+            reason = f"fleet itself failed: {told.fault}"
+            self._attempts.give_up(number, head, reason, live=live)
+            log.error("pull request %d: %s\n%s", number, told.fault, told.frames, extra=self._about(number))
+            return _ended(reason, request), voice
+        self._attempts.forget(number)
+        return told.words, Voice(page=self.pages.keep(number, told.page) if told.page else "")
+
+    def _fetch(self, mirror: Mirror, refspec: str) -> None:
+        """Apart from the branch: whoever follows it does not wait for a fork."""
+        replace(mirror, repository=replace(mirror.repository, limits=OF_HEADS)).fetch((refspec,), lock="pulls")
+
+    async def _task(self, base: Wanted, request: Request, characters: int) -> Task:
+        """Clusters are reached as the base says, which is what the service goes by."""
+        reach = Reach(self.kubeconfig)
+        if request.live:
+            clusters = base.evaluation.clusters
+            reach = await Reach.of(clusters, self.kubeconfig, self.management, trusted=self.trusted, scope=self.scope)
+        if self._written is None or self._written[0] != base.revision:
+            before, self._written = self._written, (base.revision, await in_thread(written, base.evaluation))
+            if before:
+                before[1].close()
+        # From here on nothing is waited for: another preview may be of another base.
+        found = request.pull_request
+        return Task(
+            request,
+            replace(base.files, remembered=None),
+            self._written[1].fileno(),
+            reach.plain(),
+            self.pages.address(found.number),
+            characters,
+            1 if found.fork and not request.live else None,
+        )
+
+    def _repository(self, base: Wanted) -> Repository:
+        """By the settings of the base: a head must not say where the token is sent."""
+        return find(self.origin.url, base.files.repository.settings.forge)
+
+    def _cannot(self, problem: Exception) -> None:
+        said = _said(problem)
+        if said != self._told:
+            self._told = said
+            log.warning("no previews of pull requests of %s: %s", self.origin, said)
+
+    def _about(self, number: int) -> dict[str, object]:
+        return {"repository": str(self.origin), "pull_request": number}
+
+
+def _ended(reason: str, request: Request) -> Words:
+    """What is said of a preview that did not come to its end, and is not tried again."""
+    return refused(EndedError(f"the preview was not made: {reason}", hint=HINT), request=request, voice=Voice())

@@ -1,0 +1,244 @@
+"""A stack taken back by the service itself, where its rollout says so: a commit in git, as `fleet rollback` makes it.
+
+It is a step of git's history and no state: the commit is pushed only onto the very commit that made a cluster ill, so
+of two services one is too late, and whoever comes after a kill finds it there, known by its files and its last line.
+Where the service may not push to the branch, or a commit of its own would not be applied (signers, approvals), it is
+a branch that a person merges.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
+from fleet.evaluate.pool import Pool
+from fleet.git.history import Entry, chosen, read_history
+from fleet.git.merge import give_branch, propose
+from fleet.git.repository import Mirror, Repository
+from fleet.git.status import Outcome
+from fleet.git.status_records import clean
+from fleet.preview.compare import changed, secrecy_of
+from fleet.serve.commits import Origin, Wanted, wanted
+from fleet.sync.result import ObjectHealth
+from fleet.sync.rollout.approvals import digest
+from fleet.sync.rollout.gates import WELL
+from fleet.sync.rollout.rollback import (
+    Ground,
+    NoWayBackError,
+    OnItsWayError,
+    Past,
+    Rollback,
+    check_cause,
+    check_data,
+    ground,
+    is_rollback,
+    message,
+    rolled_back,
+    trailer,
+    way_back,
+)
+
+MOST = 200  # commits of the past that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What came of it: `outcome` is "pushed", "proposed", "stopped", "over" when the illness is, or "" when there is
+    nothing to say."""
+
+    outcome: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Illness:
+    """A cluster in which a rollout failed. Without `objects` it is not known which of them are ill."""
+
+    cluster: str
+    why: str
+    objects: tuple[ObjectHealth, ...] = ()
+
+
+@dataclass(slots=True)
+class Rollbacks:
+    """The stacks that are to be looked at for it, and what became of those that were."""
+
+    due: set[str] = field(default_factory=set)
+    _made: dict[str, tuple[str, Made]] = field(default_factory=dict)  # stack → with the commit that it was about
+
+    def ask(self, stack: str, revision: str) -> bool:
+        """A cluster is ill of a commit. True when that is news."""
+        if stack in self.due or self._made.get(stack, ("", None))[0] == revision:
+            return False
+        self.due.add(stack)
+        return True
+
+    def note(self, stack: str, revision: str, made: Made) -> None:
+        self.due.discard(stack)
+        if made.outcome != "over":  # it may fall ill again
+            self._made[stack] = (revision, made)
+
+    def words(self, stack: str, revision: str) -> str:
+        """What a person should know beside how the stack is; "" when there is nothing."""
+        about, made = self._made.get(stack, ("", None))
+        return made.words if made is not None and about == revision else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The repository, as whoever follows it has it."""
+
+    origin: Origin
+    mirror: Mirror
+    pool: Pool
+
+    def at(self, commit: str, before: Wanted | None = None) -> Wanted:
+        try:
+            return wanted(self.origin, self.mirror, commit, before, self.pool)
+        except ConfigurationError as problem:
+            raise NoWayBackError(f"{commit[:8]} cannot be evaluated: {problem.message}") from problem
+
+
+def roll_back(
+    followed: Followed,
+    current: Wanted,
+    stack: str,
+    illness: Illness,
+    *,
+    direct: bool,
+    lasts: Callable[[], bool] = lambda: True,
+) -> Made | None:
+    """Make it, for a stack that is ill of the commit that the branch is at; None: the branch has moved on meanwhile.
+
+    `lasts` looks again, right before the push, whether it is still ill. Not `direct`: as a branch of its own. What
+    speaks against it is told, and everything else raised.
+    """
+    git, address = followed.mirror.repository, followed.mirror.address
+    try:
+        target, commit = _commit(followed, current, stack, illness)
+    except OnItsWayError:
+        return Made("", "")
+    except NoWayBackError as problem:
+        return Made("stopped", f"it is not rolled back: {problem.message}")
+    if not lasts():
+        return Made("over", "")
+    where = f"{stack} goes back to {target[:8]} with {commit[:8]}"
+    if direct:
+        try:
+            give_branch(git, address, commit, followed.origin.branch, seen=current.revision)
+        except ConflictError:
+            return None
+        except AccessError:
+            pass  # the branch is not for the service to push to
+        else:
+            return Made("pushed", f"rolled back: {where}")
+    name = f"fleet/rollback-{stack}-{target[:8]}"
+    try:
+        give_branch(git, address, commit, name, seen=None)
+    except ConflictError:  # it was proposed before
+        return Made("proposed", f"to roll it back to {target[:8]}, merge the branch {name}")
+    except AccessError as problem:
+        return Made("stopped", f"it is not rolled back: {problem.message}")
+    return Made("proposed", f"to roll it back, merge the branch {name}: {where}")
+
+
+def _commit(followed: Followed, current: Wanted, stack: str, illness: Illness) -> tuple[str, str]:
+    """The commit to go back to, and the one that does it, which nothing points at yet."""
+    git, tip = followed.mirror.repository, current.revision
+    here = _ground(current, stack)
+    if not here.own:
+        raise NoWayBackError("its files are read by other stacks too")
+    said = git.git.run(
+        "read the history", "log", "--max-count=1", "--format=%B", "--no-notes", tip, "--", *sorted(here.own)
+    )
+    entries = chosen(read_history(git, followed.mirror.address, tip), [stack], [])
+    target = way_back(_past(git, entries, here, tip), is_rollback=is_rollback(said.text, stack))
+    before = followed.at(target)
+    there = _ground(before, stack)
+    _check_way(before, current, stack, illness)
+    _check_agents(git, entries, before, there, stack)
+    found = _between(git, here, there, tip, target)
+    if not found.changes:
+        raise NoWayBackError("what changed is in files that other stacks read too")
+    text = message(stack, target, git.resolve(target).subject, found.changes)
+    text = f"{text.rstrip()}\n\n{clean(illness.why)}\n\n{trailer(stack, tip)}"
+    commit = propose(git, tip, found.changes, text)
+    _check(followed.at(commit, current), current, before, stack)
+    return target, commit
+
+
+def _check_way(before: Wanted, current: Wanted, stack: str, illness: Illness) -> None:
+    """The change is why the cluster is ill, and no data goes with the way back. Where it was not placed before, what is
+    there is left running."""
+    old = {one.cluster: one for one in before.stacks[stack].desired}
+    new = {one.cluster: one for one in current.stacks[stack].desired}
+    if illness.cluster in new:
+        check_cause(old.get(illness.cluster), new[illness.cluster], illness.objects)
+    secrecy = secrecy_of([*old.values(), *new.values()])
+    for cluster in sorted(old.keys() & new.keys()):
+        try:
+            back = changed(new[cluster], old[cluster], secrecy)
+        except FleetError as problem:
+            raise NoWayBackError(problem.message) from problem
+        check_data(back)
+
+
+def _past(git: Repository, entries: Sequence[Entry], here: Ground, tip: str) -> list[Past]:
+    paths = here.own | here.shared
+    return [
+        Past(
+            one.revision,
+            all(map(_was_well, one.outcomes)),
+            not any(change.path in paths for change in git.changes(one.revision, tip)),
+        )
+        for one in [one for one in entries if one.in_history][:MOST]
+    ]
+
+
+def _was_well(one: Outcome) -> bool:
+    return one.sync == "Synced" and one.health in WELL
+
+
+def _check_agents(git: Repository, entries: Sequence[Entry], before: Wanted, there: Ground, stack: str) -> None:
+    """Every agent has told, in these very notes, that the stack was well with the files that it would go back to.
+
+    One that reports to a repository of its own has not: how it was there is not known. One that passed over the commit
+    itself, as agents do when commits come fast, has told of an earlier one with the same files.
+    """
+    pull = {one.name for one in before.evaluation.clusters if one.pull}
+    left, paths = pull.intersection(before.stacks[stack].clusters), there.own | there.shared
+    past = itertools.dropwhile(lambda one: one.revision != before.revision, entries)
+    for one in itertools.islice(filter(lambda one: one.in_history, past), MOST):
+        if not left or any(change.path in paths for change in git.changes(one.revision, before.revision)):
+            break
+        said = {each.cluster: _was_well(each) for each in one.outcomes if each.cluster in left}
+        if not all(said.values()):
+            raise NoWayBackError(f"there is nothing to go back to: it was not well at {one.revision[:8]} either")
+        left -= said.keys()
+    if left:
+        raise NoWayBackError(f"nobody told on this remote how {min(left)} was with what it would go back to")
+
+
+def _ground(found: Wanted, stack: str) -> Ground:
+    try:
+        return ground(found.evaluation, stack, frozenset(one.source.file for one in found.evaluation.clusters))
+    except FleetError as problem:  # its file has another stack in it
+        raise NoWayBackError(problem.message) from problem
+
+
+def _between(git: Repository, here: Ground, there: Ground, tip: str, target: str) -> Rollback:
+    paths = here.own | here.shared | there.own | there.shared
+    now, then = (git.tree(one).read_all(matching=paths.__contains__) for one in (tip, target))
+    return rolled_back(here, there, now, then)
+
+
+def _check(after: Wanted, current: Wanted, before: Wanted, stack: str) -> None:
+    """It wants of this stack what was well, and of every other what is wanted now."""
+    if after.stacks.keys() != current.stacks.keys() or after.evaluation.clusters != current.evaluation.clusters:
+        raise NoWayBackError("its files alone do not make it what it was")
+    for name, one in after.stacks.items():
+        other = before.stacks[name] if name == stack else current.stacks[name]
+        if digest(one) != digest(other):
+            raise NoWayBackError("its files alone do not make it what it was")

@@ -1,0 +1,1 @@
+"""How a change reaches clusters: waves, gates, approvals of waves, rollback."""
