@@ -300,7 +300,7 @@ class Following:
         try:
             yield
         except FleetError:
-            self.fetches.add(str(self.origin), "failed")
+            self.fetches.labels(str(self.origin), "failed").inc()
             raise
 
     async def tips(self, mirror: Mirror, *refs: str) -> Mapping[str, str]:
@@ -314,14 +314,14 @@ class Following:
         `check` raises what speaks against it.
         """
         if tip == self.tip and time.monotonic() < self._again:
-            self.fetches.add(str(self.origin), "same")
+            self.fetches.labels(str(self.origin), "same").inc()
             return None
         if tip != self.tip:
             seen = time.monotonic()
             with self.asking():
                 await in_thread(mirror.fetch, (self.origin.refspec,))
             self.tip, self.since, self._failures = tip, seen, 0
-        self.fetches.add(str(self.origin), "new")
+        self.fetches.labels(str(self.origin), "new").inc()
         try:
             if self.signers:
                 await in_thread(check_signature, mirror.repository, tip, self.signers)

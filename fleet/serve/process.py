@@ -37,7 +37,7 @@ from fleet.forge.webhook import MOST_BYTES, check_headers, read
 from fleet.kube.concurrency import end
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.leader import Election, Lease
-from fleet.kube.runtime.metrics import Counter, Gauge, Labels, exposition
+from fleet.kube.runtime.metrics import Counter, Labels, ReadMetric, exposition
 from fleet.kube.runtime.operator import keep_buffers_small, serving
 from fleet.repository.repository import of_address
 from fleet.serve.commits import Evaluating, Origin, Reading
@@ -149,7 +149,7 @@ class Hooks:
             self.bodies.drop(body)
 
     def _said(self, status: int, result: str, text: str) -> web.Response:
-        self.counted.add(result)
+        self.counted.labels(result).inc()
         response = web.Response(status=status, text=text)
         if status >= 400:
             response.force_close()
@@ -231,7 +231,7 @@ class Program:
                 waiting = self._waiting()
                 return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")
             case "/metrics":
-                return web.Response(text=exposition(self.metrics.all()))
+                return web.Response(body=exposition(self.metrics.all()), content_type="text/plain", charset="utf-8")
         if request.path.startswith(PAGES_PREFIX):
             found = (one.page(request.path) for one in self.services)
             return answered(next((page for page in found if page), None), leads=self._leads)
@@ -263,10 +263,10 @@ class Program:
 
         stack = ("repository", "stack", "cluster", "health")
         self.metrics.gauges = [
-            Gauge("fleet_stack_health", "1 for the health that a stack has in a cluster.", stack, health),
-            Gauge("fleet_revision_info", "The newest good commit.", ("repository", "revision"), revision),
-            Gauge("fleet_repository_broken", "1 if the newest commit cannot be read.", ("repository",), broken),
-            Gauge("leader_election_master_status", "1 while this process leads.", (), leads),
+            ReadMetric("fleet_stack_health", "1 for the health that a stack has in a cluster.", stack, health),
+            ReadMetric("fleet_revision_info", "The newest good commit.", ("repository", "revision"), revision),
+            ReadMetric("fleet_repository_broken", "1 if the newest commit cannot be read.", ("repository",), broken),
+            ReadMetric("leader_election_master_status", "1 while this process leads.", (), leads),
         ]
 
 

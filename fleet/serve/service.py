@@ -90,12 +90,13 @@ class Service:
     _reported: str | None = None  # the tip of the status branch, as agents left it
 
     def __post_init__(self) -> None:
+        self.metrics.begin_repository(str(self.origin))
         self._following = Following(self.origin, self.reading, self.manner.signers, self.metrics.fetches)
         self._passes = Passes(
             lambda: self.current,
             self._sync,
             self._broken,
-            lambda seconds: self.metrics.seconds.observe(seconds, str(self.origin)),
+            lambda seconds: self.metrics.seconds.labels(str(self.origin)).observe(seconds),
         )
         self._turns = Turns(str(self.origin))
         self._words = Words(self._is_silent)
@@ -139,8 +140,8 @@ class Service:
         self._telling = Telling(
             self.manner.settle,
             self.manner.every,
-            lambda count: self.metrics.told.add(str(self.origin), "ok"),
-            lambda problem: self.metrics.told.add(str(self.origin), "failed"),
+            lambda count: self.metrics.told.labels(str(self.origin), "ok").inc(),
+            lambda problem: self.metrics.told.labels(str(self.origin), "failed").inc(),
             by=program(self.manner.name),
         )
 
@@ -272,7 +273,7 @@ class Service:
             try:
                 made = await in_thread(roll_back, followed, current, name, illness, direct=direct, lasts=lasts)
             except FleetError as problem:
-                self.metrics.rollbacks.add(str(self.origin), "failed")
+                self.metrics.rollbacks.labels(str(self.origin), "failed").inc()
                 log.warning("%s: it could not be rolled back: %s", name, problem.message, extra={"stack": name})
                 continue
             if made is None:
@@ -304,7 +305,7 @@ class Service:
         self._rollbacks.note(stack, current.revision, made)
         if not made.outcome:
             return
-        self.metrics.rollbacks.add(str(self.origin), made.outcome)
+        self.metrics.rollbacks.labels(str(self.origin), made.outcome).inc()
         about = {"repository": str(self.origin), "stack": stack, "revision": current.revision[:12]}
         log.warning("%s: %s; %s", stack, why, made.words, extra=about)
         known = [one for (name, _), (_, one) in self.known.items() if name == stack]
@@ -350,7 +351,7 @@ class Service:
         before, self.current, self.problem = self.current, found, None
         evaluated = {id(one) for one in before.evaluation.stacks} if before else set()
         fresh = sum(id(one) not in evaluated for one in found.evaluation.stacks)
-        self.metrics.evaluated.add(str(self.origin), by=0 if found.rendered else fresh)
+        self.metrics.evaluated.labels(str(self.origin)).inc(0 if found.rendered else fresh)
         if before is None or before.revision != found.revision:
             about = {"repository": str(self.origin), "revision": found.revision[:12], "evaluated": fresh}
             how = "read" if found.rendered else "evaluated"
@@ -478,9 +479,9 @@ class Service:
         if not problem and not result.suspended:
             self._spending.done(pair)
         word = word_of(problem)
-        self.metrics.passes.add(str(self.origin), word)
-        self.metrics.writes.add(str(self.origin), by=sum(n for verb, n in result.done.items() if verb.writes))
-        self.metrics.repairs.add(str(self.origin), by=repaired)
+        self.metrics.passes.labels(str(self.origin), word).inc()
+        self.metrics.writes.labels(str(self.origin)).inc(sum(n for verb, n in result.done.items() if verb.writes))
+        self.metrics.repairs.labels(str(self.origin)).inc(repaired)
         site = self._sites.get(result.cluster)
         if result.leaving and not problem and not result.suspended:
             self.known.pop(pair, None)
@@ -586,7 +587,7 @@ class Service:
         if not since or current.commit != self._following.tip:
             return
         if all(self.known.get(pair, ("", None))[0] == current.commit for pair in current.desired):
-            self.metrics.lag.observe(time.monotonic() - since, str(self.origin))
+            self.metrics.lag.labels(str(self.origin)).observe(time.monotonic() - since)
             self._following.since = 0.0
 
     def _reached(self, current: Wanted, cluster: ClusterData) -> AbstractAsyncContextManager[Client]:

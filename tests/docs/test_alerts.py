@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docs.tools.reference.metrics import of_operator, of_service
+from docs.tools.reference.metrics import describe, of_operator, of_service
 from fleet.lab.images.bake import bake
 from fleet.lab.images.recipes import find
 from tests.docs.document import ROOT, blocks
@@ -23,9 +23,9 @@ _SUFFIXES = ("_bucket", "_sum", "_count")
 def _known() -> dict[str, set[str]]:
     """Labels by the names of series."""
     found: dict[str, set[str]] = {}
-    for one in (*of_service(), *of_operator()):
-        labels = {*one.labels, "job", "namespace", "le"}
-        for name in (one.name, *(f"{one.name}{suffix}" for suffix in _SUFFIXES)):
+    for metric in map(describe, (*of_service(), *of_operator())):
+        labels = {*metric.labels, "job", "namespace", "le"}
+        for name in (metric.name, *(f"{metric.name}{suffix}" for suffix in _SUFFIXES)):
             found.setdefault(name, set()).update(labels)
     return found
 

@@ -87,7 +87,11 @@ def test_letters_of_a_page_are_counted_as_the_bytes_that_they_are(monkeypatch: p
 
 def previews() -> Previews:
     return Previews(
-        Origin("https://git.example.com/team/fleet"), None, lambda: None, Counter("c", "", ("a", "b")), pages=Pages(AT)
+        Origin("https://git.example.com/team/fleet"),
+        None,
+        lambda: None,
+        Counter("c", "", ("a", "b"), registry=None),
+        pages=Pages(AT),
     )
 
 

@@ -79,7 +79,7 @@ class Listening:
 @asynccontextmanager
 async def listening(most: int = 4 << 20, seconds: float = 15.0) -> AsyncIterator[Listening]:
     heard: list[Event] = []
-    hooks = Hooks(SECRET, heard.append, Counter("hooks", "", ("result",)), Bodies(most), seconds)
+    hooks = Hooks(SECRET, heard.append, Counter("hooks", "", ("result",), registry=None), Bodies(most), seconds)
     async with serving(("127.0.0.1", 0), hooks.answer) as address:
         yield (place := Listening(address, hooks, heard))
         for stranger in place.strangers:

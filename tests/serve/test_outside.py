@@ -28,6 +28,7 @@ from fleet.serve.report.status import Telling
 from fleet.serve.rollout import Order
 from fleet.sync.source import NO_FILES, Files
 from fleet.testing import GitRemote
+from tests.serve.counted import counts
 
 
 def told(cluster: str, sync: str = "Synced", health: str = "Healthy", message: str = "") -> Report:
@@ -62,17 +63,17 @@ def test_a_change_of_health_is_posted_once_signed_and_tried_again() -> None:
 
     async def scene() -> None:
         async with serving(("127.0.0.1", 0), handle) as (host, port):
-            counted = Counter("told", "", ("what", "result"))
+            counted = Counter("told", "", ("what", "result"), registry=None)
             origin = Origin("https://git.example.com/team/fleet.git")
             outside = Outside(origin, lambda: None, counted, f"http://{host}:{port}/", "key", forge=False)
             running = asyncio.create_task(outside.run())
             outside.tell([told("eu")], moved=True)  # the first word is no change
             outside.tell([told("eu"), told("eu", health="Degraded", message="no quorum")], moved=True)
             async with asyncio.timeout(30):
-                while not counted.values:  # noqa: ASYNC110 - a counter is no event
+                while not counts(counted):  # noqa: ASYNC110 - a counter is no event
                     await asyncio.sleep(0.02)
             running.cancel()
-            assert counted.values == {("notification", "ok"): 1}
+            assert counts(counted) == {("notification", "ok"): 1}
 
     asyncio.run(scene())
     assert len(got) == 2

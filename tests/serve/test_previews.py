@@ -29,6 +29,7 @@ from fleet.serve.report.previews import Previews, Turns
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
+from tests.serve.counted import counts
 from tests.serve.forks import LOOPS
 from tests.serve.served import Served
 from tests.sync.fleet_repository import config_map
@@ -95,7 +96,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever says what is served is the caller; here it is at its wits' end, with a secret on its lips."""
-    origin, counted = Origin(str(tmp_path)), Counter("previews", "", ("repository", "result"))
+    origin, counted = Origin(str(tmp_path)), Counter("previews", "", ("repository", "result"), registry=None)
     place = ForgeRepository(Kind.GITEA, "https://git.example.com", "team/fleet")
     request = Asked(0, "", "", "", "main", "", "change", "1" * 40, fork=False)
 
@@ -107,7 +108,7 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
         for number in (1, 2):
             previews.hear(PullRequestChanged(place, replace(request, number=number), Action.PUSHED))
         async with asyncio.timeout(10):
-            await until(lambda: running.done() or counted.values.get((str(origin), "failed"), 0) > 2)
+            await until(lambda: running.done() or counts(counted).get((str(origin), "failed"), 0) > 2)
         goes_on = not running.done()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -215,7 +216,7 @@ def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_p
 
     async def followed(seconds: float, until_done: Callable[[Counter], bool]) -> None:
         monkeypatch.setattr(preview_process, "OF_FORKS", replace(preview_process.OF_FORKS, seconds=seconds))
-        counted = Counter("previews", "", ("repository", "result"))
+        counted = Counter("previews", "", ("repository", "result"), registry=None)
         running = asyncio.create_task(Previews(origin, None, lambda: base, counted, every=0.5).run(mirror))
         try:
             async with asyncio.timeout(90):
@@ -225,7 +226,7 @@ def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_p
             await asyncio.gather(running, return_exceptions=True)
 
     def previewed(counted: Counter, result: str) -> bool:
-        return counted.values.get((str(origin), result), 0) > 0
+        return counts(counted).get((str(origin), result), 0) > 0
 
     git(root, "switch", "--quiet", "--create", "change", "main")
     (root / "stacks/more.py").write_text("import fleet\n")
@@ -262,7 +263,7 @@ def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
     mirror.fetch()
     with Pool() as pool:
         base = wanted(origin, mirror, main, None, pool)
-    counted = Counter("previews", "", ("repository", "result"))
+    counted = Counter("previews", "", ("repository", "result"), registry=None)
 
     def heads() -> list[str]:
         return git(mirror.repository.root, "for-each-ref", "--format=%(refname)", "refs/fleet-pulls").split()

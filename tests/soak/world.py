@@ -300,7 +300,7 @@ class World:
 
 def _is_broken(metrics: str) -> bool:
     lines = [line for line in metrics.splitlines() if line.startswith("fleet_repository_broken{")]
-    return any(line.endswith(" 1") for line in lines)
+    return any(float(line.rpartition(" ")[2]) == 1 for line in lines)
 
 
 def _word(action: Action) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.kube.runtime.guard import GuardedClient
+from fleet.kube.runtime.metrics import ReadMetric
 from fleet.kube.runtime.outcome import Instruments
 from fleet.serve.options import Manner
 from fleet.serve.process import Program
@@ -46,10 +47,26 @@ def of_operator() -> list[Any]:
     return [*Instruments({}, {}, lambda: False).all(), GuardedClient().sent]
 
 
-def _table(found: Iterable[Any]) -> list[str]:
+class Described(NamedTuple):
+    """A metric as the page shows it."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    text: str
+
+
+def describe(collector: Any) -> Described:
+    """Return the name, kind, labels and help of a metric."""
+    (metric,) = collector.collect()
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    labels = collector.labels if isinstance(collector, ReadMetric) else collector._labelnames
+    return Described(name, metric.type, tuple(labels), metric.documentation)
+
+
+def _table(collectors: Iterable[Any]) -> list[str]:
     rows = ["| name | kind | labels | meaning |", "|---|---|---|---|"]
-    for one in found:
-        kind = [*one.lines()][1].rpartition(" ")[2]
-        labels = ", ".join(f"`{label}`" for label in one.labels)
-        rows.append(f"| `{one.name}` | {kind} | {labels} | {one.help} |")
+    for described in map(describe, collectors):
+        labels = ", ".join(f"`{label}`" for label in described.labels)
+        rows.append(f"| `{described.name}` | {described.kind} | {labels} | {described.text} |")
     return rows

@@ -19,7 +19,6 @@ from aiohttp.payload import BytesPayload
 
 from fleet.kube.client.client import Client
 from fleet.kube.client.kubeconfig import Headers
-from fleet.kube.runtime.metrics import Counter
 
 READS = frozenset({"GET", "HEAD"})
 
@@ -67,7 +66,10 @@ class GuardedClient(Client):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.guard = Guard()
-        self.sent = Counter("rest_client_requests_total", "Requests by method and status code.", ("code", "method"))
+        from fleet.kube.runtime.metrics import Counter  # noqa: PLC0415 - `Guard` alone is used where nothing is measured
+
+        name, labels = "rest_client_requests_total", ("code", "method")
+        self.sent = Counter(name, "Requests by method and status code.", labels, registry=None)
 
     async def _once(
         self, method: str, path: str, data: bytes | None, headers: Headers
@@ -77,9 +79,9 @@ class GuardedClient(Client):
             answer = await (super()._once if method in READS else self._guarded)(method, path, data, headers)
         except Exception:
             self.guard.check(method, path)  # a body that the guard held back broke the connection: say why
-            self.sent.add("<error>", method)
+            self.sent.labels("<error>", method).inc()
             raise
-        self.sent.add(str(answer[0]), method)
+        self.sent.labels(str(answer[0]), method).inc()
         return answer
 
     async def _guarded(

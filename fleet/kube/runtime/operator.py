@@ -236,7 +236,9 @@ class Operator:
 
         async def handle(request: web.BaseRequest) -> web.Response:
             if request.path == "/metrics":
-                return web.Response(text=exposition([*self._instruments.all(), client.sent]))
+                return web.Response(
+                    body=exposition([*self._instruments.all(), client.sent]), content_type="text/plain", charset="utf-8"
+                )
             if request.path == "/readyz":
                 waiting = [str(one) for one in self.followers if not one.is_watching]
                 return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")

@@ -14,7 +14,16 @@ from typing import Any
 
 from fleet.errors import ConflictError
 from fleet.kube.runtime.guard import NotLeadingError
-from fleet.kube.runtime.metrics import WAITS, Counter, Gauge, Histogram, Labels, Metric
+from fleet.kube.runtime.metrics import (
+    SECONDS,
+    WAITS,
+    Collector,
+    Counter,
+    Histogram,
+    Labels,
+    ReadMetric,
+    begin_series,
+)
 from fleet.kube.runtime.queue import Item, Queue
 
 
@@ -63,6 +72,7 @@ def judge(ended: Result | BaseException | None, seconds: float) -> Verdict:
             return Verdict("error", Then.BACK_OFF, says=str(ended) or type(ended).__name__)
 
 
+LABELS = ("success", "requeue_after", "error")  # of a verdict
 ONE: Labels = ("controller",)
 QUEUE: Labels = ("controller", "name")
 
@@ -78,19 +88,30 @@ class Instruments:
         watched: Callable[[], Mapping[str, bool]] = dict,
     ) -> None:
         self.passes = Counter(
-            "controller_runtime_reconcile_total", "Passes by controller and result.", ("controller", "result")
+            "controller_runtime_reconcile_total",
+            "Passes by controller and result.",
+            ("controller", "result"),
+            registry=None,
         )
-        self.errors = Counter("controller_runtime_reconcile_errors_total", "Passes that failed.", ONE)
+        self.errors = Counter("controller_runtime_reconcile_errors_total", "Passes that failed.", ONE, registry=None)
         self.terminal = Counter(
-            "controller_runtime_terminal_reconcile_errors_total", "Passes that failed for good.", ONE
+            "controller_runtime_terminal_reconcile_errors_total", "Passes that failed for good.", ONE, registry=None
         )
-        self.timeouts = Counter("controller_runtime_reconcile_timeouts_total", "Passes that took too long.", ONE)
-        self.seconds = Histogram("controller_runtime_reconcile_time_seconds", "Time of a pass.", ONE)
-        self.waited = Histogram("workqueue_queue_duration_seconds", "Time in the queue.", QUEUE, WAITS)
-        self.worked = Histogram("workqueue_work_duration_seconds", "Time with a worker.", QUEUE, WAITS)
+        self.timeouts = Counter(
+            "controller_runtime_reconcile_timeouts_total", "Passes that took too long.", ONE, registry=None
+        )
+        self.seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds", "Time of a pass.", ONE, buckets=SECONDS, registry=None
+        )
+        self.waited = Histogram(
+            "workqueue_queue_duration_seconds", "Time in the queue.", QUEUE, buckets=WAITS, registry=None
+        )
+        self.worked = Histogram(
+            "workqueue_work_duration_seconds", "Time with a worker.", QUEUE, buckets=WAITS, registry=None
+        )
         self._gauges = [
             *_gauges(queues, workers, leads),
-            Gauge(
+            ReadMetric(
                 "fleet_operator_kind_watched",
                 "1 while all objects of a kind are seen; 0: nothing is done about them.",
                 ("kind",),
@@ -98,27 +119,34 @@ class Instruments:
             ),
         ]
 
+        for name in queues:
+            begin_series(self.passes, *((name, label) for label in LABELS))
+            for metric in (self.errors, self.terminal, self.timeouts, self.seconds):
+                begin_series(metric, (name,))
+            for waits in (self.waited, self.worked):
+                begin_series(waits, (name, name))
+
     def saw(self, controller: str, item: Item[Any], ended: Any, verdict: Verdict, seconds: float) -> None:
         """One pass."""
-        self.passes.add(controller, verdict.label)
+        self.passes.labels(controller, verdict.label).inc()
         if verdict.label == "error":
-            self.errors.add(controller)
+            self.errors.labels(controller).inc()
         if isinstance(ended, TerminalError):
-            self.terminal.add(controller)
+            self.terminal.labels(controller).inc()
         if isinstance(ended, TimeoutError):
-            self.timeouts.add(controller)
-        self.seconds.observe(seconds, controller)
-        self.waited.observe(item.waited, controller, controller)
-        self.worked.observe(seconds, controller, controller)
+            self.timeouts.labels(controller).inc()
+        self.seconds.labels(controller).observe(seconds)
+        self.waited.labels(controller, controller).observe(item.waited)
+        self.worked.labels(controller, controller).observe(seconds)
 
-    def all(self) -> list[Metric]:
+    def all(self) -> list[Collector]:
         own = (self.passes, self.errors, self.terminal, self.timeouts, self.seconds, self.waited, self.worked)
         return [*own, *self._gauges]
 
 
 def _gauges(
     queues: Mapping[str, Queue[Any]], workers: Mapping[str, int], leads: Callable[[], bool]
-) -> Iterator[Metric]:
+) -> Iterator[Collector]:
     def each(read: Callable[[Queue[Any]], float]) -> Callable[[], list[tuple[Labels, float]]]:
         return lambda: [((name, name), read(queue)) for name, queue in queues.items()]
 
@@ -129,32 +157,32 @@ def _gauges(
             for priority, count in queue.depth().items()
         ]
 
-    yield Gauge("workqueue_depth", "Keys that wait for a worker.", (*QUEUE, "priority"), depths)
-    yield Gauge("workqueue_adds_total", "Keys put in.", QUEUE, each(lambda q: q.adds), kind="counter")
-    yield Gauge(
+    yield ReadMetric("workqueue_depth", "Keys that wait for a worker.", (*QUEUE, "priority"), depths)
+    yield ReadMetric("workqueue_adds_total", "Keys put in.", QUEUE, each(lambda q: q.adds), kind="counter")
+    yield ReadMetric(
         "workqueue_retries_total", "Keys put in after failures.", QUEUE, each(lambda q: q.retries), kind="counter"
     )
-    yield Gauge(
+    yield ReadMetric(
         "workqueue_unfinished_work_seconds", "Time of all passes under way.", QUEUE, each(lambda q: sum(q.running()))
     )
-    yield Gauge(
+    yield ReadMetric(
         "workqueue_longest_running_processor_seconds",
         "Time of the longest pass under way.",
         QUEUE,
         each(lambda q: max(q.running(), default=0.0)),
     )
-    yield Gauge(
+    yield ReadMetric(
         "controller_runtime_active_workers",
         "Workers that have a key.",
         ONE,
         lambda: [((name,), float(len(queue.running()))) for name, queue in queues.items()],
     )
-    yield Gauge(
+    yield ReadMetric(
         "controller_runtime_max_concurrent_reconciles",
         "Workers.",
         ONE,
         lambda: [((name,), float(number)) for name, number in workers.items()],
     )
-    yield Gauge(
+    yield ReadMetric(
         "leader_election_master_status", "1 while this process leads.", (), lambda: [((), 1.0 if leads() else 0.0)]
     )

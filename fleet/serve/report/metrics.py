@@ -13,35 +13,54 @@ from collections.abc import Iterable
 from fleet.kube.client.client import Client
 from fleet.kube.resources import NAMESPACE
 from fleet.kube.runtime.events import Recorder
-from fleet.kube.runtime.metrics import Counter, Gauge, Histogram, Labels, Metric
+from fleet.kube.runtime.metrics import SECONDS, Collector, Counter, Histogram, Labels, ReadMetric, begin_series
 from fleet.sync.result import Result
 
 log = logging.getLogger(__name__)
 CONTROLLER = "fleet-serve"
+OUTCOMES = ("ok", "failed")
 STACK: Labels = ("repository", "stack", "cluster")
 
 
 class Metrics:
-    """Of all repositories of a process."""
+    """Metrics of all repositories of a process."""
 
     def __init__(self) -> None:
-        self.fetches = Counter("fleet_fetches_total", "Looks at a repository, by outcome.", ("repository", "result"))
-        self.evaluated = Counter("fleet_evaluated_stacks_total", "Stacks that were evaluated.", ("repository",))
-        self.passes = Counter("fleet_passes_total", "Looks at a stack in a cluster.", ("repository", "result"))
-        self.seconds = Histogram("fleet_pass_seconds", "Time of a pass.", ("repository",))
-        self.lag = Histogram("fleet_commit_to_applied_seconds", "From a commit to its last apply.", ("repository",))
-        self.writes = Counter("fleet_applied_objects_total", "Objects that were written or deleted.", ("repository",))
-        self.repairs = Counter("fleet_drift_repairs_total", "Objects that were put back as git says.", ("repository",))
-        self.told = Counter("fleet_status_writes_total", "Writes of health into git.", ("repository", "result"))
-        self.hooks = Counter("fleet_webhooks_total", "Webhooks that came, by outcome.", ("result",))
-        self.outside = Counter("fleet_told_total", "Commit statuses and notifications.", ("what", "result"))
-        self.previews = Counter("fleet_previews_total", "Previews of pull requests.", ("repository", "result"))
-        self.rollbacks = Counter("fleet_rollbacks_total", "Stacks taken back by themselves.", ("repository", "result"))
-        self.gauges: list[Gauge] = []
+        self.fetches = _counter("fleet_fetches_total", "Looks at a repository, by outcome.", "repository", "result")
+        self.evaluated = _counter("fleet_evaluated_stacks_total", "Stacks that were evaluated.", "repository")
+        self.passes = _counter("fleet_passes_total", "Looks at a stack in a cluster.", "repository", "result")
+        self.seconds = _histogram("fleet_pass_seconds", "Time of a pass.", "repository")
+        self.lag = _histogram("fleet_commit_to_applied_seconds", "From a commit to its last apply.", "repository")
+        self.writes = _counter("fleet_applied_objects_total", "Objects that were written or deleted.", "repository")
+        self.repairs = _counter("fleet_drift_repairs_total", "Objects that were put back as git says.", "repository")
+        self.told = _counter("fleet_status_writes_total", "Writes of health into git.", "repository", "result")
+        self.hooks = _counter("fleet_webhooks_total", "Webhooks that came, by outcome.", "result")
+        self.outside = _counter("fleet_told_total", "Commit statuses and notifications.", "what", "result")
+        self.previews = _counter("fleet_previews_total", "Previews of pull requests.", "repository", "result")
+        self.rollbacks = _counter("fleet_rollbacks_total", "Stacks taken back by themselves.", "repository", "result")
+        self.gauges: list[ReadMetric] = []
+        begin_series(self.hooks, ("heard",), ("ignored",), ("refused",))
+        begin_series(self.outside, *((what, result) for what in ("notification", "status") for result in OUTCOMES))
 
-    def all(self) -> list[Metric]:
+    def begin_repository(self, name: str) -> None:
+        """Make the series of a repository, at 0."""
+        for metric in (self.evaluated, self.seconds, self.lag, self.writes, self.repairs):
+            begin_series(metric, (name,))
+        begin_series(self.fetches, *((name, result) for result in ("new", "same", "failed")))
+        begin_series(self.told, *((name, result) for result in OUTCOMES))
+
+    def all(self) -> list[Collector]:
+        """Return every metric, in the order of the reference page."""
         counted = (self.fetches, self.evaluated, self.passes, self.seconds, self.lag, self.writes, self.repairs)
         return [*counted, self.told, self.hooks, self.outside, self.previews, self.rollbacks, *self.gauges]
+
+
+def _counter(name: str, text: str, *labels: str) -> Counter:
+    return Counter(name, text, labels, registry=None)
+
+
+def _histogram(name: str, text: str, *labels: str) -> Histogram:
+    return Histogram(name, text, labels, buckets=SECONDS, registry=None)
 
 
 class Turns:

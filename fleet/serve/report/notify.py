@@ -156,13 +156,13 @@ class Outside:
                 try:
                     async with session.post(self.url, data=body, headers=headers, allow_redirects=False) as answer:
                         if answer.status < 300:
-                            self.counted.add("notification", "ok")
+                            self.counted.labels("notification", "ok").inc()
                             return
                         reason = f"HTTP {answer.status}"
                 except (aiohttp.ClientError, TimeoutError) as problem:
                     reason = str(problem) or type(problem).__name__
                 await asyncio.sleep(2.0**attempt)
-        self.counted.add("notification", "failed")
+        self.counted.labels("notification", "failed").inc()
         log.warning("a notification of %d turns was not delivered: %s", len(turns), reason)
 
     async def _post(self, stacks: list[str]) -> None:
@@ -177,9 +177,9 @@ class Outside:
                         if self._said.get(context) != said:
                             await forge.set_status(self._revision, context, said.state, said.line)
                             self._said[context] = said
-                            self.counted.add("status", "ok")
+                            self.counted.labels("status", "ok").inc()
         except FleetError as problem:
-            self.counted.add("status", "failed")
+            self.counted.labels("status", "failed").inc()
             if problem.message != self._warned:
                 self._warned = problem.message
                 log.warning("no commit statuses for %s: %s", self.origin, problem.message)

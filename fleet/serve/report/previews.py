@@ -242,7 +242,7 @@ class Previews:
             await self._preview(mirror, number)
             self._queue.forgive(number)
         except Exception as problem:
-            self.counted.add(str(self.origin), "failed")
+            self.counted.labels(str(self.origin), "failed").inc()
             log.warning("pull request %d: %s", number, _said(problem), extra=self._about(number))
             self._queue.retry(number)
         finally:
@@ -299,7 +299,7 @@ class Previews:
             raise
         self._untold.pop(number, None)
         self._done[number] = (found.head_sha, request.live)
-        self.counted.add(str(self.origin), str(words.state))
+        self.counted.labels(str(self.origin), str(words.state)).inc()
         depth = "compared with the clusters" if request.live else "desired only"
         log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
 

@@ -190,15 +190,16 @@ def test_failures_back_off_terminal_ones_wait_and_slow_ones_are_cut_off(greeting
     assert len(passes["hopeless"]) == 1
     first, second, third, fourth = passes["failing"]
     assert second - first >= 0.07 and third - second >= 0.14 and fourth - third >= 0.28
-    lines = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
-    assert lines['controller_runtime_reconcile_total{controller="greeting",result="error"}'] == "5"
-    assert lines['controller_runtime_reconcile_total{controller="greeting",result="requeue_after"}'] == "2"
-    assert lines['controller_runtime_terminal_reconcile_errors_total{controller="greeting"}'] == "1"
-    assert lines['controller_runtime_reconcile_timeouts_total{controller="greeting"}'] == "1"
-    assert lines['controller_runtime_reconcile_time_seconds_count{controller="greeting"}'] == "10"
-    assert lines['workqueue_retries_total{controller="greeting",name="greeting"}'] == "4"
-    assert lines['controller_runtime_max_concurrent_reconciles{controller="greeting"}'] == "16"
-    assert lines["leader_election_master_status"] == "1"
+    samples = [line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#")]
+    lines = {series: float(value) for series, value in samples}
+    assert lines['controller_runtime_reconcile_total{controller="greeting",result="error"}'] == 5
+    assert lines['controller_runtime_reconcile_total{controller="greeting",result="requeue_after"}'] == 2
+    assert lines['controller_runtime_terminal_reconcile_errors_total{controller="greeting"}'] == 1
+    assert lines['controller_runtime_reconcile_timeouts_total{controller="greeting"}'] == 1
+    assert lines['controller_runtime_reconcile_time_seconds_count{controller="greeting"}'] == 10
+    assert lines['workqueue_retries_total{controller="greeting",name="greeting"}'] == 4
+    assert lines['controller_runtime_max_concurrent_reconciles{controller="greeting"}'] == 16
+    assert lines["leader_election_master_status"] == 1
     assert 'rest_client_requests_total{code="201",method="POST"}' in lines
     events = [one for one in greetings.get("events.events.k8s.io")["items"] if one["reason"] == "Failed"]
     assert [one.get("series", {}).get("count") for one in events] == [3], "three failures are one event"
@@ -270,11 +271,10 @@ def test_a_kind_that_is_not_served_degrades_its_controller_and_no_other(greeting
     async def look(request: kube.Request) -> None:
         looked.append(request.name.name)
 
-    async def metric(operator: kube.Operator, kind: str) -> str:
+    async def metric(operator: kube.Operator, kind: str) -> float:
         _, text = await answer(operator, "/metrics")
-        return next(
-            line[-1] for line in text.splitlines() if line.startswith(f'fleet_operator_kind_watched{{kind="{kind}"')
-        )
+        series = f'fleet_operator_kind_watched{{kind="{kind}"'
+        return next(float(line.rpartition(" ")[2]) for line in text.splitlines() if line.startswith(series))
 
     async def run() -> None:
         others = controller(greetings.namespace)
@@ -287,8 +287,8 @@ def test_a_kind_that_is_not_served_degrades_its_controller_and_no_other(greeting
             )
             status, text = await answer(operator, "/readyz")
             assert status == 503 and "greetings" in text
-            assert await metric(operator, f"greetings.{group}") == "0"
-            assert await metric(operator, "greetings.runtime.fleet.dev") == "1"
+            assert await metric(operator, f"greetings.{group}") == 0
+            assert await metric(operator, "greetings.runtime.fleet.dev") == 1
 
             def told() -> bool:
                 events = greetings.get("events.events.k8s.io")["items"]
@@ -304,7 +304,7 @@ def test_a_kind_that_is_not_served_degrades_its_controller_and_no_other(greeting
             await asyncio.to_thread(greetings.apply, own)
             await eventually("the kind that came late", lambda: looked == ["own"], 60)
             assert (await answer(operator, "/readyz"))[0] == 200
-            assert await metric(operator, f"greetings.{group}") == "1"
+            assert await metric(operator, f"greetings.{group}") == 1
 
     try:
         asyncio.run(run())

@@ -23,7 +23,7 @@ from fleet.kube.runtime.handlers import (
     labels_changed,
     status_changed,
 )
-from fleet.kube.runtime.metrics import Counter, Gauge, Histogram, exposition
+from fleet.kube.runtime.metrics import Counter, Histogram, ReadMetric, begin_series, exposition
 from fleet.kube.runtime.outcome import Then, judge
 from fleet.kube.runtime.writer import made_by_us
 from tests.kube.runtime.clock import Clock
@@ -102,28 +102,34 @@ def test_the_guard_lets_writes_through_until_its_time_and_reads_always() -> None
 
 
 def test_metrics_are_written_as_prometheus_reads_them() -> None:
-    counter = Counter("a_total", "Things.", ("kind",))
-    counter.add('with "quotes"\n')
-    counter.add("b", by=2)
-    histogram = Histogram("h_seconds", "Time.", ("c",), buckets=(0.1, 1.0))
+    counter = Counter("a_total", "Things.", ("kind",), registry=None)
+    begin_series(counter, ("never",))
+    counter.labels('with "quotes"\n').inc()
+    counter.labels("b").inc(2)
+    histogram = Histogram("h_seconds", "Time.", ("c",), buckets=(0.1, 1.0), registry=None)
     for amount in (0.05, 0.1, 0.5, 7):
-        histogram.observe(amount, "x")
-    gauge = Gauge("g", "Now.", (), lambda: [((), 3.0)])
-    assert exposition([counter, histogram, gauge]).splitlines() == [
+        histogram.labels("x").observe(amount)
+    gauge = ReadMetric("g", "Now.", (), lambda: [((), 3.0)])
+    read = ReadMetric("r_total", "Read.", ("kind",), lambda: [(("b",), 12_345_678.0)], kind="counter")
+    assert exposition([counter, histogram, gauge, read]).decode().splitlines() == [
         "# HELP a_total Things.",
         "# TYPE a_total counter",
-        'a_total{kind="b"} 2',
-        r'a_total{kind="with \"quotes\"\n"} 1',
+        'a_total{kind="never"} 0.0',
+        r'a_total{kind="with \"quotes\"\n"} 1.0',
+        'a_total{kind="b"} 2.0',
         "# HELP h_seconds Time.",
         "# TYPE h_seconds histogram",
-        'h_seconds_bucket{c="x",le="0.1"} 2',
-        'h_seconds_bucket{c="x",le="1"} 3',
-        'h_seconds_bucket{c="x",le="+Inf"} 4',
+        'h_seconds_bucket{c="x",le="0.1"} 2.0',
+        'h_seconds_bucket{c="x",le="1.0"} 3.0',
+        'h_seconds_bucket{c="x",le="+Inf"} 4.0',
+        'h_seconds_count{c="x"} 4.0',
         'h_seconds_sum{c="x"} 7.65',
-        'h_seconds_count{c="x"} 4',
         "# HELP g Now.",
         "# TYPE g gauge",
-        "g 3",
+        "g 3.0",
+        "# HELP r_total Read.",
+        "# TYPE r_total counter",
+        'r_total{kind="b"} 1.2345678e+07',
     ]
 
 
