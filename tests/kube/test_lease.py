@@ -118,7 +118,7 @@ def test_one_of_a_living_holder_elsewhere_is_respected_until_it_expires(system: 
 
 def test_one_of_a_process_that_was_killed_on_this_machine_is_taken_at_once(system: Cluster) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", "from fleet.kube import process; print(process.identity(), flush=True); input()"],
+        [sys.executable, "-c", "from fleet.kube import identity; print(identity.identity(), flush=True); input()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -23,7 +23,7 @@ BRIEF = replace(preview_process.OF_FORKS, seconds=60)
 # A child that does not listen to anybody, as one does not whose code in C never lets go of the interpreter.
 DEAF = """\
 import os, signal, sys
-from fleet.serve.child import begin, bound_memory
+from fleet.serve.child_process import begin, bound_memory
 task, bounds = begin()
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
 what = task.decode()

@@ -121,7 +121,7 @@ def test_simulated_nodes_have_nothing_that_could_break(cluster: Cluster) -> None
 CHILD = """
 import os, sys, time
 from fleet.lab import Lab
-from fleet.lab.proxy.match import Match
+from fleet.lab.proxy.plan import Match
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
 
@@ -259,7 +259,7 @@ def test_a_node_that_was_being_stopped_starts_again_when_the_process_that_stops_
 
 
 LOSING = """
-from fleet.lab.faults import disks
+from fleet.lab.faults.kinds import volumes as disks
 
 def empty(place):
     print("broken", flush=True)
