@@ -57,7 +57,8 @@ def wait_undone(lab: Lab, timeout: float = 60) -> None:
 
 def child(lab: Lab, script: str) -> subprocess.Popen[str]:
     """A process that breaks the scheduler, says so and does what `script` says."""
-    begin = "import os, sys, time\nfrom fleet.lab import Lab\nfrom fleet.lab.programs import process\nfrom fleet.lab.faults import Fault, inject\n"
+    begin = "import os, sys, time\nfrom fleet.lab import Lab\nfrom fleet.lab.programs import process\n"
+    begin += "from fleet.lab.faults import Fault, inject\n"
     begin += "lab = Lab.open('asleep')\nmine = process.identify(os.getpid())\n"
     begin += "inject(lab, Fault('freeze-program', 'c', ('kube-scheduler',)), owner=mine)\nprint('broken', flush=True)\n"
     made = subprocess.Popen([sys.executable, "-c", begin + script], stdout=subprocess.PIPE, text=True)
