@@ -1,20 +1,11 @@
-"""Status branch, notes and page.
+"""The status branch, its page, and the notes on source commits: health into git and out of it.
 
-The note on a source commit: what became of that revision, one line per stack and cluster. Pure.
+What `fleet.git.status_records` writes becomes one commit on the status branch, one on the notes and one push, to the
+remote where there is one. The caller decides what a failure here means: what was applied in the clusters is applied
+either way.
 
-    orders eu-1: Synced, Healthy [2026-11-16T14:00:00Z ada@laptop]
-    orders us-1: Failed, Unknown [2026-11-16T14:00:00Z ada@laptop] - the cluster cannot be reached
-
-`git log --notes=fleet` shows it. In brackets is since when it is so, and who applied it. Lines of other writers, and
-other people's words, are kept.
-
-Health into git and out of it: the status branch and the notes, on the remote where there is one.
-
-The caller decides what a failure here means: what was applied in the clusters is applied either way.
-
-The status branch as a page: README.md at its root, which every forge shows. Pure.
-
-It is a function of the record files alone, so that two writers that have the same files write the same page.
+The page is README.md at the root of the branch, which every forge shows. It is a function of the record files alone, so
+that two writers that have the same files write the same page.
 """
 
 from __future__ import annotations
@@ -37,6 +28,14 @@ from fleet.objects.desired import StackCluster
 from fleet.text import count_noun
 
 REF = "refs/notes/fleet"
+"""The note on a source commit: what became of that revision, one line per stack and cluster.
+
+    orders eu-1: Synced, Healthy [2026-11-16T14:00:00Z ada@laptop]
+    orders us-1: Failed, Unknown [2026-11-16T14:00:00Z ada@laptop] - the cluster cannot be reached
+
+`git log --notes=fleet` shows it. In brackets is since when it is so, and who applied it. Lines of other writers, and
+other people's words, are kept.
+"""
 _LINE = re.compile(
     rf"(?P<stack>\S+) (?P<cluster>\S+): (?P<sync>{'|'.join(SYNC)}), (?P<health>{'|'.join(HEALTH)})"
     r"(?: \[(?P<at>\S+) (?P<by>[^\]]+)\])?(?: - (?P<message>.+))?"

@@ -1,14 +1,8 @@
-"""Proxy in tests.
+"""A proxy between a client and an API server, with plans written as data: what goes wrong with which requests.
 
-The certificate of a proxy: for loopback, signed by itself, good for a day.
-
-A proxy between a client and an API server, with plans written as data: what goes wrong with which requests.
-
-with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:
-    proxy.plan = Plan([Rule(Match(writes=True), Lose(), every=5)])
-    my_client(proxy.kubeconfig)
-
-The proxy of a test: it runs in a thread, and its kubeconfig is for the client that is tested.
+    with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:
+        proxy.plan = Plan([Rule(Match(writes=True), Lose(), every=5)])
+        my_client(proxy.kubeconfig)
 
 Crashes between any two requests are how half-done work comes to be. With this in between, a test makes every one of
 them happen: run once and count, then for each k run again, be killed at k, and look at what the next run makes of it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.document import ROOT
+from fleet.git.status import parse
+from tests.docs.document import ROOT, blocks
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _LINK = re.compile(r"\]\((?!https?://)(?P<file>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
@@ -25,6 +27,19 @@ def test_the_reference_is_what_the_code_says() -> None:
         [sys.executable, "-m", "docs.tools.reference", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_reference_shows_a_note_as_it_is_read() -> None:
+    page = ROOT / "docs" / "reference" / "status-file.md"
+    note = blocks(page)[-1].text
+    assert [str(outcome) for outcome in parse(note)] == note.splitlines() != []
+    assert page.read_text(encoding="utf-8").count("## ") == 1, "what else the module says is not for this page"
+
+
+def test_the_reference_shows_whole_examples_of_fixtures() -> None:
+    examples = blocks(ROOT / "docs" / "reference" / "testing.md")
+    proxy = next(block.text for block in examples if "proxy.plan" in block.text)
+    assert isinstance(ast.parse(proxy).body[0], ast.With)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)

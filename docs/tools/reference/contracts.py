@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+from itertools import pairwise
+from types import ModuleType
 
+from docs.tools.reference.text import shown
 from fleet import errors
-from fleet.git import status as notes
-from fleet.git import status_records
+from fleet.git import status, status_records
 
 
 def exit_codes() -> str:
@@ -31,7 +34,14 @@ def status_file() -> str:
     _, form, *rest = text.split("\n\n")
     parts = ["# The status branch", "", form, "", *rest]
     body = "\n\n".join(part for part in parts if part)
-    body = re.sub(r"(?m)^((?:    .*\n?)+)", lambda match: f"```text\n{inspect.cleandoc(match[1])}\n```\n", body + "\n")
-    said = inspect.cleandoc(notes.__doc__ or "").replace(" Pure.", "").split("\n\n")
-    note = "\n".join(line.removeprefix("    ") for line in said[1].splitlines())
-    return f"{body}\n## Notes\n\n{said[0]}\n\n```text\n{note}\n```\n\n{' '.join(said[2:])}\n"
+    return f"{shown(body)}\n\n## Notes\n\n{shown(_constant_docstring(status, 'REF'))}\n"
+
+
+def _constant_docstring(module: ModuleType, name: str) -> str:
+    """Return the string below a constant of a module; ValueError when there is none."""
+    for assignment, below in pairwise(ast.parse(inspect.getsource(module)).body):
+        match assignment, below:
+            case ast.Assign(targets=[ast.Name(id=target)]), ast.Expr(value=ast.Constant(value=str(text))):
+                if target == name:
+                    return text
+    raise ValueError(f"{module.__name__}.{name} has no docstring")

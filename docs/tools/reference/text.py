@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import textwrap
 import types
 import typing
 from pathlib import Path
@@ -36,7 +37,8 @@ def prose(thing: Any) -> str:
 def shown(text: str) -> str:
     """Markdown, with what is indented or typed at a prompt as a block."""
     text = inspect.cleandoc(text) + "\n"
-    return re.sub(r"(?m)^((?:    .*\n|>>> .*\n(?:.+\n)*)+)", r"```text\n\1```\n", text).strip()
+    block = r"(?m)^((?:    .*\n|>>> .*\n(?:.+\n)*)+)"
+    return re.sub(block, lambda match: f"```text\n{textwrap.dedent(match[1])}```\n", text).strip()
 
 
 def first(thing: Any) -> str:
