@@ -183,7 +183,7 @@ _BUILD = """\
 #   fleet operator dockerfile | docker build --target serve -t REGISTRY/fleet-serve:{version} -
 FROM python:3.13-slim AS build
 RUN pip download --no-cache-dir --no-deps --only-binary :all: --dest /tmp/fleet fleet-gitops=={version}
-RUN python -m zipfile -e /tmp/fleet/*.whl /tmp/wheel
+RUN python -P -m zipfile -e /tmp/fleet/*.whl /tmp/wheel
 RUN pip download --no-cache-dir --require-hashes --only-binary :all: --dest /tmp/locked --requirement /tmp/wheel/{lock}
 RUN pip install --no-cache-dir --no-index --find-links /tmp/locked --target /opt/fleet /tmp/fleet/*.whl
 """

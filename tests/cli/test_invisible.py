@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from fleet.cli.output import json_text
 from fleet.errors import FleetError
+from fleet.install.manifests import dockerfile
 from fleet.text import escaped, printable, without_credentials
 from fleet.yaml_text import dump, read_documents
 
@@ -19,6 +21,8 @@ OBEYED = [
     *map(chr, (0x85, 0x9B, 0x7F, 0xAD, 0x61C, 0x2060, 0x206A, 0x3164, 0xFEFF)),
     *map(chr, (0xE0001, 0xE0041, 0xE007F, 0xE0100)),
 ]
+
+_PYTHON_MODULE = re.compile(r"\bpython[\d.]*\b(?P<options>[^\n|;&]*?)[\s\"']-m\b")
 
 
 @pytest.mark.parametrize("letter", OBEYED, ids=lambda letter: f"U+{ord(letter):04X}")
@@ -66,19 +70,28 @@ def test_what_has_none_stays(text: str) -> None:
 
 def test_no_program_that_is_started_finds_modules_where_it_happens_to_stand() -> None:
     """`python -m` puts the directory it is started in before all others; with -P or -I it does not."""
-    found = 0
+    commands = 0
     for path in [*ROOT.glob("fleet/**/*.py"), *ROOT.glob("operator/**/*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.List):
+            if not isinstance(node, ast.List | ast.Tuple):
                 continue
-            words = [ast.unparse(one).strip("'\"") for one in node.elts]
+            words = [ast.unparse(element).strip("'\"") for element in node.elts]
             if "-m" in words and words[0] in ("sys.executable", "python3", "python"):
-                found += 1
+                commands += 1
                 assert {"-P", "-I"} & set(words[: words.index("-m")]), f"{path}:{node.lineno}"
-    assert found > 8
-    for path in (
-        ROOT / "operator/deploy/Dockerfile",
-        ROOT / "fleet/install/manifests.py",
-        *ROOT.glob("fleet/**/*.toml"),
-    ):
-        assert '"python3", "-m"' not in path.read_text(), path
+    assert commands > 9
+
+
+def test_no_job_and_no_image_that_is_written_finds_modules_where_it_happens_to_stand() -> None:
+    """In the text of CI templates, Dockerfiles and recipes of images, as command of a shell and as list of words."""
+    files = {
+        str(path.relative_to(ROOT)): path.read_text()
+        for place in ("fleet/repository/template", "fleet/lab/images", "operator/deploy")
+        for path in (ROOT / place).rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc")
+    }
+    files["fleet operator dockerfile"] = dockerfile()
+    commands = [(name, match) for name, text in files.items() for match in _PYTHON_MODULE.finditer(text)]
+    assert len(commands) > 11
+    for name, command in commands:
+        assert re.search(r"-[PI]\b", command["options"]), f"{name}: {command[0]}"
