@@ -21,6 +21,7 @@ from fleet.kube.client.proxy import choose_proxy
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.lab.cluster.certificates import Authority
 from tests.kube.recorded import Identity, Recording, config, data, kubectl, recording
+from tests.kube.tunnel import tunnels
 
 WATCH = "/api/v1/namespaces/n/configmaps?watch=1"
 OBJECT = "/api/v1/namespaces/n/configmaps/a"
@@ -247,6 +248,37 @@ def test_every_request_is_made_as_kubectl_makes_it_or_none_is(
     assert len(ours) == (4 if original else 0), "a read, a write, a watch, and a write of the operator's"
 
 
+@pytest.mark.parametrize("user", ["", "me:it@"], ids=["", "with a password"])
+@pytest.mark.parametrize("name", ["token", "as", "as with all", "certificate", "name in the certificate", "plugin"])
+def test_every_request_through_a_proxy_is_made_as_kubectl_makes_it(
+    tmp_path: Path,
+    authority: Authority,
+    two: tuple[Recording, Recording],
+    name: str,
+    user: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is at the same server in the same name, through a tunnel whose proxy is told nothing of who asks there."""
+    path = Path(CASES[name](Case(tmp_path, authority, two)))
+    with tunnels() as proxy:
+        document = json.loads(path.read_text())
+        document["clusters"][0]["cluster"]["proxy-url"] = proxy.address.replace("//", f"//{user}")
+        path.write_text(json.dumps(document))
+        done = kubectl("--context=ctx", "get", "--raw", "/version", KUBECONFIG=str(path))
+        [original] = two[0].identities
+        assert done.returncode == 0, done.stderr
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        asyncio.run(_ask())
+    assert two[0].identities == [original] * 5
+    assert two[1].requests == []
+    assert set(proxy.targets) == {f"127.0.0.1:{two[0].port}"}
+    assert len(proxy.targets) == 3, "kubectl, and two clients that keep their tunnel"
+    told = [
+        {name: value for name, value in headers.items() if "auth" in name or "imp" in name} for headers in proxy.headers
+    ]
+    assert told == [{"proxy-authorization": "Basic bWU6aXQ="} if user else {}] * len(proxy.targets)
+
+
 async def _ask() -> None:
     async with Client.of(None, "ctx") as client:
         await client.request("GET", "/version")
@@ -271,11 +303,13 @@ def test_a_watch_is_made_in_the_name_of_the_account_as_reads_and_writes_are(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("through", ["", "a proxy"])
 def test_nothing_is_sent_on_to_where_an_answer_points(
-    tmp_path: Path, authority: Authority, status: int, two: tuple[Recording, Recording]
+    tmp_path: Path, authority: Authority, status: int, through: str, two: tuple[Recording, Recording]
 ) -> None:
-    with recording(authority, sends_on=two[1].address, status=status) as gateway:
-        path = Path(Case(tmp_path, authority, two).one({"token": "abc"}, server=gateway.address))
+    with recording(authority, sends_on=two[1].address, status=status) as gateway, tunnels() as proxy:
+        way = {"proxy-url": proxy.address} if through else {}
+        path = Path(Case(tmp_path, authority, two).one({"token": "abc"}, server=gateway.address, **way))
 
         async def ask(kind: type[Client], work: Callable[[Client], Any]) -> str:
             async with kind.of(path, "ctx") as client:
@@ -303,6 +337,7 @@ def test_nothing_is_sent_on_to_where_an_answer_points(
             assert "sends on to https://127.0.0.1 (HTTP" in asyncio.run(ask(kind, work))
     assert two[1].requests == [] and two[0].requests == []
     assert [method for method, *_ in gateway.requests[:5]] == ["GET", "PATCH", "POST", "PATCH", "GET"], "each once"
+    assert set(proxy.targets) == ({f"127.0.0.1:{gateway.port}"} if through else set())
 
 
 def test_a_watch_that_is_refused_is_asked_for_again_with_new_credentials(
