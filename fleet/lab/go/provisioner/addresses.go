@@ -7,9 +7,10 @@ import (
 	"sync"
 )
 
-// Addresses of simulated nodes and pods are of the loopback range: whoever talks to one, such as an operator beside the
-// lab, is refused by this very machine, and no packet leaves it. 127.0.0.0/10, where programs listen, has none
-// of them, and Services have theirs of 127.96.0.0/16.
+// Addresses of simulated nodes and pods are of the loopback range: no packet to one leaves this machine, whoever sends
+// it, such as an operator beside the lab. A connection is refused, unless a program here listens on all addresses
+// (0.0.0.0) at that port: then that program answers. 127.0.0.0/10, where programs listen, has none of these addresses,
+// and Services have theirs of 127.96.0.0/16.
 var (
 	nodeAddresses = netip.MustParsePrefix("127.64.0.0/11")
 	podAddresses  = netip.MustParsePrefix("127.128.0.0/9")
