@@ -49,6 +49,8 @@ def report(name: str, about: str, figures: list[Figure]) -> str:
         "",
         f"Measured on {today} by `python -m tests.bench {name}` on {machine}.",
     ]
+    for shortfall in filter(None, (figure.shortfall for figure in figures)):
+        lines += ["", shortfall]
     lines += ["", f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
     lines += [f"| {' | '.join(figure.row())} |" for figure in figures]
     return "\n".join(lines) + "\n"

@@ -22,8 +22,8 @@ All of the first demo took 853 s of CPU before, of which CoreDNS alone had 104.
 
 The times before are of one run on 2 cores, with other work from the third minute on: 16 min 46 s for all of the demo.
 What CoreDNS and etcd 3.6.8 share with Kubernetes has the same versions in their go.mod, so it is compiled once. CPU
-times are user and system together. `python -m tests.bench cold` measures the first run with empty caches of its own and
-nothing beside it; the goal is 10 minutes to the first healthy etcd on 2 cores. It has not run on a quiet machine yet.
+times are user and system together. What the first run takes now, with empty caches and nothing beside it,
+`python -m tests.bench cold` measures: [cold](cold.md).
 
 Tried, and not done: without inlining (`-gcflags=-l`) packages of Kubernetes take 18 % less CPU to compile, without
 optimisation (`-N`) 9 %, and every run of every test would pay for it; a larger heap for the compiler (`GOGC=400`) saves

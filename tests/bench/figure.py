@@ -20,6 +20,13 @@ class Figure:
     def median(self) -> float:
         return statistics.median(self.values)
 
+    @property
+    def shortfall(self) -> str:
+        """Return a sentence for a goal that is missed, "" otherwise."""
+        if self.met is not False:
+            return ""
+        return f"The goal is missed for *{self.name}*: {_short(self.median)} {self.unit}, and {self.goal} was the goal."
+
     def row(self) -> list[str]:
         spread = f"{_short(min(self.values))} to {_short(max(self.values))}" if len(self.values) > 1 else ""
         met = {None: "", True: "yes", False: "NO"}[self.met]
