@@ -90,9 +90,9 @@ def test_every_further_attack_names_its_test() -> None:
     attacks = rows(SECURITY, "## Further attacks")
     assert len(attacks) > 20
     for cells in attacks:
-        letter, _, names = cells[-1].partition(": ")
+        letter, _, named = cells[-1].partition(": ")
         file = ROOT / SHORTENED[letter]
-        shortened = re.findall(r"`([^`]+)`", names)
+        shortened = re.findall(r"`([^`]+)`", named)
         assert shortened, cells[1]
         for name in shortened:
             assert [text for text in functions(file) | texts(file) if name in text], f"{cells[1]}: {name}"
