@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import AccessError, ConflictError, NotFoundError, ResourceError
-from fleet.kube.client.errors import Place, UnansweredError, asked, of_answer, of_connection
+from fleet.kube.client.errors import (
+    OverloadedError,
+    Place,
+    UnansweredError,
+    UnreachableError,
+    asked,
+    of_answer,
+    of_connection,
+)
 
 PLACE = Place("eu-1", "https://10.0.0.1:6443", "eu-admin")
 
@@ -53,7 +61,14 @@ def test_a_binding_that_gives_more_than_its_maker_has_is_a_matter_of_rights() ->
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(401, AccessError), (404, NotFoundError), (409, ConflictError), (422, ResourceError), (504, UnansweredError)],
+    [
+        (401, AccessError),
+        (404, NotFoundError),
+        (409, ConflictError),
+        (422, ResourceError),
+        (429, OverloadedError),
+        (504, UnansweredError),
+    ],
 )
 def test_each_status_is_the_error_with_its_exit_code(status: int, kind: type[Exception]) -> None:
     assert type(of_answer(PLACE, asked("GET", "/api/v1/nodes"), status, {"message": "no"})) is kind
@@ -76,6 +91,6 @@ def test_a_field_that_a_kind_does_not_declare_is_a_refusal_though_the_server_say
 
 def test_a_cluster_that_cannot_be_reached_is_named_with_its_address_and_context() -> None:
     error = of_connection(PLACE, asked("GET", "/api/v1/nodes"), ConnectionRefusedError(111, "Connection refused"))
-    assert isinstance(error, UnansweredError) and error.exit_code == 4
+    assert isinstance(error, UnreachableError) and isinstance(error, UnansweredError) and error.exit_code == 4
     for word in ("eu-1", "https://10.0.0.1:6443", "eu-admin", "refused"):
         assert word in str(error)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 
+from fleet.errors import FleetError
 from fleet.testing.faults import Faults
 from tests.operator.e2e import App
 from tests.operator.writer import Connection, RefusedError
@@ -70,6 +72,71 @@ def test_a_member_that_cannot_start_as_it_was_set_is_mended_by_a_change_in_git(a
     first = app.reasons().index("Reviving")
     assert "Restarting" not in app.reasons()[:first]
     app.every_member_has_all(numbers)
+
+
+def test_a_webhook_that_is_down_for_one_kind_stops_no_step(app: App) -> None:
+    """It is asked about CronJobs and refuses them as long as it does not answer: API servers say 500 then."""
+    webhook = _dead_webhook(app.namespace)
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "backups", "namespace": app.namespace},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "256Mi"}}},
+    }
+    app.want(version="3.5", members=1)
+    app.wait_ready()
+    app.cluster.apply(claim, webhook)
+    try:
+        app.wait("it is asked", lambda: "failed calling webhook" in _refused_cron_job(app))
+        before = app.uids()["registry-0"]
+        backup = {"schedule": "0 3 1 1 *", "to": {"claim": {"claim": "backups"}}}
+        app.change(backup=backup, config={"snapshotCount": 5000})
+        app.wait("its member is restarted with the change", lambda: app.uids().get("registry-0", before) != before, 90)
+        app.wait("it says what is refused", lambda: app.condition("Attached").get("reason") == "Refused", 90)
+        assert "CronJob registry-backup is refused" in app.condition("Attached")["message"]
+        assert "failed calling webhook" in app.condition("Attached")["message"]
+        app.wait("it is called a fault since it lasts", lambda: app.status["health"] == "Degraded")
+    finally:
+        app.cluster.kubectl("delete", "validatingwebhookconfiguration", webhook["metadata"]["name"])
+    app.wait_ready()
+    assert not app.condition("Attached")
+    assert app.cluster.get("cronjobs")["items"]
+
+
+def _dead_webhook(namespace: str) -> dict[str, Any]:
+    """Its Service has no endpoints, and does not exist."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": f"dead-{namespace}"},
+        "webhooks": [
+            {
+                "name": "dead.example.com",
+                "clientConfig": {"service": {"namespace": namespace, "name": "dead", "path": "/"}},
+                "rules": [
+                    {
+                        "apiGroups": ["batch"],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": ["cronjobs"],
+                    }
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "failurePolicy": "Fail",
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+
+
+def _refused_cron_job(app: App) -> str:
+    """Return what the API server says about a CronJob that is tried only."""
+    command = ["create", "cronjob", "asked", "--image=a", "--schedule=0 3 1 1 *", "--dry-run=server"]
+    try:
+        return app.cluster.kubectl(*command)
+    except FleetError as refused:
+        return str(refused)
 
 
 @pytest.mark.full

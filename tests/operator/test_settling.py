@@ -4,18 +4,24 @@ one pass may find."""
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import pytest
 from fleet_operator.core.engine import Report
-from fleet_operator.core.reconcile import TRIES, as_tried
+from fleet_operator.core.execute import Unapplied
+from fleet_operator.core.ownership import NotOursError
+from fleet_operator.core.reconcile import LASTING, TRIES, as_attached, as_refused, as_tried, unattached_for
 from fleet_operator.core.report import status
 from fleet_operator.core.step import Act, State, step, wait
 from fleet_operator.engines.etcd.faults import SETTLING
 
-from fleet.errors import ResourceError
+from fleet.errors import ConflictError, FleetError, ResourceError
+from fleet.kube.client.errors import OverloadedError, UnansweredError
 from tests.operator.drawn import Drawing, app, before
 
 FIVE = app(members=5)
+NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+REST = wait(State.OK, "Healthy", "3 members", 10.0)
 
 
 def joined(pod: str, *, since: float = 5, drawing: Drawing | None = None) -> Drawing:
@@ -89,10 +95,47 @@ def test_a_step_that_fails_is_tried_again_before_the_app_is_called_degraded_for_
     assert (as_tried(mending, 1), as_tried(mending, 2, busy).state) == (mending, State.DEGRADED)
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        ConflictError("services store-peers: already exists"),  # made a moment ago, and the cache has not heard of it
+        OverloadedError("too many requests"),
+        UnansweredError("failed calling webhook: no endpoints available"),
+    ],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_a_refusal_that_the_next_reconcile_may_settle_is_no_fault_until_it_lasts(problem: FleetError) -> None:
+    refused = [Unapplied("CronJob store-backup", problem)]
+    brief = as_attached(REST, refused, 0.0)
+    assert (brief.state, brief.reason) == (State.PROGRESSING, "Refused")
+    assert brief.after < REST.after, "it is looked at again soon"
+    assert as_attached(REST, refused, LASTING).state is State.DEGRADED
+
+
+@pytest.mark.parametrize("problem", [ResourceError("exceeded quota"), NotOursError("it is of another app")])
+def test_a_refusal_that_lasts_until_a_person_changes_something_is_a_fault_at_once(problem: FleetError) -> None:
+    settling = Unapplied("Service store", ConflictError("it changed"))
+    for refused in ([Unapplied("CronJob a", problem)], [settling, Unapplied("CronJob a", problem)]):
+        assert as_attached(REST, refused, 0.0).state is State.DEGRADED
+
+
+def test_the_status_remembers_since_when_something_is_refused() -> None:
+    manifest: dict[str, Any] = {"metadata": {"name": "db", "generation": 1}, "spec": {}}
+    refused = [Unapplied("CronJob store-backup", UnansweredError("failed calling webhook"))]
+    for seconds in (0, 20, 70):
+        now = NOW + datetime.timedelta(seconds=seconds)
+        assert unattached_for(manifest, now) == seconds
+        decision = as_attached(REST, refused, unattached_for(manifest, now))
+        manifest["status"] = status(manifest, decision, as_refused(Report(available=True), refused), "", now)
+        assert manifest["status"]["health"] == ("Degraded" if seconds > LASTING else "Progressing")
+    manifest["status"] = status(manifest, REST, Report(available=True), "", NOW)
+    assert unattached_for(manifest, NOW) == 0.0
+
+
 def test_what_is_on_its_way_is_progressing_in_the_status_and_not_degraded() -> None:
     manifest = {"metadata": {"name": "db", "generation": 1}, "spec": {}}
     decision = wait(joined("db-4").decision().state, "MembersUnwell", "db-4: it is not ready")
-    said = status(manifest, decision, Report(available=True), "", datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
+    said = status(manifest, decision, Report(available=True), "", NOW)
     conditions = {one["type"]: one["status"] for one in said["conditions"]}
     assert said["health"] == "Progressing"
     assert (conditions["Progressing"], conditions["Degraded"]) == ("True", "False")

@@ -67,6 +67,14 @@ class UnansweredError(ResourceError):
     """No answer, or one that does not say whether the thing was done: it may have been."""
 
 
+class UnreachableError(UnansweredError):
+    """No answer at all: the server is away, or the way to it. A failure that the server answers with is none."""
+
+
+class OverloadedError(ResourceError):
+    """The API server has too much to do: nothing was done, and a later request may be carried out."""
+
+
 class NoRightError(AccessError):
     """It is known who asked, and they may not: to read the credentials anew changes nothing."""
 
@@ -174,7 +182,7 @@ def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
         429: "the API server is overloaded; try again later or with less concurrency",
         422: "the object is not valid for this cluster; `kubectl explain` shows the fields of its kind",
     }.get(status)
-    kind = UnansweredError if status >= 500 else ResourceError
+    kind = UnansweredError if status >= 500 else OverloadedError if status == 429 else ResourceError
     return kind(f"{place}: {what} failed: {message}", hint=hint)
 
 
@@ -202,7 +210,7 @@ def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetErr
             f"cannot trust {place} at {place.server} (context {place.context or 'of the pod'}): {reason}",
             hint="the kubeconfig's certificate-authority must be the one that signed the API server's certificate",
         )
-    return UnansweredError(
+    return UnreachableError(
         f"cannot reach {place} at {place.server} (context {place.context or 'of the pod'}) to {what}: {reason}",
         hint=f"check with: kubectl{place.flag} version",
     )

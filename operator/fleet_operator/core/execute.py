@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet.errors import ConflictError, FleetError, ResourceError
 from fleet.kube import objects
-from fleet.kube.client.errors import UnansweredError
+from fleet.kube.client.errors import OverloadedError, UnansweredError, UnreachableError
 from fleet.kube.objects import NEVER
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
@@ -51,17 +51,27 @@ class Unapplied:
     def __str__(self) -> str:
         return f"{self.object} is refused: {self.problem.message}"
 
+    @property
+    def may_settle(self) -> bool:
+        """Tell whether a later reconcile may find it taken though nobody changes anything.
+
+        It changed a moment ago, or the API server, or a webhook that it asks, is busy or away.
+        """
+        brief = (ConflictError, OverloadedError, UnansweredError)
+        return isinstance(self.problem, brief) and not isinstance(self.problem, NotOursError)
+
 
 async def attach(request: Request, manifests: Iterable[Object]) -> list[Unapplied]:
     """Apply what stands beside the members, and return what was refused: members are looked after all the same.
 
-    Raises what is no refusal: a server that does not answer takes nothing else either.
+    A failure that the API server answers with is a refusal, too: one kind may have a webhook that is down. Raise
+    UnreachableError where it gives no answer: then it takes nothing else either.
     """
     refused = []
     for manifest in manifests:
         try:
             await apply(request, manifest)
-        except UnansweredError:
+        except UnreachableError:
             raise
         except FleetError as problem:
             refused.append(Unapplied(f"{manifest['kind']} {manifest['metadata']['name']}", problem))

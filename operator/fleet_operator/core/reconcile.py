@@ -23,9 +23,11 @@ from fleet_operator.core.report import LONGEST, known_backup, status
 from fleet_operator.core.step import Decision, NotYetError, Object, State, blocked
 from fleet_operator.core.teardown import definition_is_leaving, has_finalizer, pause, torn_down, with_finalizer
 from fleet_operator.core.volumes import known_hosts, waited_for
-from fleet_operator.core.world import World, is_leaving
+from fleet_operator.core.world import World, is_leaving, when
 
 TRIES = 3  # failures of a step in a row until an app that is on its way is called degraded for them
+LASTING = 60.0  # seconds until a refusal that may settle by itself makes an app degraded; webhooks restart in less
+ATTACHED = "Attached"  # the condition that tells since when something is refused
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +95,11 @@ class Reconciler:
             return Result(decision.after)
         seen = await engine.observe(app, self._world(request, others))
         refused += [] if paused else await attach(request, engine.attachments(seen))
-        for one in refused:
-            request.event("Refused", str(one), warning=True)
-        decision = as_attached(decide(engine.concerns(seen), engine.at_rest(seen)), refused)
+        refused_for = unattached_for(manifest, _now())
+        for refusal in refused:
+            if is_lasting(refusal, refused_for):
+                request.event("Refused", str(refusal), warning=True)
+        decision = as_attached(decide(engine.concerns(seen), engine.at_rest(seen)), refused, refused_for)
         report = as_refused(engine.report(seen, known_backup(manifest)), refused)
         await self._report(request, manifest, as_tried(decision, request.attempt), report, app.endpoint)
         if paused:
@@ -162,18 +166,38 @@ class Reconciler:
         await request.write.status(self.engine.resource, found, said)
 
 
-def as_attached(decision: Decision, refused: Sequence[Unapplied]) -> Decision:
-    """An app that has all its members and not all that belongs to them is degraded; what is under way goes on."""
+def unattached_for(manifest: dict[str, Any], now: datetime.datetime) -> float:
+    """Return for how many seconds the app's status has said that something is refused; 0 if it does not say so."""
+    conditions = manifest.get("status", {}).get("conditions", ())
+    since = [
+        str(one["lastTransitionTime"]) for one in conditions if (one["type"], one["status"]) == (ATTACHED, "False")
+    ]
+    return max(((now - when(time)).total_seconds() for time in since), default=0.0)
+
+
+def is_lasting(refusal: Unapplied, refused_for: float) -> bool:
+    return refused_for >= LASTING or not refusal.may_settle
+
+
+def as_attached(decision: Decision, refused: Sequence[Unapplied], refused_for: float) -> Decision:
+    """Return what is reported of an app that has all its members and not all that belongs to them.
+
+    It is degraded, but not for a refusal that the next reconcile may settle: until that has lasted for a while the app
+    is on its way, and is looked at soon. What is under way goes on.
+    """
     if not refused or decision.state is not State.OK:
         return decision
-    return replace(decision, state=State.DEGRADED, reason="Refused", message="; ".join(map(str, refused)))
+    decision = replace(decision, reason="Refused", message="; ".join(map(str, refused)))
+    if any(is_lasting(refusal, refused_for) for refusal in refused):
+        return replace(decision, state=State.DEGRADED)
+    return replace(decision, state=State.PROGRESSING, after=min(decision.after, 2.0))
 
 
 def as_refused(report: Report, refused: Sequence[Unapplied]) -> Report:
     """With what the API server did not take, as a condition."""
     if not refused:
         return report
-    condition = ("Attached", "False", "Refused", "; ".join(map(str, refused))[:LONGEST])
+    condition = (ATTACHED, "False", "Refused", "; ".join(map(str, refused))[:LONGEST])
     return replace(report, conditions=(*report.conditions, condition))
 
 
