@@ -17,7 +17,7 @@ from fleet.kube.client.client import Client
 from fleet.kube.concurrency import together
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
-from fleet.kube.health.state import condition
+from fleet.kube.health.state import condition, waiting_message
 from fleet.kube.objects import Scope, pages
 from fleet.objects.desired import Key
 from fleet.text import count_noun
@@ -112,7 +112,8 @@ def _why(container: dict[str, Any], waiting: dict[str, Any]) -> str:
     if waiting["reason"] == "CrashLoopBackOff":
         text = _ended(container)
         return f", {text}" if text else ""
-    return f": {waiting['message']}" if waiting.get("message") else ""
+    message = waiting_message(waiting)
+    return f": {message}" if message else ""
 
 
 def _ended(container: dict[str, Any]) -> str:

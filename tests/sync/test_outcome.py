@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import pytest
+from fleet_operator.backup.outcome import troubles
+from fleet_operator.core.world import why_not_started
 
 from fleet.cli.commands.destroy import returning
 from fleet.errors import (
@@ -19,6 +22,7 @@ from fleet.errors import (
 )
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
+from fleet.kube.cause import Reading, cause
 from fleet.kube.client.errors import UnansweredError
 from fleet.objects.desired import Desired, Key
 from fleet.plan import Verb
@@ -168,6 +172,40 @@ def test_what_containers_print_does_not_reach_git() -> None:
         assert "hunter2" not in str(told)
         assert "container web ended and was restarted: (what it printed stays in the cluster)" in told.message
         assert told.apps[0].message in told.message
+
+
+HOOK = (
+    'Exec lifecycle hook ([sh -c login --password=hunter2]) for Container "web" in Pod "web" failed - error: command '
+    'exited with 1: hunter2› is wrong, message: "hunter2\\n"'
+)
+
+
+@pytest.mark.parametrize("reason", ["PostStartHookError", "PreStopHookError"])
+def test_what_hooks_of_containers_print_does_not_reach_git(reason: str) -> None:
+    """Kubelet repeats a hook's command and output; of other reasons its message is its own, and is told."""
+    text = without_output(cause(_waiting(reason, HOOK), Reading((_waiting(reason, HOOK),))))
+    seen = without_output(judged(Key("", "Pod", "shop", "web"), _waiting(reason, HOOK), is_app=False).message)
+    member, backup = without_output(why_not_started(_waiting(reason, HOOK))), troubles(_waiting(reason, HOOK))
+    for message in (text, seen, member, without_output(backup)):
+        assert "hunter2" not in message
+        assert message.endswith(f"{reason}: (what it printed stays in the cluster)")
+    assert "hunter2" in backup, "whoever may look into the cluster is told why"
+    missing = 'secret "keys" not found'
+    pod = _waiting("CreateContainerConfigError", missing)
+    told = (cause(pod, Reading((pod,))), judged(Key("", "Pod", "shop", "web"), pod, is_app=False).message)
+    for message in (*told, why_not_started(pod), troubles(pod)):
+        assert without_output(message).endswith(f"CreateContainerConfigError: {missing}")
+
+
+def _waiting(reason: str, message: str) -> dict[str, Any]:
+    container = {"name": "web", "state": {"waiting": {"reason": reason, "message": message}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web"},
+        "spec": {},
+        "status": {"phase": "Pending", "containerStatuses": [container]},
+    }
 
 
 @pytest.mark.parametrize("text", ["‹a› and ‹b", "‹a‹b›", "‹ and › and ‹x›"])

@@ -29,6 +29,7 @@ from fleet.kube.health.state import (
     said,
     status_of,
     suspended,
+    waiting_message,
 )
 from fleet.objects.desired import Key
 from fleet.text import count_noun, quote_output
@@ -173,7 +174,7 @@ def _stuck(status: dict[str, Any]) -> str:
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason", "")
         if reason.startswith("Err") or reason.endswith(("Error", "BackOff", "ImageName", "NeverPull")):
-            message = waiting.get("message")
+            message = waiting_message(waiting)
             return f"container {container['name']}: {reason}{f': {message}' if message else ''}"
     return ""
 

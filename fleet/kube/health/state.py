@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from fleet.text import quote_output
+
 
 class State(StrEnum):
     HEALTHY = "Healthy"
@@ -33,6 +35,16 @@ class Health:
 
     def __str__(self) -> str:
         return f"{self.state}: {self.message}" if self.message else str(self.state)
+
+
+def waiting_message(waiting: dict[str, Any]) -> str:
+    """Return what kubelet says of a container that waits, with what its hooks printed marked as output; "" if nothing.
+
+    Of a hook that failed, kubelet repeats the command and what it printed: both may have secrets.
+    """
+    message = str(waiting.get("message") or "")
+    is_of_hook = str(waiting.get("reason", "")).endswith("HookError")
+    return quote_output(message) if message and is_of_hook else message
 
 
 def healthy(message: str = "") -> Health:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet.apps.status import LastBackup
+from fleet.kube.health.state import waiting_message
 from fleet.text import quote_output
 from fleet_operator.backup.pod import TASK
 from fleet_operator.backup.record import Record, read
@@ -87,7 +88,7 @@ def troubles(pod: Object) -> str:
             last = lines[-1].strip()[:500] if lines else f"exit code {ended['exitCode']}"
             return f"{status['name']}: {quote_output(last) if lines and status['name'] in TOOLS else last}"
         if waiting and waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
-            return f"{status['name']}: {waiting['reason']}: {waiting.get('message', '')}"[:500]
+            return f"{status['name']}: {waiting['reason']}: {waiting_message(waiting)}"[:500]
     for one in pod.get("status", {}).get("conditions") or ():
         if one["type"] == "PodScheduled" and one["status"] == "False":
             return f"it is not scheduled: {one.get('message', '')}"[:500]

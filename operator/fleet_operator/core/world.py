@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.apps.template import mark_of
+from fleet.kube.health.state import waiting_message
 from fleet.text import count_noun, quote_output
 
 Object = dict[str, Any]
@@ -141,7 +142,7 @@ def why_not_started(pod: Object) -> str:
     if reason == "CrashLoopBackOff":
         times = count_noun(container(pod).get("restartCount", 0), "time")
         return f"its container ended {times}: {_last_line(last_words(pod))}"
-    return f"{reason}: {waiting.get('message', '')}"
+    return f"{reason}: {waiting_message(waiting)}"
 
 
 def cannot_start(pod: Object) -> bool:
