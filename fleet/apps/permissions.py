@@ -1,8 +1,9 @@
 """What the operator's owner lets apps bring along: images, places of backups, backups of other namespaces. Pure.
 
 Who may make an app need not be one who may make pods or claims, and the operator does both for them. So by default an
-app runs the engine's own images, keeps backups on claims of its namespace that are no member's volume, and starts from
-backups of its namespace. Patterns are a shell's: `*` is any number of characters.
+app runs the engine's own images, keeps backups on claims of its namespace that are not named as the volume of a
+StatefulSet's pod (of any engine, or of a database that fleet knows nothing of), and starts from backups of its
+namespace. Patterns are a shell's: `*` is any number of characters.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from fleet.errors import ConfigurationError
 from fleet.model.app_settings import NFS, Backup, Claim, Restore, Store
 
 CLAIMS = ("claim/*",)
-_VOLUME = re.compile(r"data-.+-[0-9]+")  # a member's, as StatefulSets name them
+_VOLUME = re.compile(r".+-.+-[0-9]+")  # TEMPLATE-SET-N, as StatefulSets name the claims of their pods
 _ASK = "whoever installed the operator allows it with: fleet operator install"
 
 
@@ -73,7 +74,11 @@ class Permissions:
         elif isinstance(store, Claim) and not _VOLUME.fullmatch(store.claim):
             return None
         elif isinstance(store, Claim):
-            return Problem(field, f"{where} is the volume of a member", "name a claim that is for backups")
+            return Problem(
+                field,
+                f"{where} is named as the volume of a StatefulSet's pod",
+                f"name a claim that is for backups, or {_ASK} --allow-store '{where}'",
+            )
         return Problem(field, f"{where} is none of the places that may be used here", f"{_ASK} --allow-store '{where}'")
 
     def problems(self, app: Any, own: Sequence[str]) -> tuple[Problem, ...]:

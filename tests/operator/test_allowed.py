@@ -78,6 +78,12 @@ def test_members_keep_an_image_that_they_have_and_are_looked_after() -> None:
         (Claim("backups", folder="shop"), (), True),
         (Claim("data-orders-0"), (), False),  # the volume of a member
         (Claim("data-orders-0", folder="data/member/snap"), (), False),
+        (Claim("pgdata-postgres-0"), (), False),  # the volume of any StatefulSet: TEMPLATE-SET-N
+        (Claim("etcd-data-etcd-0"), (), False),
+        (Claim("www-web-12", folder="backups"), (), False),
+        (Claim("orders-backups"), (), True),
+        (Claim("backups-2"), (), True),  # no set's: that would have two names before the number
+        (Claim("pgdata-postgres-0"), ("claim/pgdata-postgres-0",), True),
         (NFS("nas", "/exports"), (), False),
         (NFS("nas", "/exports/shop"), ("nfs://nas/exports/*",), True),
         (NFS("nas.evil.test", "/exports/shop"), ("nfs://nas/exports/*",), False),

@@ -69,7 +69,7 @@ def operator() -> None:
     "allow_stores",
     multiple=True,
     metavar="PATTERN",
-    help="Places that backups may be at: claim/NAME, nfs://SERVER/PATH. [default: claims, but no member's]",
+    help="Places that backups may be at: claim/NAME, nfs://SERVER/PATH. [default: claims, but no StatefulSet's]",
 )
 @click.option(
     "--allow-restore",
