@@ -1,4 +1,4 @@
-"""YAML as kubectl reads it: what `fleet.manifests` takes from files, and all YAML that commands print.
+"""YAML as kubectl and etcd read it: what `fleet.manifests` takes from files, all that commands print, engines' files.
 
 kubectl reads YAML with sigs.k8s.io/yaml, and PyYAML reads some of the same words otherwise: `1e3`, `08` and `12:30` are
 texts to one of them and numbers to the other, `y` is a key here and `true` there. One table of words serves both
@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import yaml
@@ -105,6 +105,14 @@ def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
 def dump(document: Any) -> str:
     """Return one document, which kubectl reads as the same data."""
     return dump_all([document])
+
+
+def dump_settings(settings: Mapping[str, Any]) -> str:
+    """Return the file of an engine that reads as kubectl does, in the order of names.
+
+    Its form is PyYAML's own, since such files are kept in clusters: only what would be read otherwise has quotes more.
+    """
+    return _dumped([settings], allow_unicode=False, sort_keys=True, width=80)
 
 
 def dump_all(documents: Iterable[Any]) -> str:
@@ -300,6 +308,8 @@ class _Dumper(_DUMPER):  # type: ignore[misc]
         return True
 
 
-def _dumped(documents: list[Any], *, allow_unicode: bool) -> str:
-    dumped: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, width=116)
+def _dumped(documents: list[Any], *, allow_unicode: bool, sort_keys: bool = False, width: int = 116) -> str:
+    dumped: str = yaml.dump_all(
+        documents, Dumper=_Dumper, sort_keys=sort_keys, allow_unicode=allow_unicode, width=width
+    )
     return dumped

@@ -2,7 +2,7 @@
 
 A few hundred characters with aliases unfold to more than any memory holds, and a few thousand brackets are deeper than
 Python recurses. So the parser's events are counted before anything is built: no aliases, no tags, so many values, so
-deep.
+deep. What a word means is as sigs.k8s.io/yaml has it: etcd reads its configuration with that.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 
 import yaml
 
+from fleet.yaml_text import NotYamlError, read_documents
+
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PLAIN = (str, bool, int, float, type(None))
 FILE_CHARACTERS = 64 * 1024
 FILE_VALUES = 4096
 FILE_DEPTH = 8
@@ -44,13 +45,12 @@ def read_settings(text: str) -> dict[str, Any]:
 def _read(text: str, *, values: int, depth: int) -> Any:
     try:
         _count(text, values, depth)
-        found = yaml.load(text, Loader=_LOADER)  # noqa: S506 - the safe one
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        if isinstance(problem, SettingsError):
-            raise
+        documents = list(read_documents(text, values))
+    except SettingsError:
+        raise
+    except (yaml.YAMLError, NotYamlError, UnicodeError) as problem:
         raise SettingsError(f"is not YAML: {getattr(problem, 'problem', None) or problem}") from None
-    _check(found)
-    return found
+    return documents[0].data if documents else None
 
 
 def _count(text: str, values: int, depth: int) -> None:
@@ -71,17 +71,3 @@ def _count(text: str, values: int, depth: int) -> None:
             raise SettingsError(f"has more than {values:,} values")
         if documents > 1:
             raise SettingsError("has several documents")
-
-
-def _check(found: Any) -> None:
-    """Only what JSON knows: YAML makes dates of some words, and no engine has settings that are dates."""
-    if isinstance(found, dict):
-        for name, value in found.items():
-            if not isinstance(name, str):
-                raise SettingsError(f"has a name that is no word: {name!r}; quote it")
-            _check(value)
-    elif isinstance(found, list):
-        for value in found:
-            _check(value)
-    elif not isinstance(found, _PLAIN):
-        raise SettingsError(f"has the value {found}, which YAML takes for a {type(found).__name__}; quote it")

@@ -11,8 +11,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
-
 from fleet.apps.etcd import names, secured
 from fleet.apps.etcd.config import EtcdConfig
 from fleet.apps.etcd.layout import Layout
@@ -21,6 +19,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.settings_text import read_settings, read_value
 from fleet.model.types import amount
 from fleet.times import seconds
+from fleet.yaml_text import dump_settings
 
 _LARGEST_QUOTA = 8 * 2**30
 _ETCDS_QUOTA = 2 * 2**30  # its own choice
@@ -119,7 +118,7 @@ def file_of(app: Etcd, pod: str, place: Place, shared: Mapping[str, Any]) -> str
     if place.phase == "forced":
         own["force-new-cluster"] = True  # type: ignore[assignment]
     shared = {key: value for key, value in shared.items() if key != "force-new-cluster"}
-    return yaml.safe_dump({**shared, **own}, sort_keys=True)
+    return dump_settings({**shared, **own})
 
 
 def _advertised(app: Etcd, pod: str, shared: Mapping[str, Any]) -> str:
