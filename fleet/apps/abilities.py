@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from fleet.text import count_noun
+
 if TYPE_CHECKING:
     from fleet.apps.driver import Driver
     from fleet.model.app import App
@@ -17,7 +19,7 @@ def beyond(driver: Driver[Any], spec: App, previous: App | None) -> Iterator[tup
     caps, meta = driver.caps, driver.meta
     members = driver.members(spec)
     if not meta.fewest <= members <= meta.most:
-        yield "members", f"{meta.name} cannot have {members} members", f"{meta.fewest} to {meta.most}"
+        yield "members", f"{meta.name} cannot have {count_noun(members, 'member')}", f"{meta.fewest} to {meta.most}"
     if not caps.backup and getattr(spec, "backup", None):
         yield "backup", f"{meta.name} cannot be backed up: {LACKS}", "leave it out"
     if not caps.restore and getattr(spec, "restore_from", None):

@@ -16,6 +16,7 @@ from fleet.lab.cluster.controlplane import PROGRAMS
 from fleet.lab.programs import packages
 from fleet.lab.programs.process import Identity
 from fleet.lab.spec import KUBERNETES, MOST_WORKERS, ClusterSpec, LabSpec, Nodes, minor_of, resolve
+from fleet.text import count_noun
 
 INSTEAD = (
     "use `--nodes simulated` (API servers that are real, nodes that are not), or any cluster of your own: "
@@ -82,7 +83,7 @@ def _same(cluster: ClusterSpec, nodes: Nodes | None, workers: int | None, wanted
         )
     if workers is not None and workers < cluster.workers:
         raise ConfigurationError(
-            f"cluster {cluster.name!r} has {cluster.workers} nodes; the lab takes none away",
+            f"cluster {cluster.name!r} has {count_noun(cluster.workers, 'node')}; the lab takes none away",
             field="--workers",
             hint="take the lab down first, or delete Node objects with kubectl",
         )

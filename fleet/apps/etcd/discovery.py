@@ -37,6 +37,7 @@ from fleet.apps.workload import Find
 from fleet.errors import ConfigurationError
 from fleet.model.resource import Adopt, Options
 from fleet.model.types import release
+from fleet.text import count_noun
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,11 @@ def _contradictions(
             "members", f"{urls} is a member too and no pod of {read.stateful_set}", "one app is one StatefulSet"
         )
     if replicas % 2 == 0:
-        return Problem("members", f"it has {replicas} members, and an app has an odd number", "add or remove one first")
+        return Problem(
+            "members",
+            f"it has {count_noun(replicas, 'member')}, and an app has an odd number",
+            "add or remove one first",
+        )
     return None
 
 

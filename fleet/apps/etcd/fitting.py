@@ -20,6 +20,7 @@ from fleet.apps.etcd.spec import Etcd
 from fleet.apps.etcd.upgrade import SERIES
 from fleet.errors import ConfigurationError
 from fleet.model.types import amount, release
+from fleet.text import count_noun
 
 
 class Objection(NamedTuple):
@@ -75,7 +76,7 @@ def differences(app: Etcd, found: Object, *, tls: bool | None) -> Objection | No
         return Objection("NotAsDescribed", f"{what} runs {there} TLS, and git says {said}: tls=TLS(enabled={tls})")
     replicas = int(found["spec"].get("replicas", 1))
     if replicas != app.members:
-        return Objection("NotAsDescribed", f"{what} has {replicas} members, and git says {app.members}")
+        return Objection("NotAsDescribed", f"{what} has {count_noun(replicas, 'member')}, and git says {app.members}")
     return None
 
 
