@@ -9,7 +9,7 @@ import pytest
 from fleet_operator.core.step import State
 from fleet_operator.engines.etcd.engine import EtcdEngine
 
-from fleet.apps.etcd.image import NEWEST, image
+from fleet.apps.etcd.image import NEWEST, OFFICIAL, image
 from fleet.apps.meaning import explain
 from tests.operator.drawn import IMAGES, VERSIONS, Drawing, app
 
@@ -91,6 +91,18 @@ def test_the_status_says_which_image_gives_which_version(
     assert report.image_template == images["etcd"]
     given = {(member.image, member.version) for member in report.members}
     assert given == {(image(app(version=version), images), "3.5.16")}
+
+
+@pytest.mark.parametrize("images", [EXACT, {"etcd": OFFICIAL}])
+def test_a_series_is_done_with_the_patch_that_members_keep(
+    monkeypatch: pytest.MonkeyPatch, images: dict[str, str]
+) -> None:
+    """Images of this release name a newer patch, and nobody is restarted for that: it is not said to be due."""
+    monkeypatch.setitem(VERSIONS, "3.5.16", "3.5.16")
+    drawing = Drawing(app=app(version="3.5"), ran=app(version="3.5.16"), images=images)
+    report = EtcdEngine(images).report(drawing.seen(), None)
+    assert (report.version, report.desired_version) == ("3.5.16", "3.5.16") and NEWEST["3.5"] != "3.5.16"
+    assert drawing.decision().reason == "Healthy"
 
 
 def manifest(**spec: Any) -> dict[str, Any]:
