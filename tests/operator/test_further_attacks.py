@@ -6,10 +6,12 @@ import asyncio
 import json
 import logging
 import os
+import random
 import threading
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,12 @@ from fleet_operator.backup.pick import pick
 from fleet_operator.backup.record import Record, read
 from fleet_operator.core import kinds
 from fleet_operator.core.certificates import Authority, Leaf, Pair, client_context, found_context
+from fleet_operator.core.order import decide
 from fleet_operator.core.teardown import pause
 from fleet_operator.engines.etcd.authorities import CLIENTS, read_signer
+from fleet_operator.engines.etcd.engine import EtcdEngine
 from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Unreachable
+from fleet_operator.engines.etcd.seen import Seen
 from fleet_operator.logs import Lines
 
 from fleet.apps.workload import LONGEST_TEXT, processes
@@ -35,6 +40,8 @@ from fleet.kube.runtime.informer import Follower
 from fleet.kube.runtime.memory_budget import EACH, LEAST, Budget, Share, TooMuchError
 from fleet.kube.runtime.queue import Queue
 from fleet.kube.runtime.views import View
+from tests.operator.drawn import IMAGES, Drawing, app, member_id
+from tests.operator.etcds import CLIENT
 from tests.operator.test_hostile_member import STATUS
 
 MEBI = 1 << 20
@@ -105,30 +112,56 @@ def test_a_member_leads_the_operator_to_no_other_host(code: int) -> None:
 
 
 def test_urls_that_a_member_gives_are_words_and_nobody_connects_to_them() -> None:
-    """Only the addresses of the app's own pods are asked, whatever the list of members says."""
+    """Only the addresses of the app's own pods are asked, whatever the list of members says: by a whole observation."""
 
-    async def run() -> tuple[int, Any]:
-        asked_there = 0
+    async def run() -> tuple[int, set[str], Seen]:
+        asked_there, questions = 0, set[str]()
 
         async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             nonlocal asked_there
             asked_there += 1
             writer.close()
 
-        server = await asyncio.start_server(other, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        member = {"ID": "1", "name": "db-0", "peerURLs": [url], "clientURLs": [url, "http://169.254.169.254/latest"]}
-        body = answered({"header": {"revision": "5"}, "members": [member]})
+        elsewhere = await asyncio.start_server(other, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{elsewhere.sockets[0].getsockname()[1]}"
 
-        async def members(etcd: Etcd, place: Endpoint) -> Any:
-            return await etcd.members(place)
+        async def member(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            """Answer as a member that a tenant's image plays, for every pod of the app."""
+            with suppress(OSError, asyncio.IncompleteReadError):
+                path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode()
+                questions.add(path)
+                writer.write(answered(hostile(path, url)))
+                await reader.read()  # until it is closed: what was not read would end it with an error
+            writer.close()
 
-        found = await asked(body, b"", members)
-        server.close()
-        return asked_there, found
+        drawing = Drawing(app(tls={"enabled": False}))
+        for pod, found in drawing.pods.items():
+            found["status"]["podIP"] = f"127.{random.randint(64, 250)}.{random.randint(0, 250)}.{int(pod[-1]) + 1}"
+        addresses = [pod["status"]["podIP"] for pod in drawing.pods.values()]
+        serving = [await asyncio.start_server(member, address, CLIENT) for address in addresses]
+        engine = EtcdEngine(IMAGES)
+        try:
+            seen = await engine.observe(drawing.app, drawing.seen().world)
+            engine.attachments(seen)
+            decide(engine.concerns(seen), engine.at_rest(seen))
+            engine.report(seen, None)
+        finally:
+            await engine.close()
+            for server in (elsewhere, *serving):
+                server.close()
+        return asked_there, questions, seen
 
-    there, (member,) = asyncio.run(run())
-    assert there == 0 and member.client_urls[1].startswith("http://169.254")
+    asked_there, questions, seen = asyncio.run(run())
+    assert {"/v3/maintenance/status", "/v3/cluster/member/list"} <= questions and len(seen.statuses) == 3
+    assert seen.members is not None and seen.members[0].client_urls[1].startswith("http://169.254"), "it was read"
+    assert asked_there == 0
+
+
+def hostile(path: str, url: str) -> dict[str, Any]:
+    """Return what a member answers that would have another address asked."""
+    urls = {"peerURLs": [url], "clientURLs": [url, "http://169.254.169.254/latest"]}
+    members = [{"ID": str(member_id(number)), "name": f"db-{number}", **urls} for number in range(3)]
+    return {**STATUS, "members": members, "kvs": [], "errors": [url], "endpoint": url, "downgradeInfo": {"url": url}}
 
 
 @pytest.mark.parametrize(
