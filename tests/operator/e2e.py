@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,16 @@ class App:
     def status(self) -> Object:
         found: Object = self.found().get("status", {})
         return found
+
+    def healths(self, since: str) -> list[tuple[str, str]]:
+        """Return every health and message that the app has had since a resourceVersion of it, in their order."""
+        kind = f"/apis/fleet.dev/v1alpha1/namespaces/{self.cluster.namespace}/etcds"
+        only = f"fieldSelector=metadata.name%3D{self.name}&resourceVersion={since}"
+        events = self.cluster.kubectl("get", "--raw", f"{kind}?watch=1&{only}&timeoutSeconds=2").splitlines()
+        apps = [event["object"] for event in map(orjson.loads, events)]
+        assert all(app["kind"] == "Etcd" for app in apps), f"the API server does not tell all of it: {apps[-1]}"
+        told = [(app["status"].get("health", ""), app["status"].get("message", "")) for app in apps]
+        return [pair for pair, _ in groupby(told)]
 
     def condition(self, kind: str) -> Object:
         """As of the newest generation, or nothing."""
@@ -359,6 +370,26 @@ class App:
 
     def took(self) -> str:
         return f"{time.monotonic() - self.began:.0f} s"
+
+
+def dead_webhook(namespace: str, group: str, resource: str) -> Object:
+    """Return a webhook that refuses a kind as long as it does not answer. Its Service does not exist."""
+    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": [resource]}
+    webhook = {
+        "name": "dead.example.com",
+        "clientConfig": {"service": {"namespace": namespace, "name": "dead", "path": "/"}},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "failurePolicy": "Fail",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": f"dead-{namespace}"},
+        "webhooks": [webhook],
+    }
 
 
 def release(cluster: Cluster) -> None:

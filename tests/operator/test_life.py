@@ -37,6 +37,15 @@ def test_no_acknowledged_write_is_lost_through_the_life_of_an_etcd(app: App, pyt
     writer.was_dense(always=pytestconfig.getoption("--full"))
 
 
+def test_a_scale_out_is_on_its_way_until_it_is_done(app: App) -> None:
+    """Kubelets call a member of 3.5 ready some time after it joined, and the app is not at fault for that."""
+    app.want(version="3.5", members=3)
+    app.wait_ready()
+    with app.writer() as writer:
+        _resize(app, writer, 5)
+        writer.stop()
+
+
 def _after(app: App, writer: Writer, what: str, since: float) -> None:
     """Writes go on, and nothing is lost."""
     writer.goes_on()
@@ -46,13 +55,17 @@ def _after(app: App, writer: Writer, what: str, since: float) -> None:
 
 
 def _resize(app: App, writer: Writer, members: int) -> None:
-    before = app.uids()
+    before, since = app.uids(), app.found()["metadata"]["resourceVersion"]
     fault = writer.strike(f"resize to {members}", lambda: app.change(members=members))
     app.wait_ready()
     assert [one["name"] for one in app.status["members"]] == [f"registry-{number}" for number in range(members)]
     after = app.uids()
     assert len(after) == members
     assert all(after[pod] == before[pod] for pod in after if pod in before), "a resize restarts nobody"
+    if members > len(before):
+        healths = app.healths(since)
+        assert ("Progressing" in dict(healths)) and healths[-1][0] == "Healthy", healths
+        assert "Degraded" not in dict(healths), f"an ordinary scale-out pages nobody and is not rolled back: {healths}"
     _after(app, writer, fault.what, fault.at)
 
 
