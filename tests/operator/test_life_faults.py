@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import pytest
 
 from fleet.errors import FleetError
 from fleet.testing.faults import Faults
-from tests.operator.e2e import App
+from tests.operator.e2e import App, dead_webhook
 from tests.operator.writer import Connection, RefusedError
 
 pytestmark = pytest.mark.timeout(1800)
@@ -76,7 +75,7 @@ def test_a_member_that_cannot_start_as_it_was_set_is_mended_by_a_change_in_git(a
 
 def test_a_webhook_that_is_down_for_one_kind_stops_no_step(app: App) -> None:
     """It is asked about CronJobs and refuses them as long as it does not answer: API servers say 500 then."""
-    webhook = _dead_webhook(app.namespace)
+    webhook = dead_webhook(app.namespace, "batch", "cronjobs")
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -101,33 +100,6 @@ def test_a_webhook_that_is_down_for_one_kind_stops_no_step(app: App) -> None:
     app.wait_ready()
     assert not app.condition("Attached")
     assert app.cluster.get("cronjobs")["items"]
-
-
-def _dead_webhook(namespace: str) -> dict[str, Any]:
-    """Its Service has no endpoints, and does not exist."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": f"dead-{namespace}"},
-        "webhooks": [
-            {
-                "name": "dead.example.com",
-                "clientConfig": {"service": {"namespace": namespace, "name": "dead", "path": "/"}},
-                "rules": [
-                    {
-                        "apiGroups": ["batch"],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": ["cronjobs"],
-                    }
-                ],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "failurePolicy": "Fail",
-                "sideEffects": "None",
-                "admissionReviewVersions": ["v1"],
-            }
-        ],
-    }
 
 
 def _refused_cron_job(app: App) -> str:

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from fleet.errors import FleetError
 from fleet.render import crd
 from fleet.testing import Cluster
 from tests.kube.connected import make
+from tests.operator.e2e import dead_webhook
 from tests.served import wait_served
 
 REPOSITORY = Path(__file__).parents[2]
@@ -165,3 +167,41 @@ def test_an_object_that_the_server_refuses_stops_nothing_beside_it(
     cluster.wait("it is taken", lambda: cluster.get("pdb", f"--namespace={victim}")["items"], 60)
     cluster.wait("and not spoken of any more", lambda: not condition(), 60)
     assert operator.poll() is None
+
+
+def test_a_kind_that_the_server_fails_to_take_is_not_sent_again_in_the_same_pass(
+    cluster: Cluster, operator: subprocess.Popen[bytes], victim: str
+) -> None:
+    """A certificate is not kept without the CA that signed it, which was made a moment before and is kept nowhere."""
+    webhook = dead_webhook(victim, "", "secrets")
+    make(cluster, webhook)
+    try:
+        trial = ("create", "secret", "generic", "asked", "--dry-run=server", f"--namespace={victim}")
+
+        def is_asked() -> bool:
+            with pytest.raises(FleetError) as refused:
+                cluster.kubectl(*trial)
+            return "failed calling webhook" in str(refused.value)
+
+        cluster.wait("it is asked", is_asked)
+        since = cluster.audit.mark()
+        make(cluster, etcd("store", victim))
+
+        def asked() -> set[str]:
+            requests = cluster.audit.requests(since, agent="fleet-operator")
+            return {one.name for one in requests if (one.verb, one.resource) == ("patch", "secrets")}
+
+        def message() -> str:
+            found = cluster.get("etcd", "store", f"--namespace={victim}").get("status", {})
+            return next((str(one["message"]) for one in found.get("conditions", ()) if one["type"] == "Attached"), "")
+
+        cluster.wait("it says what is refused", lambda: "Secret store-ca is refused" in message(), 120)
+        assert "failed calling webhook" in message() and "store-server" not in message()
+        assert asked() == {"store-ca"}
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", webhook["metadata"]["name"])
+    cluster.wait(
+        "all are made",
+        lambda: len(cluster.get("secrets", f"--namespace={victim}", "-l=fleet.dev/app=store")["items"]) == 4,
+        60,
+    )

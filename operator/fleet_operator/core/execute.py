@@ -64,17 +64,23 @@ class Unapplied:
 async def attach(request: Request, manifests: Iterable[Object]) -> list[Unapplied]:
     """Apply what stands beside the members, and return what was refused: members are looked after all the same.
 
-    A failure that the API server answers with is a refusal, too: one kind may have a webhook that is down. Raise
-    UnreachableError where it gives no answer: then it takes nothing else either.
+    A failure that the API server answers with is a refusal, too: one kind may have a webhook that is down. No more of
+    that kind is sent then: a certificate may be signed by a CA that would be kept nowhere, and each try takes its time.
+    Raise UnreachableError where the API server gives no answer: then it takes nothing else either.
     """
     refused = []
+    failed_kinds = set[str]()
     for manifest in manifests:
+        if manifest["kind"] in failed_kinds:
+            continue
         try:
             await apply(request, manifest)
         except UnreachableError:
             raise
         except FleetError as problem:
             refused.append(Unapplied(f"{manifest['kind']} {manifest['metadata']['name']}", problem))
+            if isinstance(problem, (UnansweredError, OverloadedError)):
+                failed_kinds.add(manifest["kind"])
     return refused
 
 
