@@ -1,10 +1,7 @@
-"""State files and paths.
+"""Files of the lab: the directories of caches and labs, writes that a reader sees whole, and disk errors with a hint.
 
-Files that are there whole or not at all, and errors of the disk that say what to do.
-
-Where the lab keeps things: caches that any lab may use, and one state directory per lab.
-
-Paths are absolute: programs of a lab are told them, and run elsewhere than whoever started them.
+There are caches that any lab may use, and one state directory per lab. Paths are absolute: programs of a lab get them
+as arguments and run in another directory than the command that started them.
 """
 
 from __future__ import annotations
@@ -22,8 +19,8 @@ import platformdirs
 from fleet.errors import AccessError, ResourceError
 
 
-def write(path: Path, content: bytes | str, mode: int = 0o644) -> None:
-    """Write through a temporary name beside it: a reader never sees half a file."""
+def write_file(path: Path, content: bytes | str, mode: int = 0o644) -> None:
+    """Write a file through a temporary name beside it, so that a reader never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -34,21 +31,22 @@ def write(path: Path, content: bytes | str, mode: int = 0o644) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def sha256(file: Path) -> str:
+def hash_file(file: Path) -> str:
+    """Return the SHA-256 of a file's content, in hexadecimal."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def remove(path: Path) -> None:
-    """Have nothing there, whatever it was: a file, a directory with all that is in it, a link."""
+def remove_path(path: Path) -> None:
+    """Remove a file, a link, or a directory with all that is in it; a path that does not exist is no error."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
 
 
-def keep(source: Path, target: Path) -> None:
-    """Have a file's content under another name too, for as long as that is needed: a link where possible."""
+def link_file(source: Path, target: Path) -> None:
+    """Give a file's content a second name that outlives the first: a hard link where possible, else a copy."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     try:
@@ -58,40 +56,43 @@ def keep(source: Path, target: Path) -> None:
 
 
 @contextmanager
-def explained(doing: str) -> Iterator[None]:
-    """Turn the disk's own errors into ones that a person can act on."""
+def explain_disk_errors(activity: str) -> Iterator[None]:
+    """Turn the disk's own errors into ResourceError and AccessError with a hint that a user can act on."""
     try:
         yield
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ResourceError(
-                f"the disk is full while {doing}{place}",
+                f"the disk is full while {activity}{place}",
                 hint="free some space, or put the cache elsewhere with FLEET_CACHE_DIR and labs with FLEET_STATE_DIR",
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise AccessError(
-                f"no permission while {doing}{place}",
+                f"no permission while {activity}{place}",
                 hint="use a directory that you own: FLEET_CACHE_DIR for caches, FLEET_STATE_DIR for labs",
             ) from error
         if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
             raise ResourceError(
-                f"something else is where files belong, while {doing}{place}",
+                f"something else is where files belong, while {activity}{place}",
                 hint="remove it, or put the cache elsewhere with FLEET_CACHE_DIR and labs with FLEET_STATE_DIR",
             ) from error
         raise
 
 
-def cache() -> Path:
-    """Built binaries and images. Safe to delete at any time; what is missing is built again."""
+def cache_directory() -> Path:
+    """Return the directory of built binaries and images.
+
+    It is safe to delete at any time; the lab builds again what is missing.
+    """
     return Path(os.environ.get("FLEET_CACHE_DIR") or platformdirs.user_cache_path("fleet")).absolute()
 
 
-def labs() -> Path:
-    """The state of labs, one directory each."""
+def labs_directory() -> Path:
+    """Return the directory with the state of labs, one subdirectory each."""
     return Path(os.environ.get("FLEET_STATE_DIR") or platformdirs.user_state_path("fleet")).absolute() / "labs"
 
 
-def modules() -> Path:
-    """The Go modules that ship inside this package."""
+def modules_directory() -> Path:
+    """Return the directory of the Go modules that ship inside this package."""
     return Path(__file__).parent / "go"

@@ -1,11 +1,8 @@
-"""Bring a lab up and down.
+"""A lab: its clusters are brought up, described and taken down. Every operation can be repeated at any time.
 
-Bring one cluster to what its specification says: start what does not run, give it its objects, wait for its nodes.
-
-An API server grants the rights of Kubernetes' own programs a second and more after it began to serve, so everything
-else happens meanwhile, in the order in which one thing needs another.
-
-A lab: bring its clusters up, say how they are, take them down. Every verb can be repeated at any time.
+`Convergence` brings one cluster to its specification: it starts what does not run, applies the cluster's objects and
+waits for its nodes. An API server grants the rights of Kubernetes' own programs a second and more after it began to
+serve, so everything else happens meanwhile, in the order in which one thing needs another.
 """
 
 from __future__ import annotations
@@ -23,31 +20,30 @@ import orjson
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab import cleanup
 from fleet.lab import spec as specs
-from fleet.lab.cluster import api as kubeconfig
 from fleet.lab.cluster import cgroups, network
 from fleet.lab.cluster.addons import addons
-from fleet.lab.cluster.api import Api, RefusedError
+from fleet.lab.cluster.api import Api, RefusedError, save_kubeconfig
 from fleet.lab.cluster.controlplane import ControlPlane, Program
 from fleet.lab.cluster.node import PAUSE, Node
 from fleet.lab.faults.inject import renew_all
-from fleet.lab.files import explained, keep, write
+from fleet.lab.files import explain_disk_errors, link_file, write_file
 from fleet.lab.images import bake
-from fleet.lab.images.archive import contents
-from fleet.lab.locks import choosing, if_there, locked
-from fleet.lab.planning import plan
+from fleet.lab.images.archive import read_images
+from fleet.lab.locks import lock_addresses, lock_existing_lab, lock_lab
+from fleet.lab.planning import plan_lab
 from fleet.lab.programs import packages, process
 from fleet.lab.programs.binaries import Binaries
-from fleet.lab.programs.launch import PATIENCE, Started, launch, wait_listening, wait_ready, wait_until
+from fleet.lab.programs.launch import PATIENCE, StartedProgram, launch, wait_listening, wait_ready, wait_until
 from fleet.lab.programs.process import Identity
 from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, Nodes
-from fleet.lab.status import node_status, status
+from fleet.lab.status import read_nodes, read_status
 from fleet.text import count_noun
 
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"  # no pod can be made before it is there
 
 
 class Convergence:
-    """One cluster of a lab on its way; `run` does nothing for one that has arrived."""
+    """The work that brings one cluster of a lab to its specification; `run` does nothing where none is left."""
 
     def __init__(self, lab: Lab, cluster: ClusterSpec) -> None:
         self.lab = lab
@@ -55,13 +51,13 @@ class Convergence:
         self.plane = lab.plane(cluster)
         self.nodes = lab.nodes(cluster)
         self.names = [cluster.node_name(index + 1) for index in range(cluster.workers)]
-        self.running = process.running(lab.directory)
-        self.started: list[Started] = []
+        self.running = process.running_processes(lab.directory)
+        self.started: list[StartedProgram] = []
         self.cabled = False
         self.api = lab.api(cluster)
 
     def run(self) -> bool:
-        """Whether there was anything to do."""
+        """Bring the cluster up, and return whether there was anything to do."""
         etcd = self.plane.etcd()
         self._start(etcd)
         self._start_nodes()  # their runtimes start while the API server does
@@ -69,13 +65,16 @@ class Convergence:
         wait_listening(etcd, self.started)  # an API server that does not find it asks again a second later
         self._start(apiserver)
         objects = addons(self.cluster)
-        wanted, given = orjson.dumps(objects), self.plane.directory / "ready.json"  # what it had when it was last ready
-        untouched = not self.started and not self.cabled
-        if untouched and all(one.role in self.running for one in (*controllers, *companions)):
+        content, applied = (
+            orjson.dumps(objects),
+            self.plane.directory / "ready.json",
+        )  # what it had when it was last ready
+        is_unchanged = not self.started and not self.cabled
+        if is_unchanged and all(program.role in self.running for program in (*controllers, *companions)):
             self._wait_ready(apiserver)
-            if given.exists() and given.read_bytes() == wanted:
+            if applied.exists() and applied.read_bytes() == content:
                 return False
-        self._give(objects)
+        self._apply_objects(objects)
         for program in companions:
             self._start(program)
         self._wait_ready(apiserver)
@@ -86,16 +85,18 @@ class Convergence:
         for node in self.nodes:
             node.wait_for_runtime()
             self.lab.load_missing(node)
-        wait_until(lambda: not self._missing(), self.started, self._why_missing)
-        wait_until(lambda: self.api.has(DEFAULT_ACCOUNT), self.started, self._why_no_account)
-        write(given, wanted)
+        wait_until(lambda: not self._missing_nodes(), self.started, self._describe_missing_nodes)
+        wait_until(lambda: self.api.has(DEFAULT_ACCOUNT), self.started, self._describe_missing_account)
+        write_file(applied, content)
         return True
 
     def _start(self, program: Program) -> None:
+        """Start a program that does not run."""
         if program.role not in self.running:
             self.started.append(launch(self.lab.directory, program))
 
     def _start_nodes(self) -> None:
+        """Start the nodes that do not run, and connect every node to the network."""
         for node in self.nodes:
             first = self.running.get(node.role)
             if not first:
@@ -106,39 +107,43 @@ class Convergence:
     def _wait_ready(self, program: Program) -> None:
         wait_ready(program, self.started, self.plane.authority.certificate_file)
 
-    def _give(self, objects: list[dict[str, Any]]) -> None:
-        """An API server takes objects before it is ready, but not all: what it refuses until then is no error yet."""
-        why = ""
+    def _apply_objects(self, objects: list[dict[str, Any]]) -> None:
+        """Apply objects until the API server accepts all of them.
 
-        def given() -> bool:
-            nonlocal why
+        An API server takes objects before it is ready, but not all: what it refuses until then is no error yet.
+        """
+        reason = ""
+
+        def try_apply() -> bool:
+            nonlocal reason
             ready = self.api.has("/readyz")
             try:
-                for one in objects:
-                    self.api.apply(one)
+                for manifest in objects:
+                    self.api.apply(manifest)
             except ResourceError as error:
                 if ready and isinstance(error, RefusedError):
                     raise
-                why = str(error)
+                reason = str(error)
                 return False
             return True
 
-        wait_until(given, self.started, lambda: f"the API server takes no objects after {PATIENCE} s: {why}")
+        wait_until(try_apply, self.started, lambda: f"the API server takes no objects after {PATIENCE} s: {reason}")
 
-    def _missing(self) -> list[str]:
-        ready = {node["name"] for node in node_status(self.api) if node["ready"]}
+    def _missing_nodes(self) -> list[str]:
+        """Return the names of the nodes that are not ready."""
+        ready = {node["name"] for node in read_nodes(self.api) if node["ready"]}
         return [name for name in self.names if name not in ready]
 
-    def _why_missing(self) -> str:
-        missing = self._missing()
+    def _describe_missing_nodes(self) -> str:
+        missing = self._missing_nodes()
         logs = [self.plane.log(f"{name}-{program}") for name in missing for program in ("kubelet", "containerd")]
         logs = [log for log in (*logs, self.plane.log("provisioner")) if log.exists()]
-        tails = "\n".join(f"{log}:\n{process.tail(log)}" for log in logs)
+        tails = "\n".join(f"{log}:\n{process.read_tail(log)}" for log in logs)
         return f"nodes are not ready after {PATIENCE} s: {', '.join(missing)}\n{tails}"
 
-    def _why_no_account(self) -> str:
+    def _describe_missing_account(self) -> str:
         log = self.plane.log("kube-controller-manager")
-        return f"no default service account after {PATIENCE} s; the end of {log}:\n{process.tail(log)}"
+        return f"no default service account after {PATIENCE} s; the end of {log}:\n{process.read_tail(log)}"
 
 
 Say = Callable[[str], None]
@@ -154,6 +159,7 @@ class Lab:
 
     @classmethod
     def open(cls, name: str) -> Lab:
+        """Return an existing lab; raise NotFoundError if it does not exist."""
         return cls(LabSpec.load(name))
 
     @classmethod
@@ -168,13 +174,13 @@ class Lab:
         owner: Identity | None = None,
         say: Say = lambda text: None,
     ) -> Lab:
-        """Bring the lab to what was asked for; what runs already is left alone."""
+        """Bring a lab to what the user asked for; what runs already is left alone."""
         specs.check_name(name, "lab")
         remove_orphans()
-        with explained("starting the lab"):
-            with cleanup.whole_or_gone(name):
-                with choosing():
-                    spec = plan(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
+        with explain_disk_errors("starting the lab"):
+            with cleanup.create_atomically(name):
+                with lock_addresses():
+                    spec = plan_lab(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
                     spec.save()
                     for cluster in spec.clusters:  # from here on its network is taken for everybody
                         if cluster.network:
@@ -187,21 +193,21 @@ class Lab:
     def _converge(self, say: Say) -> None:
         # Everything that has to be built, before anything is started.
         for nodes in {cluster.nodes for cluster in self.spec.clusters}:
-            prepare(nodes, self._binaries)
-        kubeconfig.save(self.kubeconfig, [self.plane(cluster).found() for cluster in self.spec.clusters])
+            prepare_nodes(nodes, self._binaries)
+        save_kubeconfig(self.kubeconfig, [self.plane(cluster).create_authority() for cluster in self.spec.clusters])
         with ThreadPoolExecutor(len(self.spec.clusters)) as pool:
-            for done in [pool.submit(self._converge_cluster, cluster, say) for cluster in self.spec.clusters]:
-                done.result()
+            for future in [pool.submit(self._converge_cluster, cluster, say) for cluster in self.spec.clusters]:
+                future.result()
 
     def _converge_cluster(self, cluster: ClusterSpec, say: Say) -> None:
         if Convergence(self, cluster).run():
             say(f"{cluster.name}: ready, {count_noun(cluster.workers, f'{cluster.nodes} node')}")
 
     def load_missing(self, node: Node) -> None:
-        """Give a node the images of the lab that it has not."""
+        """Load the images of the lab that a node does not have yet."""
         present = node.images()
         if PAUSE not in present:
-            node.load(bake.pause(PAUSE))
+            node.load(bake.bake_pause(PAUSE))
         for reference, identity in self.spec.images.items():
             if reference not in present:
                 node.load(self._archive(identity))
@@ -220,12 +226,12 @@ class Lab:
         return Api(self.plane(cluster).admin())
 
     def nodes(self, cluster: ClusterSpec) -> list[Node]:
-        """The real nodes of a cluster; none if they are simulated."""
+        """Return the real nodes of a cluster; none if they are simulated."""
         plane = self.plane(cluster)
         return [Node(self.spec, plane, index + 1) for index in range(cluster.workers)] if cluster.network else []
 
     def kubectl(self, cluster: str, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
-        """Run kubectl against a cluster and return what it printed."""
+        """Run kubectl against a cluster and return what it printed; raise ResourceError when it fails."""
         self.spec.cluster(cluster)
         command: list[str | Path] = [
             self._binaries["kubectl"],
@@ -234,7 +240,7 @@ class Lab:
             *arguments,
         ]
         try:
-            done = subprocess.run(
+            child = subprocess.run(
                 command,
                 input=input,
                 check=False,
@@ -245,17 +251,17 @@ class Lab:
             )
         except subprocess.TimeoutExpired:
             raise ResourceError(f"`kubectl {' '.join(arguments)}` did not end within {timeout:g} s") from None
-        if done.returncode:
-            raise ResourceError(f"`kubectl {' '.join(arguments)}` in {cluster}: {done.stderr.strip()}")
-        return done.stdout
+        if child.returncode:
+            raise ResourceError(f"`kubectl {' '.join(arguments)}` in {cluster}: {child.stderr.strip()}")
+        return child.stdout
 
     def environment(self) -> dict[str, str]:
-        """For a shell or a client: this lab's kubeconfig, and its kubectl first on PATH."""
+        """Return the environment for a shell or a client: this lab's kubeconfig, and its kubectl first on PATH."""
         tools = self._binaries["kubectl"].parent
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": f"{tools}:{os.environ.get('PATH', '')}"}
 
     def load_images(self, archives: Sequence[Path]) -> list[str]:
-        """Give every real node these images, and keep them for nodes that come later; returns their names."""
+        """Load images into every real node, keep them for nodes that come later, and return their names."""
         nodes = [node for cluster in self.spec.clusters for node in self.nodes(cluster)]
         if not nodes:
             raise ConfigurationError(
@@ -263,70 +269,72 @@ class Lab:
                 hint="start a lab with `--nodes real`",
             )
         names: list[str] = []
-        with locked(self.spec.name), explained("loading images"), ThreadPoolExecutor(4) as pool:
+        with lock_lab(self.spec.name), explain_disk_errors("loading images"), ThreadPoolExecutor(4) as pool:
             spec = LabSpec.load(self.spec.name)
             for archive in archives:
-                found = contents(archive)
-                names += found
-                if all(spec.images.get(name) == identity for name, identity in found.items()):
+                images = read_images(archive)
+                names += images
+                if all(spec.images.get(name) == identity for name, identity in images.items()):
                     continue
-                for identity in found.values():
-                    keep(archive, self._archive(identity))
+                for identity in images.values():
+                    link_file(archive, self._archive(identity))
                 list(pool.map(lambda node, archive=archive: node.load(archive), nodes))
-                spec = replace(spec, images={**spec.images, **found})
+                spec = replace(spec, images={**spec.images, **images})
                 spec.save()
             self.spec = spec
         return names
 
     def status(self) -> dict[str, Any]:
-        """The lab as data: what runs, where, and how much memory the control planes use."""
-        return status(self)
+        """Return the lab as data: what runs, where, and how much memory the control planes use."""
+        return read_status(self)
 
     def logs(self, cluster: str) -> dict[str, Path]:
-        """The log files of a cluster by program; those of a node are called NODE-PROGRAM."""
+        """Return the log files of a cluster by program; those of a node are called NODE-PROGRAM."""
         directory = self.plane(self.spec.cluster(cluster)).directory / "logs"
         return {path.stem: path for path in sorted(directory.glob("*.log"))}
 
     def down(self) -> None:
-        down(self.spec.name)
+        """Remove the lab and everything of it."""
+        take_down(self.spec.name)
 
 
-def prepare(nodes: Nodes, binaries: Binaries | None = None) -> None:
-    """Install and build whatever clusters with such nodes need; with warm caches that is nothing."""
+def prepare_nodes(nodes: Nodes, binaries: Binaries | None = None) -> None:
+    """Install and build all that clusters with such nodes need; with warm caches that is nothing."""
     binaries = binaries or Binaries(KUBERNETES)
     if nodes == "real":
         packages.find_missing(packages.NODES, "real nodes")  # what cannot be had is said before minutes of building
     with ThreadPoolExecutor(1) as pool:
         # Packages come over the network while the processors compile; those for images with them, since real nodes
         # run little without.
-        wanted = packages.NODES | (packages.IMAGES if packages.can_install() else {})
-        installed = pool.submit(packages.require, wanted, "real nodes") if nodes == "real" else None
+        needed_packages = packages.NODES | (packages.IMAGES if packages.can_install() else {})
+        installed = pool.submit(packages.require_programs, needed_packages, "real nodes") if nodes == "real" else None
         for program in ("kube-apiserver", "provisioner", *(("coredns",) if nodes == "real" else ())):
             binaries[program]
         if installed:
             installed.result()
     if nodes == "real":
-        cgroups.allow_enough()
-        bake.pause(PAUSE)
+        cgroups.raise_inotify_limit()
+        bake.bake_pause(PAUSE)
 
 
-def down(name: str) -> None:
-    """Remove a lab and everything of it, whatever state it is in."""
+def take_down(name: str) -> None:
+    """Remove a lab and everything of it, whatever state it is in; raise NotFoundError if there is none."""
     specs.check_name(name, "lab")
-    if not cleanup.find(name):
-        known = ", ".join(specs.all_names()) or "none"
-        raise NotFoundError(f"there is no lab {name!r}", hint=f"labs here: {known}")
-    with explained("removing the lab"), locked(name):
-        cleanup.remove(name)
+    if not cleanup.find_residue(name):
+        names = ", ".join(specs.list_lab_names()) or "none"
+        raise NotFoundError(f"there is no lab {name!r}", hint=f"labs here: {names}")
+    with explain_disk_errors("removing the lab"), lock_lab(name):
+        cleanup.remove_lab(name)
 
 
 def remove_orphans() -> None:
-    """Remove labs whose owner, a test run for instance, is gone without taking them down."""
+    """Remove labs whose owner, a test run for instance, ended without taking them down."""
     for name in _orphans():
-        with if_there(name) as there:
-            if there and name in _orphans():  # it may be another one of that name meanwhile
-                cleanup.remove(name)
+        with lock_existing_lab(name) as exists:
+            if exists and name in _orphans():  # it may be another one of that name meanwhile
+                cleanup.remove_lab(name)
 
 
 def _orphans() -> list[str]:
-    return [spec.name for spec in specs.all_readable() if spec.owner and not process.alive(spec.owner)]
+    """Return the names of the labs whose owner has ended."""
+    return [spec.name for spec in specs.load_readable_specs() if spec.owner and not process.is_alive(spec.owner)]

@@ -1,6 +1,6 @@
-"""One command at a time works on a lab, one at a time chooses addresses and ports, and one makes a thing of the cache.
+"""Locks between commands: for the work on a lab, for the choice of addresses and ports, and for an entry of the cache.
 
-Locks are on directories and files that are there anyway or go with the lab, so nothing is left to clean up.
+Locks are on directories and files that exist anyway or go with the lab, so nothing is left to clean up.
 """
 
 from __future__ import annotations
@@ -16,22 +16,25 @@ from fleet.lab import spec as specs
 
 
 @contextmanager
-def locked(name: str) -> Iterator[None]:
-    """Work on a lab alone; its directory is made for that."""
-    directory = specs.directory(name)
+def lock_lab(name: str) -> Iterator[None]:
+    """Work on a lab alone; the lab's directory is made if it does not exist."""
+    directory = specs.lab_directory(name)
     while True:
         directory.mkdir(parents=True, exist_ok=True)
-        with if_there(name) as there:
-            if there:
+        with lock_existing_lab(name) as exists:
+            if exists:
                 yield
                 return
         time.sleep(0.01)  # it was removed while this one waited
 
 
 @contextmanager
-def if_there(name: str) -> Iterator[bool]:
-    """Work on a lab alone if there is one, and whether there is: another one may have removed it meanwhile."""
-    directory = specs.directory(name)
+def lock_existing_lab(name: str) -> Iterator[bool]:
+    """Work on a lab alone if it exists, and yield whether it does.
+
+    Another command may have removed it while this one waited for the lock.
+    """
+    directory = specs.lab_directory(name)
     try:
         handle = os.open(directory, os.O_RDONLY)
     except FileNotFoundError:
@@ -39,13 +42,13 @@ def if_there(name: str) -> Iterator[bool]:
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield _is(handle, directory)
+        yield _is_same(handle, directory)
     finally:
         os.close(handle)
 
 
-def _is(handle: int, directory: Path) -> bool:
-    """Whether an open directory is still the one with this path."""
+def _is_same(handle: int, directory: Path) -> bool:
+    """Return whether an open directory is still the one with this path."""
     try:
         return os.path.samestat(os.fstat(handle), directory.stat())
     except FileNotFoundError:
@@ -53,10 +56,11 @@ def _is(handle: int, directory: Path) -> bool:
 
 
 @contextmanager
-def choosing() -> Iterator[None]:
-    """Labs that start at once must not choose the same addresses or ports, wherever each keeps its state.
+def lock_addresses() -> Iterator[None]:
+    """Choose addresses and ports alone: labs that start at once must not choose the same.
 
-    So the lock is one for the machine, and what was chosen has to be seen by others when it is given back.
+    The lock is one for the machine, wherever each lab keeps its state. The caller makes its choice visible to other
+    commands (in a file, or by binding) before it releases the lock.
     """
     handle = os.open("/", os.O_RDONLY)
     try:
@@ -67,8 +71,8 @@ def choosing() -> Iterator[None]:
 
 
 @contextmanager
-def making(target: Path) -> Iterator[None]:
-    """Processes that need the same thing of the cache make it once; who waited finds it there."""
+def lock_cache_entry(target: Path) -> Iterator[None]:
+    """Make an entry of the cache alone; a process that waited finds the entry made."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with (target.parent / f".{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -76,11 +80,11 @@ def making(target: Path) -> Iterator[None]:
 
 
 @contextmanager
-def only_one(file: Path) -> Iterator[bool]:
-    """Whether nobody else holds this file, and nobody will for as long as this lasts. Waits for nobody."""
-    with file.open("w") as held:
+def try_lock(file: Path) -> Iterator[bool]:
+    """Take the lock of a file without waiting, and yield whether it is held now; it is held while the block lasts."""
+    with file.open("w") as handle:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
         else:

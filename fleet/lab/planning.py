@@ -1,4 +1,4 @@
-"""Decide what a lab shall be: what was asked for, completed by what is there already and by what is free."""
+"""Planning of a lab: what the user asked for, completed from the existing lab and from free addresses and ports."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from fleet.lab.cluster import network
 from fleet.lab.cluster.controlplane import PROGRAMS
 from fleet.lab.programs import packages
 from fleet.lab.programs.process import Identity
-from fleet.lab.spec import KUBERNETES, MOST_WORKERS, ClusterSpec, LabSpec, Nodes, minor_of, resolve
+from fleet.lab.spec import KUBERNETES, MOST_WORKERS, ClusterSpec, LabSpec, Nodes, minor_version, resolve_version
 from fleet.text import count_noun
 
-INSTEAD = (
+ALTERNATIVES = (
     "use `--nodes simulated` (API servers that are real, nodes that are not), or any cluster of your own: "
     "`kind create cluster`, then `fleet cluster add` with its context"
 )
 
 
 def default_nodes() -> Nodes:
+    """Return the kind of nodes for a new cluster: real where they are possible, on Linux as root."""
     return "real" if sys.platform == "linux" and os.geteuid() == 0 else "simulated"
 
 
-def plan(
+def plan_lab(
     name: str,
     clusters: Sequence[str],
     *,
@@ -37,11 +38,15 @@ def plan(
     kubernetes: str | None,
     owner: Identity | None,
 ) -> LabSpec:
+    """Return the specification of a lab: the existing clusters, and the new ones that the user asked for.
+
+    Raises ConfigurationError when the request contradicts the existing lab or is not possible on this machine.
+    """
     try:
         before = LabSpec.load(name)
     except NotFoundError:
-        before = LabSpec(name, (), resolve(kubernetes), owner)
-    if kubernetes and resolve(kubernetes) != before.kubernetes:
+        before = LabSpec(name, (), resolve_version(kubernetes), owner)
+    if kubernetes and resolve_version(kubernetes) != before.kubernetes:
         raise ConfigurationError(
             f"lab {name!r} is Kubernetes {before.kubernetes} already",
             field="--kubernetes",
@@ -51,18 +56,18 @@ def plan(
         raise ConfigurationError(
             f"{workers} workers are not possible", field="--workers", hint=f"0 to {MOST_WORKERS} per cluster"
         )
-    wanted = list(clusters) or [cluster.name for cluster in before.clusters] or ["lab"]
-    for cluster in wanted:
+    names = list(clusters) or [cluster.name for cluster in before.clusters] or ["lab"]
+    for cluster in names:
         specs.check_name(cluster, "cluster")
-    if len(set(wanted)) != len(wanted):
+    if len(set(names)) != len(names):
         raise ConfigurationError("a cluster is named twice", field="--clusters", hint="each name once: a,b,c")
-    known = {cluster.name: cluster for cluster in before.clusters}
-    result = {cluster.name: _same(cluster, nodes, workers, wanted) for cluster in before.clusters}
-    for cluster in wanted:
-        if cluster not in known:
-            taken = [one.network for one in result.values() if one.network]
-            result[cluster] = _new(cluster, nodes, workers, taken)
-    if minor_of(before.kubernetes) != minor_of(KUBERNETES) and any(one.network for one in result.values()):
+    existing = {cluster.name: cluster for cluster in before.clusters}
+    result = {cluster.name: _extend_cluster(cluster, nodes, workers, names) for cluster in before.clusters}
+    for cluster in names:
+        if cluster not in existing:
+            networks = [spec.network for spec in result.values() if spec.network]
+            result[cluster] = _new_cluster(cluster, nodes, workers, networks)
+    if minor_version(before.kubernetes) != minor_version(KUBERNETES) and any(spec.network for spec in result.values()):
         raise ConfigurationError(
             f"real nodes are Kubernetes {KUBERNETES}, which is too new for a control plane of {before.kubernetes}",
             field="--nodes",
@@ -71,9 +76,12 @@ def plan(
     return replace(before, clusters=tuple(result.values()))
 
 
-def _same(cluster: ClusterSpec, nodes: Nodes | None, workers: int | None, wanted: list[str]) -> ClusterSpec:
-    """A cluster that is there: it may get more nodes, but not become another one."""
-    if cluster.name not in wanted:
+def _extend_cluster(cluster: ClusterSpec, nodes: Nodes | None, workers: int | None, names: list[str]) -> ClusterSpec:
+    """Return an existing cluster with the number of nodes that the user asked for.
+
+    It may get more nodes, but not lose any, nor get nodes of another kind.
+    """
+    if cluster.name not in names:
         return cluster
     if nodes and nodes != cluster.nodes:
         raise ConfigurationError(
@@ -90,20 +98,23 @@ def _same(cluster: ClusterSpec, nodes: Nodes | None, workers: int | None, wanted
     return replace(cluster, workers=workers) if workers else cluster
 
 
-def _new(name: str, nodes: Nodes | None, workers: int | None, taken: list[str]) -> ClusterSpec:
+def _new_cluster(name: str, nodes: Nodes | None, workers: int | None, taken: list[str]) -> ClusterSpec:
+    """Return a new cluster with free ports, and with a free network if its nodes are real."""
     nodes = nodes or default_nodes()
     workers = 2 if workers is None else workers
     if nodes == "real":
         if sys.platform != "linux":
             raise ConfigurationError(
-                f"real nodes need Linux, and this is {sys.platform}", field="--nodes", hint=INSTEAD
+                f"real nodes need Linux, and this is {sys.platform}", field="--nodes", hint=ALTERNATIVES
             )
         if os.geteuid() != 0:
-            raise ConfigurationError("real nodes need root", field="--nodes", hint=f"run it with sudo; or {INSTEAD}")
-        packages.require({"ip": "iproute2"}, "real nodes")
-        free = network.free_network(taken)
-        return ClusterSpec(name, nodes, workers, {**_free_ports(), "kube-apiserver": 6443}, free)
-    return ClusterSpec(name, nodes, workers, _free_ports())
+            raise ConfigurationError(
+                "real nodes need root", field="--nodes", hint=f"run it with sudo; or {ALTERNATIVES}"
+            )
+        packages.require_programs({"ip": "iproute2"}, "real nodes")
+        free_network = network.free_network(taken)
+        return ClusterSpec(name, nodes, workers, {**_choose_ports(), "kube-apiserver": 6443}, free_network)
+    return ClusterSpec(name, nodes, workers, _choose_ports())
 
 
 # Below where systems take the near ends of outgoing connections from: such a one would hold a port for a moment, and a
@@ -111,17 +122,20 @@ def _new(name: str, nodes: Nodes | None, workers: int | None, taken: list[str]) 
 PORTS = range(20000, 32000)
 
 
-def _free_ports() -> dict[str, int]:
-    """Ports of loopback that are free, chosen at random, and not those of a lab that is stopped or starts just now."""
-    taken = {port for lab in specs.all_readable() for one in lab.clusters for port in one.ports.values()}
-    found: dict[str, int] = {}
-    while len(found) < len(PROGRAMS):
+def _choose_ports() -> dict[str, int]:
+    """Choose free ports of loopback, at random.
+
+    The ports of labs that are stopped, or start at this moment, are not free.
+    """
+    taken = {port for lab in specs.load_readable_specs() for cluster in lab.clusters for port in cluster.ports.values()}
+    ports: dict[str, int] = {}
+    while len(ports) < len(PROGRAMS):
         port = secrets.choice(PORTS)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in taken and port not in found.values():
-            found[PROGRAMS[len(found)]] = port
-    return found
+        if port not in taken and port not in ports.values():
+            ports[PROGRAMS[len(ports)]] = port
+    return ports

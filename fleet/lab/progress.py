@@ -1,4 +1,4 @@
-"""What long work shows while it runs: one line that changes on a terminal, a few plain lines elsewhere."""
+"""Progress of long work: one line that changes on a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from types import TracebackType
 
 _LINE = threading.Lock()  # the one line of a terminal that is written over
-SETTLED = 0.05  # the part of the work after which its pace says something
+LEAST_SHARE = 0.05  # the part of the work after which its pace says something
 
 
 class Progress:
-    """`with Progress("building kubernetes") as progress: progress.update(done, total, "now this")`"""
+    """Progress of one piece of work: `with Progress("building kubernetes") as p: p.update(done, total, "a file")`."""
 
     def __init__(self, title: str, *, quiet: bool = False) -> None:
         self.title = title
@@ -36,12 +36,13 @@ class Progress:
             _LINE.release()
 
     def update(self, done: int, total: int, detail: str = "") -> None:
+        """Show how much of the work is done; `total` is 0 where it is not known."""
         # Elsewhere than on a terminal a line each half minute shows that it lives, without filling a log.
         pause = 0.1 if self._live else 30
         if time.monotonic() - self._printed >= pause:
             share = f"{done}/{total}" if total else str(done)
-            left = words_left(time.monotonic() - self._started, done, total)
-            self._say(f"{self.title}: {share} · {self._elapsed()}{left} · {detail}")
+            remaining = describe_time_left(time.monotonic() - self._started, done, total)
+            self._say(f"{self.title}: {share} · {self._elapsed()}{remaining} · {detail}")
 
     def _elapsed(self) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
@@ -63,9 +64,9 @@ class Progress:
         sys.stderr.flush()
 
 
-def words_left(elapsed: float, done: int, total: int) -> str:
+def describe_time_left(elapsed: float, done: int, total: int) -> str:
     """Return how long the rest takes at the pace so far, in words; "" while that cannot be said."""
-    if not total or done >= total or done < total * SETTLED:
+    if not total or done >= total or done < total * LEAST_SHARE:
         return ""
     seconds = elapsed * (total - done) / done
     return (

@@ -1,10 +1,7 @@
-"""What a lab is.
+"""Specification of a lab: names, kinds of nodes, addresses, ports and the version of Kubernetes, kept in lab.json.
 
-What a lab is: names, kinds of nodes, addresses and ports, decided once and kept in lab.json.
-
-Everything that has to stay the same over a restart of the machine is in here; nothing else is remembered.
-
-Which version of Kubernetes a lab has: the one that is built here, or another that a person brings.
+They are decided once. Everything that has to stay the same over a restart of the machine is in here; nothing else is
+kept. A lab has the version of Kubernetes that is built here, or another whose binaries the user brings.
 """
 
 from __future__ import annotations
@@ -21,8 +18,7 @@ from typing import Literal
 import orjson
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
-from fleet.lab import files
-from fleet.lab.files import write
+from fleet.lab.files import labs_directory, write_file
 from fleet.lab.programs import process
 
 Nodes = Literal["real", "simulated"]
@@ -43,7 +39,7 @@ class ClusterSpec:
 
     @property
     def gateway(self) -> str:
-        """The host's end of the cluster's bridge; the API server of real nodes listens there."""
+        """Return the host's end of the cluster's bridge; the API server of real nodes listens there."""
         return str(IPv4Network(self.network)[1])
 
     @property
@@ -77,7 +73,7 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True)
 class LabSpec:
-    """A lab: its clusters and the images its nodes have. `owner` ties it to a process: it dies with that."""
+    """A lab: its clusters and the images its nodes have. `owner` ties it to a process: it ends with that process."""
 
     name: str
     clusters: tuple[ClusterSpec, ...]
@@ -87,21 +83,21 @@ class LabSpec:
 
     @property
     def directory(self) -> Path:
-        return directory(self.name)
+        return lab_directory(self.name)
 
     @property
     def id(self) -> str:
-        return identity(self.name)
+        return lab_identity(self.name)
 
     def cluster(self, name: str) -> ClusterSpec:
         for cluster in self.clusters:
             if cluster.name == name:
                 return cluster
-        known = ", ".join(cluster.name for cluster in self.clusters) or "none"
-        raise NotFoundError(f"lab {self.name!r} has no cluster {name!r}", hint=f"its clusters: {known}")
+        names = ", ".join(cluster.name for cluster in self.clusters) or "none"
+        raise NotFoundError(f"lab {self.name!r} has no cluster {name!r}", hint=f"its clusters: {names}")
 
     def cluster_or_first(self, name: str | None) -> ClusterSpec:
-        """The cluster of that name, or the first if none is named."""
+        """Return the cluster of that name, or the first if the user named none."""
         if name:
             return self.cluster(name)
         if not self.clusters:  # a lab may have services only
@@ -111,79 +107,86 @@ class LabSpec:
 
     def save(self) -> None:
         data = asdict(self)
-        write(file(self.name), orjson.dumps(data, option=orjson.OPT_INDENT_2))
+        write_file(spec_file(self.name), orjson.dumps(data, option=orjson.OPT_INDENT_2))
 
     @classmethod
     def load(cls, name: str) -> LabSpec:
+        """Read a lab's specification; raise NotFoundError if there is none, ConfigurationError if it is damaged."""
         check_name(name, "lab")
         try:
-            data = orjson.loads(file(name).read_bytes())
+            data = orjson.loads(spec_file(name).read_bytes())
             clusters = tuple(ClusterSpec(**cluster) for cluster in data.pop("clusters"))
             owner = data.pop("owner")
-            return cls(clusters=clusters, owner=process.known(owner) if owner else None, **data)
+            return cls(clusters=clusters, owner=process.parse_identity(owner) if owner else None, **data)
         except FileNotFoundError:
-            known = ", ".join(all_names()) or "none yet"
+            names = ", ".join(list_lab_names()) or "none yet"
             raise NotFoundError(
-                f"there is no lab {name!r}", hint=f"start it with `fleet lab up --name {name}`; labs here: {known}"
+                f"there is no lab {name!r}", hint=f"start it with `fleet lab up --name {name}`; labs here: {names}"
             ) from None
         except (orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise ConfigurationError(
-                f"{file(name)} cannot be read: {error}", hint=f"`fleet lab down --name {name}` removes the lab"
+                f"{spec_file(name)} cannot be read: {error}", hint=f"`fleet lab down --name {name}` removes the lab"
             ) from None
 
 
-def directory(name: str) -> Path:
-    return files.labs() / name
+def lab_directory(name: str) -> Path:
+    return labs_directory() / name
 
 
-def file(name: str) -> Path:
-    """What a lab is, as JSON. It is there from before anything of the lab is started."""
-    return directory(name) / "lab.json"
+def spec_file(name: str) -> Path:
+    """Return the file of a lab's specification. It exists before anything of the lab is started."""
+    return lab_directory(name) / "lab.json"
 
 
-def identity(name: str) -> str:
-    return identity_of(directory(name))
+def lab_identity(name: str) -> str:
+    return directory_identity(lab_directory(name))
 
 
-def identity_of(lab: Path) -> str:
-    """A short name for what the kernel limits to fifteen characters; differs for equal names in other places."""
+def directory_identity(lab: Path) -> str:
+    """Return a short name for what the kernel limits to fifteen characters.
+
+    It differs for labs of equal names in different directories.
+    """
     return hashlib.sha256(str(lab.absolute()).encode()).hexdigest()[:6]
 
 
-def all_names() -> list[str]:
-    return sorted(path.name for path in files.labs().glob("*") if path.is_dir()) if files.labs().is_dir() else []
+def list_lab_names() -> list[str]:
+    """Return the names of the labs on this machine, damaged ones included."""
+    root = labs_directory()
+    return sorted(path.name for path in root.glob("*") if path.is_dir()) if root.is_dir() else []
 
 
-def all_readable() -> list[LabSpec]:
-    """The labs that there are, but for those being made or removed just now, and damaged ones."""
-    found = []
-    for name in all_names():
+def load_readable_specs() -> list[LabSpec]:
+    """Load the specifications of all labs but damaged ones and those that are being made or removed."""
+    specs = []
+    for name in list_lab_names():
         with contextlib.suppress(FleetError, OSError):
-            found.append(LabSpec.load(name))
-    return found
+            specs.append(LabSpec.load(name))
+    return specs
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, thing: str) -> None:
+    """Raise ConfigurationError if a name is not one for a lab or a cluster."""
     if not NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name!r} is not a name for a {what}",
+            f"{name!r} is not a name for a {thing}",
             hint="lower-case letters, digits and '-', at most 30, beginning with a letter",
         )
 
 
-def minor_of(version: str) -> str:
+def minor_version(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def resolve(wanted: str | None) -> str:
-    """The version that a lab gets when a person asks for this one."""
-    if wanted in (None, KUBERNETES, minor_of(KUBERNETES)):
+def resolve_version(version: str | None) -> str:
+    """Return the version that a lab gets when the user asks for this one; raise ConfigurationError for others."""
+    if version in (None, KUBERNETES, minor_version(KUBERNETES)):
         return KUBERNETES
     # Whether the binaries there are of this version is checked when they are used.
-    if os.environ.get("KUBEBUILDER_ASSETS") and re.fullmatch(r"1\.\d+(\.\d+)?", wanted):
-        return wanted
+    if os.environ.get("KUBEBUILDER_ASSETS") and re.fullmatch(r"1\.\d+(\.\d+)?", version):
+        return version
     raise ConfigurationError(
-        f"Kubernetes {wanted} is not among the versions that the lab builds",
+        f"Kubernetes {version} is not among the versions that the lab builds",
         field="--kubernetes",
-        hint=f"use {KUBERNETES}, or point KUBEBUILDER_ASSETS at a directory with binaries of {wanted}",
+        hint=f"use {KUBERNETES}, or point KUBEBUILDER_ASSETS at a directory with binaries of {version}",
     )

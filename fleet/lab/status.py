@@ -1,4 +1,4 @@
-"""How a lab is: what runs, where, and how much memory its control planes use. Looks only, changes nothing."""
+"""Status of a lab: what runs, where, and how much memory its control planes use. Reads only, changes nothing."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 
-def status(lab: Lab) -> dict[str, Any]:
-    """The lab as data."""
-    running = process.running(lab.directory)
+def read_status(lab: Lab) -> dict[str, Any]:
+    """Return the lab as data."""
+    running = process.running_processes(lab.directory)
     with ThreadPoolExecutor(max(1, len(lab.spec.clusters))) as pool:  # a lab may have services only
-        clusters = list(pool.map(lambda cluster: _cluster(lab, cluster, running), lab.spec.clusters))
+        clusters = list(pool.map(lambda cluster: _read_cluster(lab, cluster, running), lab.spec.clusters))
     return {
         "name": lab.spec.name,
         "kubernetes": lab.spec.kubernetes,
@@ -32,48 +32,53 @@ def status(lab: Lab) -> dict[str, Any]:
     }
 
 
-def _cluster(lab: Lab, cluster: ClusterSpec, running: dict[str, psutil.Process]) -> dict[str, Any]:
-    found = {name: running.get(f"{cluster.name}/{name}") for name in program_names(cluster)}
-    programs = [{"name": name, "pid": one.pid if one else None, "memory": _memory(one)} for name, one in found.items()]
-    nodes = _nodes(lab, cluster)
+def _read_cluster(lab: Lab, cluster: ClusterSpec, running: dict[str, psutil.Process]) -> dict[str, Any]:
+    """Return one cluster of a lab as data."""
+    processes = {name: running.get(f"{cluster.name}/{name}") for name in program_names(cluster)}
+    programs = [
+        {"name": name, "pid": child.pid if child else None, "memory": _memory(child)}
+        for name, child in processes.items()
+    ]
+    nodes = _read_nodes_if_certified(lab, cluster)
     return {
         "name": cluster.name,
         "server": cluster.server,
         "nodeKind": cluster.nodes,
         "workers": cluster.workers,
-        "ready": all(found.values()) and len(nodes) >= cluster.workers and all(node["ready"] for node in nodes),
+        "ready": all(processes.values()) and len(nodes) >= cluster.workers and all(node["ready"] for node in nodes),
         "programs": programs,
         "memory": sum(program["memory"] for program in programs),
         "nodes": nodes,
     }
 
 
-def _nodes(lab: Lab, cluster: ClusterSpec) -> list[dict[str, Any]]:
+def _read_nodes_if_certified(lab: Lab, cluster: ClusterSpec) -> list[dict[str, Any]]:
+    """Return the nodes of a cluster; none while it has no certificates."""
     try:
-        return node_status(lab.api(cluster))
+        return read_nodes(lab.api(cluster))
     except ResourceError:  # it has no certificates yet, or no more
         return []
 
 
-def node_status(api: Api) -> list[dict[str, Any]]:
-    """The nodes that the API server knows; none while it does not answer."""
+def read_nodes(api: Api) -> list[dict[str, Any]]:
+    """Return the nodes that the API server has; none while it does not answer."""
     try:
-        found = api.get("/api/v1/nodes")
+        response = api.get("/api/v1/nodes")
     except ResourceError:
         return []
     nodes = []
-    for node in found["items"]:
-        conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", [])}
-        addresses = {one["type"]: one["address"] for one in node["status"].get("addresses", [])}
+    for node in response["items"]:
+        conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions", [])}
+        addresses = {address["type"]: address["address"] for address in node["status"].get("addresses", [])}
         ready = conditions.get("Ready") == "True"
         nodes.append({"name": node["metadata"]["name"], "ready": ready, "address": addresses.get("InternalIP", "")})
     return nodes
 
 
-def _memory(one: psutil.Process | None) -> int:
-    """In bytes; pages of the one binary that several programs share are counted once where the system can tell."""
+def _memory(child: psutil.Process | None) -> int:
+    """Return a process's memory in bytes; pages that programs share are divided among them where the system can."""
     try:
-        full = one.memory_full_info() if one else None
-        return int(getattr(full, "pss", 0) or full.rss) if full else 0
+        memory = child.memory_full_info() if child else None
+        return int(getattr(memory, "pss", 0) or memory.rss) if memory else 0
     except psutil.Error:
         return 0

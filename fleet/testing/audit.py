@@ -67,7 +67,7 @@ class AuditLog:
             events = [orjson.loads(line) for line in log.read().splitlines() if line.endswith(b"}")]
         return [
             request
-            for request in map(_request, _last_of_each(events))
+            for request in map(_parse_request, _last_events(events))
             if (user is None or request.user == user) and (not agent or request.agent.startswith(agent))
         ]
 
@@ -96,7 +96,7 @@ class AuditLog:
             time.sleep(quiet)
 
 
-def _last_of_each(events: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+def _last_events(events: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
     """Of each request the last event: a watch has one when it begins and one when it ends."""
     found: dict[str, dict[str, Any]] = {}
     for event in events:
@@ -114,7 +114,7 @@ def _is_dry_run(event: dict[str, Any]) -> bool:
     return "dryRun=All" in event.get("requestURI", "") or (isinstance(options, dict) and bool(options.get("dryRun")))
 
 
-def _request(event: dict[str, Any]) -> Request:
+def _parse_request(event: dict[str, Any]) -> Request:
     reference = event.get("objectRef", {})
     resource = "/".join(part for part in (reference.get("resource", ""), reference.get("subresource", "")) if part)
     return Request(

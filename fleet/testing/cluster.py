@@ -75,15 +75,15 @@ class Cluster:
     def images(self, *names: str) -> None:
         """Build images by recipe and give them to the cluster's nodes."""
         from fleet.lab.images.bake import bake
-        from fleet.lab.images.recipes import find
+        from fleet.lab.images.recipes import find_recipes
 
-        self.lab.load_images([bake(recipe) for name in names for recipe in find(name)])
+        self.lab.load_images([bake(recipe) for name in names for recipe in find_recipes(name)])
 
     def process(self, program: str) -> int:
         """The process id of a program of the control plane, or of a node by its name."""
         from fleet.lab.programs import process
 
-        return process.running(self.lab.directory)[f"{self.name}/{program}"].pid
+        return process.running_processes(self.lab.directory)[f"{self.name}/{program}"].pid
 
     def run(self, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run a command on this machine with the cluster's kubeconfig."""

@@ -19,11 +19,11 @@ from types import TracebackType
 from typing import Self
 
 from fleet.errors import NotFoundError
-from fleet.lab.faults import Active, clear, inject, list_active
-from fleet.lab.faults.api.kinds import ALL, ApiWords
-from fleet.lab.faults.builder import Words
+from fleet.lab.faults import ActiveFault, clear, inject, list_active
+from fleet.lab.faults.api.kinds import ALL_REQUESTS, ApiFaultBuilder
+from fleet.lab.faults.builder import FaultBuilder
 from fleet.lab.faults.fault import Fault
-from fleet.lab.faults.schedule import Event, Schedule, play
+from fleet.lab.faults.schedule import Event, Schedule, play_schedule
 from fleet.lab.programs.process import identify
 from fleet.lab.proxy.plan import Match
 from fleet.testing.cluster import Cluster
@@ -33,13 +33,13 @@ class ApiFaults:
     """Which requests is said by a `Match`; `share` is that of the requests that match, and `seed` says which."""
 
     def __init__(self, cluster: str, inject: Callable[[Fault, float | None], Broken]) -> None:
-        self._words = ApiWords(cluster)
+        self._builder = ApiFaultBuilder(cluster)
         self._inject = inject
 
     def fail(
         self,
         status: int = 500,
-        match: Match = ALL,
+        match: Match = ALL_REQUESTS,
         *,
         share: float | None = None,
         retry_after: int | None = None,
@@ -47,27 +47,33 @@ class ApiFaults:
         seconds: float | None = None,
     ) -> Broken:
         """Answer requests with an error, such as 429, 500 or 410; they are not carried out."""
-        return self._inject(self._words.fail(status, match, share=share, retry_after=retry_after, seed=seed), seconds)
+        return self._inject(self._builder.fail(status, match, share=share, retry_after=retry_after, seed=seed), seconds)
 
     def slow(
-        self, by: float, match: Match = ALL, *, share: float | None = None, seed: int = 0, seconds: float | None = None
+        self,
+        by: float,
+        match: Match = ALL_REQUESTS,
+        *,
+        share: float | None = None,
+        seed: int = 0,
+        seconds: float | None = None,
     ) -> Broken:
         """Carry requests out so many seconds later."""
-        return self._inject(self._words.slow(by, match, share=share, seed=seed), seconds)
+        return self._inject(self._builder.slow(by, match, share=share, seed=seed), seconds)
 
-    def forget(self, match: Match = ALL, *, after_events: int = 0, seconds: float | None = None) -> Broken:
+    def forget(self, match: Match = ALL_REQUESTS, *, after_events: int = 0, seconds: float | None = None) -> Broken:
         """End watches with 410 after so many events."""
-        return self._inject(self._words.forget(match, after_events=after_events), seconds)
+        return self._inject(self._builder.forget(match, after_events=after_events), seconds)
 
-    def skew(self, by: float, match: Match = ALL, *, seconds: float | None = None) -> Broken:
+    def skew(self, by: float, match: Match = ALL_REQUESTS, *, seconds: float | None = None) -> Broken:
         """Show times in Leases so many seconds later, or earlier if negative."""
-        return self._inject(self._words.skew(by, match), seconds)
+        return self._inject(self._builder.skew(by, match), seconds)
 
 
 class Broken:
     """A fault that was made: `with` undoes it at the end of the block, `clear()` at any time."""
 
-    def __init__(self, cluster: Cluster, active: Active) -> None:
+    def __init__(self, cluster: Cluster, active: ActiveFault) -> None:
         self._cluster = cluster
         self.id = active.id
         self.fault = active.fault
@@ -91,7 +97,7 @@ class Faults:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._words = Words(cluster.name, cluster.namespace)
+        self._builder = FaultBuilder(cluster.name, cluster.namespace)
         self.api = ApiFaults(cluster.name, self.inject)
 
     def inject(self, fault: Fault, seconds: float | None = None) -> Broken:
@@ -101,21 +107,21 @@ class Faults:
 
     def kill(self, target: str, *, container: str = "", process: str = "", seconds: float | None = None) -> Broken:
         """Kill -9 a pod's processes, a node or a program; the latter two are started again at the end."""
-        return self.inject(self._words.kill(target, container=container, process=process), seconds)
+        return self.inject(self._builder.kill(target, container=container, process=process), seconds)
 
     def freeze(self, target: str, *, container: str = "", process: str = "", seconds: float | None = None) -> Broken:
         """Let a pod's processes, a node or a program stand still."""
-        return self.inject(self._words.freeze(target, container=container, process=process), seconds)
+        return self.inject(self._builder.freeze(target, container=container, process=process), seconds)
 
     def stop(self, target: str, *, grace: float = 10, seconds: float | None = None) -> Broken:
         """Shut a node down in good order."""
-        return self.inject(self._words.stop(target, grace=grace), seconds)
+        return self.inject(self._builder.stop(target, grace=grace), seconds)
 
     def partition(
         self, side: Sequence[str], other: Sequence[str] = (), *, one_way: bool = False, seconds: float | None = None
     ) -> Broken:
         """Let no packet through between two sides, or between one and everybody else."""
-        return self.inject(self._words.partition(side, other, one_way=one_way), seconds)
+        return self.inject(self._builder.partition(side, other, one_way=one_way), seconds)
 
     def disturb(
         self,
@@ -132,24 +138,24 @@ class Faults:
         seconds: float | None = None,
     ) -> Broken:
         """Delay (in seconds), drop and reorder (shares) packets, in each direction."""
-        fault = self._words.disturb(
+        fault = self._builder.disturb(
             side, other, delay=delay, jitter=jitter, loss=loss, reorder=reorder, hold=hold, seed=seed, one_way=one_way
         )
         return self.inject(fault, seconds)
 
     def fill(self, target: str, *, leave: int = 0, seconds: float | None = None) -> Broken:
         """Take all that is free on a volume, but for `leave` bytes."""
-        return self.inject(self._words.fill(target, leave=leave), seconds)
+        return self.inject(self._builder.fill(target, leave=leave), seconds)
 
     def corrupt(
         self, target: str, *, file: str = "", places: int = 16, seed: int = 0, seconds: float | None = None
     ) -> Broken:
         """Change bytes of a file on a volume, or of the largest."""
-        return self.inject(self._words.corrupt(target, file=file, places=places, seed=seed), seconds)
+        return self.inject(self._builder.corrupt(target, file=file, places=places, seed=seed), seconds)
 
     def lose(self, target: str, *, seconds: float | None = None) -> Broken:
         """Lose what is on a volume, for good; or a node with all its disks, until a new one comes at the end."""
-        return self.inject(self._words.lose(target), seconds)
+        return self.inject(self._builder.lose(target), seconds)
 
     def schedule(
         self,
@@ -168,9 +174,9 @@ class Faults:
 
     def run(self, schedule: Schedule, say: Callable[[str], None] = print) -> list[Event]:
         """Carry out a schedule; the seed is printed first. Returns what happened."""
-        return play(self.cluster.lab, schedule, say)
+        return play_schedule(self.cluster.lab, schedule, say)
 
-    def active(self) -> list[Active]:
+    def active(self) -> list[ActiveFault]:
         """What is wrong in the lab now, whoever made it so."""
         return list_active(self.cluster.lab)
 

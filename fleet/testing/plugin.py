@@ -89,7 +89,7 @@ def fleet_labs(request: pytest.FixtureRequest) -> Iterator[Labs]:
 @pytest.fixture
 def cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A real API server with simulated nodes, shared by the run; a fresh namespace for this test."""
-    found = _with_namespace(fleet_labs.simulated(1), 0, request)
+    found = _create_namespace(fleet_labs.simulated(1), 0, request)
     yield found
     _remove_namespace(found)
 
@@ -101,7 +101,7 @@ def clusters(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Calla
 
     def give(count: int) -> list[Cluster]:
         lab = fleet_labs.simulated(count)
-        found = [_with_namespace(lab, index, request) for index in range(count)]
+        found = [_create_namespace(lab, index, request) for index in range(count)]
         given.extend(found)
         return found
 
@@ -113,7 +113,7 @@ def clusters(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Calla
 @pytest.fixture
 def real_cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster with two real nodes, shared by the run; a fresh namespace for this test."""
-    found = _with_namespace(fleet_labs.real(), 0, request)
+    found = _create_namespace(fleet_labs.real(), 0, request)
     yield found
     _remove_namespace(found)
 
@@ -145,13 +145,13 @@ def git_remote(tmp_path: Path) -> GitRemote:
     return GitRemote.make(tmp_path / "remote.git")
 
 
-def _with_namespace(lab: Lab, index: int, request: pytest.FixtureRequest) -> Cluster:
+def _create_namespace(lab: Lab, index: int, request: pytest.FixtureRequest) -> Cluster:
     from fleet.errors import ResourceError
     from fleet.testing.cluster import Cluster
 
     words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
     found = Cluster(lab, lab.spec.clusters[index].name, f"{words[:40].strip('-')}-{secrets.token_hex(3)}")
-    manifests = _place(found.namespace)
+    manifests = _namespace_manifests(found.namespace)
     try:
         for manifest in manifests:
             _api(lab, found.name).apply(manifest, manager="kubectl")
@@ -161,7 +161,7 @@ def _with_namespace(lab: Lab, index: int, request: pytest.FixtureRequest) -> Clu
     return found
 
 
-def _place(namespace: str) -> list[dict[str, Any]]:
+def _namespace_manifests(namespace: str) -> list[dict[str, Any]]:
     """The namespace with the account that pods run as: Kubernetes makes it too, and later than a test needs it."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, account]
@@ -171,7 +171,7 @@ def _remove_namespace(cluster: Cluster) -> None:
     from fleet.errors import ResourceError
 
     try:
-        _api(cluster.lab, cluster.name).delete(_place(cluster.namespace)[0])
+        _api(cluster.lab, cluster.name).delete(_namespace_manifests(cluster.namespace)[0])
     except ResourceError:
         with contextlib.suppress(ResourceError):  # a test that broke its cluster has said so already
             cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false", "--ignore-not-found")

@@ -44,11 +44,11 @@ from fleet.lab.proxy.actions import (
     SkewLeases,
 )
 from fleet.lab.proxy.plan import Match, Plan, Rule, State, decide
-from fleet.lab.proxy.proxy import Route, Service
+from fleet.lab.proxy.proxy import ProxyService, Route
 from fleet.lab.proxy.request import Call, Recorded
 
 
-def make(directory: Path, name: str) -> tuple[Path, Path]:
+def make_certificate(directory: Path, name: str) -> tuple[Path, Path]:
     """The files of a new certificate and its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -115,7 +115,7 @@ class Proxy:
         self._upstream = (kubeconfig, context)
         self._directory = directory
         self._plan = plan or Plan()
-        self._service = Service(self._route, self._kill)
+        self._service = ProxyService(self._route, self._kill)
         self._service.set_plan(self._plan)
         self._onwards: tuple[aiohttp.ClientSession, Credentials] | None = None
         self._victim: subprocess.Popen[Any] | None = None
@@ -162,7 +162,7 @@ class Proxy:
         self._plan = plan
         self._service.set_plan(plan)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._service.let_go)
+            self._loop.call_soon_threadsafe(self._service.release_held)
 
     def run(
         self, command: list[str], plan: Plan, *, timeout: float = 120.0, env: Mapping[str, str] | None = None
@@ -213,7 +213,7 @@ class Proxy:
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         credentials = await Credentials.from_kubeconfig(*self._upstream)
-        own, key = make(self._directory, self.context)
+        own, key = make_certificate(self._directory, self.context)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(own, key)
         # As it comes: what is compressed stays so.
@@ -227,7 +227,7 @@ class Proxy:
             self.kubeconfig.write_text(json.dumps(_kubeconfig(self.url, own, self.context)))
             self._ready.set()
             await self._stop.wait()
-            self._service.let_go()
+            self._service.release_held()
             await runner.cleanup()
 
     def _route(self, request: web.BaseRequest) -> Route:

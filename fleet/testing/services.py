@@ -31,22 +31,22 @@ class Services:
 
     def give(self, name: str) -> Record:
         from fleet.lab.programs.process import identify
-        from fleet.lab.services import find, start
-        from fleet.lab.services.service import answers
+        from fleet.lab.services import find_service, start_services
+        from fleet.lab.services.service import is_answering
 
         known = self._records.get(name)
-        if known is None or not answers(
-            f"{known.url}{find(name).health}", trust=known.trust
+        if known is None or not is_answering(
+            f"{known.url}{find_service(name).health}", trust=known.trust
         ):  # a test may have ended it
             owner = None if self._existing else identify(os.getpid())
-            self._records[name] = start(self.lab, [name], owner=owner)[0]
+            self._records[name] = start_services(self.lab, [name], owner=owner)[0]
         return self._records[name]
 
     def close(self) -> None:
-        from fleet.lab.lab import down
+        from fleet.lab.lab import take_down
 
         if self._records and not self._existing:
-            down(self.lab)
+            take_down(self.lab)
 
 
 @pytest.fixture(scope="session")

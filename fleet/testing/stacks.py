@@ -30,7 +30,7 @@ def collect_stacks(root: Path | None = None) -> tuple[Collected, ...]:
     """
     repository = Repository.at(root) if root else Repository.find()
     with relative_to(repository.root), _importable(repository):
-        stacks, clusters = _declared(repository)
+        stacks, clusters = _load_declarations(repository)
         collected: list[Collected] = []
         exports: Exports = {cluster.name: {} for cluster in clusters}
         waiting = [(stack, cluster) for stack in stacks for cluster in stack.clusters(clusters)]
@@ -50,7 +50,7 @@ def collect_stacks(root: Path | None = None) -> tuple[Collected, ...]:
     return tuple(sorted(collected, key=lambda one: (one.stack, one.cluster)))
 
 
-def _declared(repository: Repository) -> tuple[list[Stack], list[Cluster]]:
+def _load_declarations(repository: Repository) -> tuple[list[Stack], list[Cluster]]:
     """Load all files anew, whatever a test imported of them before."""
     stacks: list[Stack] = []
     clusters: list[Cluster] = []

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from fleet.lab.lab import down
+from fleet.lab.lab import take_down
 from tests.bench.figure import Figure, at_most
 
 NAME = "bench-cold"
@@ -52,4 +52,4 @@ def _measured() -> tuple[float, float]:
                 sys.exit("the demo did not come to its end")
             return healthy, time.monotonic() - begin
         finally:
-            down(NAME)
+            take_down(NAME)

@@ -37,7 +37,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from fleet.lab.lab import down
+from fleet.lab.lab import take_down
 from tests.bench.figure import Figure, at_most
 
 NAME = "bench-demo"
@@ -54,4 +54,4 @@ def _measured() -> float:
         subprocess.run([sys.executable, "-m", "tests.demo", "--name", NAME], check=True, stdout=sys.stderr)
         return time.monotonic() - begin
     finally:
-        down(NAME)
+        take_down(NAME)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fleet.lab import Lab
 from fleet.lab import spec as specs
-from fleet.lab.lab import down as take_down
+from fleet.lab.lab import take_down
 from tests.bench.command import fleet_command, run
 from tests.bench.figure import Figure, at_most
 
@@ -26,7 +26,7 @@ def figures() -> Iterator[Figure]:
     try:
         yield from _figures()
     finally:
-        if specs.directory(NAME).exists():
+        if specs.lab_directory(NAME).exists():
             take_down(NAME)
 
 

@@ -18,7 +18,7 @@ import psutil
 
 from fleet.errors import ResourceError
 from fleet.lab import Lab
-from fleet.lab.programs.process import identify, running
+from fleet.lab.programs.process import identify, running_processes
 from tests.bench.workload import KINDS
 
 CLUSTER = "c1"
@@ -37,7 +37,9 @@ def api_server(*names: str) -> Iterator[Lab]:
         for name in clusters:
             lab.kubectl(name, "apply", "--server-side", "-f", "-", input=definitions.stdout)
             lab.kubectl(name, "wait", "--for=condition=Established", "crd", "--all")
-        ended = [process for role, process in running(lab.directory).items() if role.split("/")[-1] not in NEEDED]
+        ended = [
+            process for role, process in running_processes(lab.directory).items() if role.split("/")[-1] not in NEEDED
+        ]
         for process in ended:
             process.kill()
         psutil.wait_procs(ended, timeout=10)

@@ -21,7 +21,7 @@ from typing import Any
 
 from fleet.lab import Lab
 from fleet.lab.images.bake import bake
-from fleet.lab.images.recipes import find
+from fleet.lab.images.recipes import find_recipes
 from fleet.lab.planning import default_nodes
 
 PROJECT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def main() -> None:
 
 def make_images() -> None:
     for name in IMAGES:
-        for recipe in find(name):
+        for recipe in find_recipes(name):
             bake(recipe)
 
 

@@ -33,7 +33,7 @@ def environment_of(lab: Lab, state: Path, scratch: Path) -> dict[str, str]:
     (home / ".gitconfig").write_text("[user]\nname = Test\nemail = test@example.com\n[init]\ndefaultBranch = main\n")
     kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR", "FLEET_CACHE_DIR") if name in os.environ}
     return {
-        "FLEET_CACHE_DIR": str(files.cache()),
+        "FLEET_CACHE_DIR": str(files.cache_directory()),
         **kept,
         "FLEET_STATE_DIR": str(state),
         "HOME": str(home),
@@ -117,7 +117,7 @@ class Desk:
 @contextmanager
 def desk_of(scratch: Path) -> Iterator[Desk]:
     """A desk with a lab that is gone afterwards."""
-    with lab_in(files.cache() / "examples", ["dev", "prod"], "simulated") as (lab, state):
+    with lab_in(files.cache_directory() / "examples", ["dev", "prod"], "simulated") as (lab, state):
         yield Desk(lab, state, scratch)
 
 

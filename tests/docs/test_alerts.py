@@ -12,7 +12,7 @@ import yaml
 
 from docs.tools.reference.metrics import describe, of_operator, of_service
 from fleet.lab.images.bake import bake
-from fleet.lab.images.recipes import find
+from fleet.lab.images.recipes import find_recipes
 from tests.docs.document import ROOT, blocks
 
 PAGE = ROOT / "docs" / "how-to" / "alerts.md"
@@ -53,7 +53,7 @@ def test_alerts_are_about_series_that_there_are() -> None:
 @pytest.mark.real_nodes
 def test_prometheus_takes_the_alerts(tmp_path: Path) -> None:
     """Its own tool, from the image that labs have."""
-    (recipe,) = find("prometheus:2.53")
+    (recipe,) = find_recipes("prometheus:2.53")
     tool = tmp_path / "promtool"
     with tarfile.open(bake(recipe)) as image:
         for layer in (name for name in image.getnames() if name.endswith("/layer.tar")):

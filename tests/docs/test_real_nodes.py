@@ -9,7 +9,7 @@ import pytest
 
 from fleet.lab import files
 from fleet.lab.images.bake import bake
-from fleet.lab.images.recipes import find
+from fleet.lab.images.recipes import find_recipes
 from tests.docs.conftest import SYSTEM, Desk, lab_in
 from tests.docs.document import ROOT
 from tests.docs.terminal import Terminal
@@ -42,9 +42,9 @@ class RealDesk(Desk):
 @pytest.fixture(scope="module")
 def real_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealDesk]:
     for wanted in IMAGES:
-        for recipe in find(wanted):
+        for recipe in find_recipes(wanted):
             bake(recipe)
-    with lab_in(files.cache() / "examples-real", ["dev"], "real") as (lab, state):
+    with lab_in(files.cache_directory() / "examples-real", ["dev"], "real") as (lab, state):
         yield RealDesk(lab, state, tmp_path_factory.mktemp("real-desk"))
 
 

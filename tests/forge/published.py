@@ -103,7 +103,7 @@ GITLAB = Module(
 def published(package: Package | Module) -> Any:
     """What is needed of a package, as data. What is damaged is fetched again."""
     name = f"{package.name.replace('/', '-').lstrip('@')}-{package.version}"
-    kept = files.cache() / "published" / f"{name}.json"
+    kept = files.cache_directory() / "published" / f"{name}.json"
     mark = kept.with_suffix(".sha256")
     if not (kept.exists() and mark.exists() and _digest(kept.read_bytes()) == mark.read_text()):
         _fetch(package, kept, mark)

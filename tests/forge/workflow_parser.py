@@ -59,7 +59,7 @@ def problems(workflow: Path) -> list[str]:
 
 def _installed() -> Path:
     key = "-".join(one.version for one in PACKAGES)
-    home = paths.cache() / "published" / f"workflow-parser-{key}"
+    home = paths.cache_directory() / "published" / f"workflow-parser-{key}"
     if home.exists():
         return home
     draft = home.with_name(f"{home.name}.{os.getpid()}")

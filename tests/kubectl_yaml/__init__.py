@@ -22,7 +22,7 @@ def build(directory: Path) -> Judge:
     program = Path(__file__).parent / "main.go"
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
     command: list[str | Path] = [toolchain.find_go(), "build", "-trimpath", "-o", binary, program]
-    subprocess.run(command, cwd=files.modules() / "kubernetes", env=environment, check=True)
+    subprocess.run(command, cwd=files.modules_directory() / "kubernetes", env=environment, check=True)
 
     def read(texts: list[str]) -> list[dict[str, Any]]:
         done = subprocess.run([binary], input=orjson.dumps(texts), check=True, capture_output=True)

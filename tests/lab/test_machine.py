@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from fleet.lab.programs import process
-from fleet.lab.spec import identity_of
+from fleet.lab.spec import directory_identity
 from tests.lab.machine import Machine, difference, lab_of, mark
 
 OWN, OTHER = Path("/nowhere/labs/own-2"), Path("/nowhere/labs/own")
@@ -22,12 +22,12 @@ def machine(links: set[str], processes: set[str], labs: set[Path]) -> Machine:
 
 def test_things_of_another_lab_that_runs_are_not_counted() -> None:
     before = machine({"eth0"}, set(), set())
-    after = machine({"eth0", f"fl{identity_of(OTHER)}-200"}, {f"7 etcd {OTHER}"}, {OTHER})
+    after = machine({"eth0", f"fl{directory_identity(OTHER)}-200"}, {f"7 etcd {OTHER}"}, {OTHER})
     assert difference(before, after, OWN) == {}
 
 
 def test_things_of_the_lab_itself_and_of_nobody_are_left_behind() -> None:
-    link = f"fl{identity_of(OWN)}-200"
+    link = f"fl{directory_identity(OWN)}-200"
     before = machine({"eth0"}, set(), {OTHER})
     after = machine({"eth0", link, "veth7"}, {f"7 etcd {OWN}", "8 pause"}, {OWN, OTHER})
     assert difference(before, after, OWN) == {"links": {link, "veth7"}, "processes": {f"7 etcd {OWN}", "8 pause"}}

@@ -17,7 +17,7 @@ from fleet.errors import ResourceError
 from fleet.lab import Lab, cleanup, files, spec
 from fleet.lab.cluster import cgroups, network, volumes
 from fleet.lab.cluster import volumes as loops
-from fleet.lab.lab import down
+from fleet.lab.lab import take_down
 from fleet.lab.programs import process
 from fleet.testing import Cluster
 from fleet.testing.plugin import Labs
@@ -37,16 +37,16 @@ def own_state(request: pytest.FixtureRequest, fleet_labs: Labs, monkeypatch: pyt
     monkeypatch.setenv("FLEET_STATE_DIR", str(base))
     yield
     for lab in (base / "labs").glob("*"):
-        cleanup.remove(lab.name)
+        cleanup.remove_lab(lab.name)
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 
 def running_pod(lab: Lab) -> None:
     """A container that runs: its process is not a child of ours, and outlives its shim. It has a volume mounted."""
     from fleet.lab.cluster.node import PAUSE
-    from fleet.lab.images.bake import pause
+    from fleet.lab.images.bake import bake_pause
 
-    lab.load_images([pause(PAUSE)])
+    lab.load_images([bake_pause(PAUSE)])
     name = lab.spec.clusters[0].name
     cluster = Cluster(lab, name, "default")
     held = pod("held", PAUSE, ["/pause"], restartPolicy="Always")
@@ -58,7 +58,7 @@ def running_pod(lab: Lab) -> None:
 
 def lasting(lab: Lab) -> dict[str, int]:
     """The processes of a lab, but for those of faults: they end by themselves when they have nothing to do."""
-    found = process.running(lab.directory)
+    found = process.running_processes(lab.directory)
     return {role: one.pid for role, one in found.items() if not role.startswith("fault")}
 
 
@@ -68,7 +68,7 @@ def test_nothing_is_left_after_down_and_other_labs_are_not_disturbed(cluster: Cl
     lab = Lab.up("gone", ["x"], nodes="real", workers=1)
     running_pod(lab)
     assert lab.status()["ready"]
-    down("gone")
+    take_down("gone")
     assert left_behind(before, lab.directory) == {}
     assert lasting(cluster.lab) == other
     assert cluster.kubectl("get", "nodes")
@@ -85,7 +85,7 @@ def test_nothing_is_left_after_a_process_of_the_lab_was_killed(victim: str) -> N
     lab = Lab.up("killed", ["x"], nodes="real", workers=1)
     running_pod(lab)
     kill(lab, victim)
-    down("killed")
+    take_down("killed")
     assert left_behind(before, lab.directory) == {}
 
 
@@ -93,7 +93,7 @@ def test_nothing_is_left_of_simulated_nodes_after_what_simulates_them_was_killed
     before = snapshot()
     lab = Lab.up("killed", ["x"], nodes="simulated", workers=1)
     kill(lab, "provisioner")
-    down("killed")
+    take_down("killed")
     assert left_behind(before, lab.directory) == {}
 
 
@@ -121,7 +121,7 @@ def has_begun(lab: Path, what: str) -> bool:
     """Whether a starting lab has come so far: there is a file, a role, or a program of that name."""
     if (lab / what).is_file():
         return True
-    if what in process.running(lab):
+    if what in process.running_processes(lab):
         return True
     return any(mark(one) == str(lab) and name_of(one) in (what, what[:15]) for one in psutil.process_iter())
 
@@ -135,7 +135,7 @@ def name_of(one: psutil.Process) -> str:
 
 @pytest.mark.parametrize("what", [*EARLY_AND_LATE, *(pytest.param(one, marks=pytest.mark.full) for one in BETWEEN)])
 def test_nothing_is_left_after_up_was_killed_in_the_middle(what: str) -> None:
-    before, lab = snapshot(), spec.directory("half")
+    before, lab = snapshot(), spec.lab_directory("half")
     command = [sys.executable, "-m", "fleet", "lab", "up", "--name", "half", "--clusters", "x", "--workers", "1"]
     starting = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     while not has_begun(lab, what):
@@ -143,7 +143,7 @@ def test_nothing_is_left_after_up_was_killed_in_the_middle(what: str) -> None:
         time.sleep(0.01)
     starting.send_signal(signal.SIGKILL)
     starting.wait()
-    down("half")
+    take_down("half")
     assert left_behind(before, lab) == {}
 
 
@@ -167,52 +167,52 @@ def test_up_goes_on_where_one_that_was_killed_has_left_off(before_it_runs: str) 
     before = snapshot()
     done = subprocess.run([sys.executable, "-c", CUT_SHORT, before_it_runs], check=False, stderr=subprocess.DEVNULL)
     assert done.returncode == -signal.SIGKILL
-    half = spec.directory("half")
-    first = process.running(half)["x/x-node-1"].pid
+    half = spec.lab_directory("half")
+    first = process.running_processes(half)["x/x-node-1"].pid
     lab = Lab.up("half")
-    assert process.running(half)["x/x-node-1"].pid == first
+    assert process.running_processes(half)["x/x-node-1"].pid == first
     assert lab.status()["ready"]
-    down("half")
+    take_down("half")
     assert left_behind(before, half) == {}
 
 
 def test_up_again_is_a_no_op_and_a_node_can_join_later() -> None:
     lab = Lab.up("twice", ["x"], nodes="real", workers=1)
-    pids = {role: one.pid for role, one in process.running(lab.directory).items()}
+    pids = {role: one.pid for role, one in process.running_processes(lab.directory).items()}
     again = Lab.up("twice")
-    assert {role: one.pid for role, one in process.running(again.directory).items()} == pids
+    assert {role: one.pid for role, one in process.running_processes(again.directory).items()} == pids
     assert again.spec == lab.spec
     more = Lab.up("twice", workers=2)
     assert more.status()["ready"]
     assert len(more.status()["clusters"][0]["nodes"]) == 2
-    assert pids.items() <= {role: one.pid for role, one in process.running(more.directory).items()}.items()
+    assert pids.items() <= {role: one.pid for role, one in process.running_processes(more.directory).items()}.items()
 
 
 def test_up_after_a_reboot_brings_everything_back() -> None:
     lab = Lab.up("boot", ["x"], nodes="real", workers=1)
     running_pod(lab)
     lab.kubectl("x", "create", "configmap", "kept", "--from-literal=a=b")
-    volume = volumes.find(lab, "x", "default", "data")
+    volume = volumes.find_claim_volume(lab, "x", "default", "data")
     assert volume.mount
     (volume.mount / "file").write_text("kept")
     # What a reboot takes away: processes, control groups, links, loop devices. Files stay.
     process.stop(lab.directory)
-    cgroups.remove(lab.spec.id)
-    network.remove(lab.spec.id)
-    while devices := loops.devices(lab.directory):
-        loops.release(devices[0])
+    cgroups.remove_trees(lab.spec.id)
+    network.remove_links(lab.spec.id)
+    while devices := loops.find_devices(lab.directory):
+        loops.release_device(devices[0])
     again = Lab.up("boot")
     assert again.status()["ready"]
     assert "kept" in again.kubectl("x", "get", "configmaps")
     again.kubectl("x", "wait", "--for=condition=Ready", "pod/held", "--timeout=90s")
-    again_mounted = volumes.find(again, "x", "default", "data").mount
+    again_mounted = volumes.find_claim_volume(again, "x", "default", "data").mount
     assert again_mounted
     assert (again_mounted / "file").read_text() == "kept"
 
 
 def test_a_killed_program_is_started_again_by_up() -> None:
     lab = Lab.up("heal", ["x"], nodes="simulated", workers=1)
-    victim = process.running(lab.directory)["x/kube-scheduler"]
+    victim = process.running_processes(lab.directory)["x/kube-scheduler"]
     victim.kill()
     victim.wait()
     broken = lab.status()
@@ -240,15 +240,15 @@ def test_a_lab_whose_owner_is_gone_is_removed_by_the_next_up() -> None:
     script = "import os\nfrom fleet.lab import Lab\nfrom fleet.lab.programs.process import identify\n"
     script += "Lab.up('orphan', ['x'], nodes='simulated', workers=0, owner=identify(os.getpid()))\nos._exit(9)"
     subprocess.run([sys.executable, "-c", script], check=False, stderr=subprocess.DEVNULL)
-    orphan = spec.directory("orphan")
-    assert process.running(orphan)
+    orphan = spec.lab_directory("orphan")
+    assert process.running_processes(orphan)
     Lab.up("next", ["x"], nodes="simulated", workers=0)
-    assert not process.running(orphan)
+    assert not process.running_processes(orphan)
     assert not orphan.exists()
 
 
 def test_labs_that_start_at_once_do_not_disturb_each_other_wherever_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    here, there = files.labs().parent, files.labs().parent / "o"
+    here, there = files.labs_directory().parent, files.labs_directory().parent / "o"
     command = [sys.executable, "-m", "fleet", "lab", "up", "--workers", "1", "--clusters", "x", "--name", "one"]
     starting = [
         subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "FLEET_STATE_DIR": str(place)})
@@ -257,8 +257,8 @@ def test_labs_that_start_at_once_do_not_disturb_each_other_wherever_they_are(mon
     said = [one.communicate(timeout=180)[1] for one in starting]
     with monkeypatch.context() as patch:
         patch.setenv("FLEET_STATE_DIR", str(there))
-        second = next(iter(spec.all_readable()), None)
-        cleanup.remove("one")
+        second = next(iter(spec.load_readable_specs()), None)
+        cleanup.remove_lab("one")
     assert [one.returncode for one in starting] == [0, 0], said
     first = Lab.open("one")
     assert second and second.clusters[0].network != first.spec.clusters[0].network

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fleet.lab.progress import Progress, words_left
+from fleet.lab.progress import Progress, describe_time_left
 
 
 class Terminal(io.StringIO):
@@ -67,7 +67,7 @@ def test_quiet_means_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_it_says_how_long_is_left(elapsed: float, done: int, total: int, words: str) -> None:
-    assert words_left(elapsed, done, total) == words
+    assert describe_time_left(elapsed, done, total) == words
 
 
 def test_beside_other_work_on_a_terminal_only_the_end_of_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from fleet.lab.images.archive import layer_of, write_archive
-from fleet.lab.images.recipes import find
+from fleet.lab.images.archive import write_archive, write_layer
+from fleet.lab.images.recipes import find_recipes
 from fleet.testing import Cluster
 
 pytestmark = pytest.mark.real_nodes
 
 ETCD = "localhost/fleet-lab/etcd:3.5"
-OPERATOR = find("fleet-operator")[0].reference
+OPERATOR = find_recipes("fleet-operator")[0].reference
 
 
 def etcd(replicas: int) -> list[dict[str, Any]]:
@@ -139,13 +139,13 @@ def test_the_operator_image_reaches_the_api_server_with_its_service_account(real
 
 def test_an_image_of_a_users_own_runs(real_cluster: Cluster, tmp_path: Path) -> None:
     from fleet.cli import run
-    from fleet.lab.programs.build import MODULES, built
+    from fleet.lab.programs.build import MODULES, build_module
 
     root = tmp_path / "root"
     root.mkdir()
-    (root / "mine").write_bytes((built(MODULES["pause"]) / "pause").read_bytes())
+    (root / "mine").write_bytes((build_module(MODULES["pause"]) / "pause").read_bytes())
     (root / "mine").chmod(0o755)
-    layer_of(root, tmp_path / "layer.tar")
+    write_layer(root, tmp_path / "layer.tar")
     write_archive(tmp_path / "mine.tar", "localhost/mine:1", [tmp_path / "layer.tar"], ["/mine"])
     assert run(["lab", "image", "load", "--name", real_cluster.lab.spec.name, str(tmp_path / "mine.tar")]) == 0
     real_cluster.apply(pod("mine", "localhost/mine:1", ["/mine"]))
@@ -158,7 +158,7 @@ def test_nothing_listens_outside_loopback_and_the_labs_networks(real_cluster: Cl
     from fleet.lab.programs import process
 
     spec = real_cluster.lab.spec.clusters[0]
-    ours = {one.pid for one in process.running(real_cluster.lab.directory).values()}
+    ours = {one.pid for one in process.running_processes(real_cluster.lab.directory).values()}
     listening = {
         connection.laddr[0]
         for connection in psutil.net_connections("inet")

@@ -46,7 +46,7 @@ def used(cluster: Cluster, size: str, script: str = "sleep 600", name: str = "da
     cluster.images("etcd:3.5")
     cluster.apply(claim(name, size), user_of(name, script=script))
     cluster.kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=60s")
-    return volumes.find(cluster.lab, cluster.name, cluster.namespace, name)
+    return volumes.find_claim_volume(cluster.lab, cluster.name, cluster.namespace, name)
 
 
 def fill(cluster: Cluster, file: str) -> int:
@@ -117,15 +117,15 @@ def test_a_deleted_claim_frees_its_device_and_its_file(real_cluster: Cluster) ->
     assert volume.device
     assert volume.mount
     assert (volume.mount / "file").read_text() == "kept\n"  # the same files, seen from outside
-    assert volumes.of_pod(real_cluster.lab, real_cluster.name, real_cluster.namespace, "user") == [volume]
+    assert volumes.find_pod_volumes(real_cluster.lab, real_cluster.name, real_cluster.namespace, "user") == [volume]
     assert volume.file.stat().st_blocks * 512 < 16 * MIB  # no more than was written
     real_cluster.kubectl("delete", "pod/user", "pvc/data")
     real_cluster.wait("the file is gone", lambda: not volume.file.parent.exists(), timeout=90)
     assert not volume.device.exists()
-    assert volume.device not in loops.devices(real_cluster.lab.directory)
+    assert volume.device not in loops.find_devices(real_cluster.lab.directory)
     real_cluster.wait("the object is gone", lambda: volume.name not in real_cluster.kubectl("get", "pv"), timeout=90)
     with pytest.raises(NotFoundError, match="no claim 'data'"):
-        volumes.find(real_cluster.lab, real_cluster.name, real_cluster.namespace, "data")
+        volumes.find_claim_volume(real_cluster.lab, real_cluster.name, real_cluster.namespace, "data")
 
 
 @real
@@ -134,9 +134,9 @@ def test_a_lost_disk_is_not_made_again(real_cluster: Cluster) -> None:
     assert volume.device
     real_cluster.kubectl("delete", "pod/user", "--grace-period=0")
     path = (real_cluster.lab, real_cluster.name, real_cluster.namespace, "data")
-    real_cluster.wait("it is unmounted", lambda: volumes.find(*path).mount is None)
+    real_cluster.wait("it is unmounted", lambda: volumes.find_claim_volume(*path).mount is None)
     volume.file.unlink()
-    loops.release(volume.device)
+    loops.release_device(volume.device)
     real_cluster.apply(user_of("data"))
     said = lambda: "MountVolume" in real_cluster.kubectl("events", "--for=pod/user")  # noqa: E731
     real_cluster.wait("the node cannot mount it", said, timeout=90)
@@ -149,7 +149,7 @@ def test_a_lost_disk_is_not_made_again(real_cluster: Cluster) -> None:
 def test_what_a_killed_provisioner_left_half_done_is_finished_or_removed(real_cluster: Cluster) -> None:
     lab, name = real_cluster.lab, real_cluster.name
     real_cluster.images("etcd:3.5")
-    process.running(lab.directory)[f"{name}/provisioner"].kill()
+    process.running_processes(lab.directory)[f"{name}/provisioner"].kill()
     real_cluster.apply(claim("data", "64Mi"), user_of("data"))
     chosen = lambda: "volume.kubernetes.io/selected-node" in real_cluster.get("pvc", "data")["metadata"]["annotations"]  # noqa: E731
     real_cluster.wait("a node is chosen", chosen, timeout=90)
@@ -165,11 +165,11 @@ def test_what_a_killed_provisioner_left_half_done_is_finished_or_removed(real_cl
     (begun / "disk.partial").write_bytes(b"half a file system")
     folder = root / f"pvc-{uuid.uuid4()}"
     forgotten = _forgotten(folder)
-    assert forgotten in loops.devices(lab.directory)
+    assert forgotten in loops.find_devices(lab.directory)
     Lab.up(lab.spec.name)
     real_cluster.kubectl("wait", "--for=condition=Ready", "pod/user", "--timeout=60s")
     real_cluster.wait("nothing is left of the other", lambda: not folder.exists(), timeout=90)
-    assert forgotten not in loops.devices(lab.directory)
+    assert forgotten not in loops.find_devices(lab.directory)
     assert {path.name for path in begun.iterdir()} == {"disk", "device"}
 
 
@@ -194,6 +194,6 @@ def test_volumes_of_simulated_nodes_are_objects_that_grow(cluster: Cluster) -> N
     assert volume["spec"]["capacity"] == {"storage": "2Gi"}
     assert not Path(volume["spec"]["local"]["path"]).exists()
     with pytest.raises(ConfigurationError, match="simulated"):
-        volumes.find(cluster.lab, cluster.name, cluster.namespace, "data")
+        volumes.find_claim_volume(cluster.lab, cluster.name, cluster.namespace, "data")
     with pytest.raises(ResourceError, match="can not be less than"):
         cluster.kubectl("patch", "pvc", "data", "-p", '{"spec": {"resources": {"requests": {"storage": "1Gi"}}}}')

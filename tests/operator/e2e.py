@@ -310,7 +310,9 @@ class App:
 
     def volume(self, pod: str) -> Path:
         """The directory of a member's volume, as this machine reaches it."""
-        found = volumes.find(self.cluster.lab, self.cluster.name, self.cluster.namespace, f"data-{pod}").mount
+        found = volumes.find_claim_volume(
+            self.cluster.lab, self.cluster.name, self.cluster.namespace, f"data-{pod}"
+        ).mount
         assert found, f"the volume of {pod} is not mounted"
         return found
 

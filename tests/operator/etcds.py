@@ -28,7 +28,7 @@ from fleet_operator.engines.etcd.protocol import Endpoint, Etcd, Refused, Unreac
 
 from fleet.lab import files as paths
 from fleet.lab.images.bake import bake
-from fleet.lab.images.recipes import find
+from fleet.lab.images.recipes import find_recipes
 from fleet.lab.programs import process
 from fleet.lab.programs.binaries import Binaries
 from fleet.lab.spec import KUBERNETES
@@ -64,9 +64,9 @@ class Programs:
 def programs(version: str) -> Programs:
     if version not in WITH_TOOLS:
         return Programs(version, Binaries(KUBERNETES)["etcd"].parent)
-    (recipe,) = find(f"etcd:{version}")
+    (recipe,) = find_recipes(f"etcd:{version}")
     image = bake(recipe)
-    target = paths.cache() / "programs" / image.stem
+    target = paths.cache_directory() / "programs" / image.stem
     if not target.exists():
         partial = target.with_name(f".{target.name}-{random.getrandbits(32):08x}")
         with tarfile.open(image) as archive:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import ResourceError
-from fleet.lab.programs.packages import find, require
+from fleet.lab.programs.packages import find_program, require_programs
 from fleet.plan.views.html import page
 from tests.plan.example import about, branches
 from tests.preview.browser import opened
@@ -37,10 +37,10 @@ LOOK = """(() => {
 @pytest.fixture(scope="module")
 def chromium() -> str:
     try:
-        require({"chromium": "chromium"}, "pictures of pages")
+        require_programs({"chromium": "chromium"}, "pictures of pages")
     except ResourceError as problem:
         pytest.skip(str(problem))
-    found = find("chromium")
+    found = find_program("chromium")
     assert found
     return found
 

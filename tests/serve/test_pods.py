@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from fleet.lab.images.recipes import find
+from fleet.lab.images.recipes import find_recipes
 from fleet.render.operator_rights import home as home_of_fleet
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import Repository
@@ -166,7 +166,7 @@ def test_the_service_in_its_pods_applies_commits_and_goes_on_when_the_leader_is_
     declared = f'import fleet\n\nfleet.Cluster("here", secret="{SYSTEM}/{secret}")\n'
     (place.clone / "clusters/all.py").write_text(declared)
     first = place.push("4.50")
-    image = find("fleet-serve")[0].reference
+    image = find_recipes("fleet-serve")[0].reference
     manifests = place.fleet("serve", place.url, "--manifests", f"--image={image}", "--poll=1s")
     place.system.kubectl("apply", "--server-side", "-f", "-", input=manifests)
     try:
@@ -188,7 +188,7 @@ def test_the_agent_in_its_pods_applies_what_was_rendered_and_goes_on_when_the_le
     (place.clone / "clusters/all.py").write_text('import fleet\n\nfleet.Cluster("here", pull=True)\n')
     first = place.push("4.50")
     place.fleet("render", "--push")
-    image = find("fleet-serve")[0].reference
+    image = find_recipes("fleet-serve")[0].reference
     asked = ("--repository", place.url, "--cluster=here", "--poll=1s", "--replicas=2")
     manifests = place.fleet("agent", *asked, "--manifests", f"--image={image}")
     place.system.kubectl("apply", "--server-side", "-f", "-", input=manifests)

@@ -9,8 +9,8 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.lab.proxy.actions import Act
-from fleet.lab.proxy.proxy import readable
-from fleet.lab.proxy.response import GONE, CutError, LeaseClock, Shape
+from fleet.lab.proxy.proxy import json_accept
+from fleet.lab.proxy.response import GONE, CutError, LeaseClock, ResponseShape
 from fleet.testing.proxy import (
     Answer,
     Break,
@@ -203,7 +203,7 @@ def test_a_watch_is_shaped_event_by_event(acts: list[Act], seen: list[bytes]) ->
 
     async def run() -> None:
         try:
-            async for part in Shape(acts, True, held).of(events()):
+            async for part in ResponseShape(acts, True, held).apply(events()):
                 found.append(part)
         except CutError:
             found.append(b"CUT")
@@ -239,4 +239,4 @@ def test_times_of_leases_are_shown_shifted_and_stored_as_they_were() -> None:
     ],
 )
 def test_what_is_to_be_changed_is_asked_for_as_json(accepted: str, asked: str) -> None:
-    assert readable(accepted) == asked
+    assert json_accept(accepted) == asked

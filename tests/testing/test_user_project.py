@@ -25,11 +25,11 @@ def test_two_lines_are_enough(tmp_path: Path) -> None:
     running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said, _ = running.communicate()
     assert "1 passed" in said, said
-    assert [name for name in specs.all_names() if name.startswith(f"t{running.pid}-")] == []
+    assert [name for name in specs.list_lab_names() if name.startswith(f"t{running.pid}-")] == []
 
 
 def has_programs(lab: str) -> bool:
-    return any(role.endswith("/kube-apiserver") for role in process.running(specs.directory(lab)))
+    return any(role.endswith("/kube-apiserver") for role in process.running_processes(specs.lab_directory(lab)))
 
 
 def test_a_killed_test_run_leaves_its_lab_only_until_the_next_up(tmp_path: Path) -> None:
@@ -37,7 +37,9 @@ def test_a_killed_test_run_leaves_its_lab_only_until_the_next_up(tmp_path: Path)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_mine.py"]
     running = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 90
-    while not (found := [one for one in specs.all_names() if one.startswith(f"t{running.pid}-") and has_programs(one)]):
+    while not (
+        found := [one for one in specs.list_lab_names() if one.startswith(f"t{running.pid}-") and has_programs(one)]
+    ):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     os.kill(running.pid, signal.SIGKILL)
@@ -46,5 +48,5 @@ def test_a_killed_test_run_leaves_its_lab_only_until_the_next_up(tmp_path: Path)
     from fleet.lab.lab import remove_orphans
 
     remove_orphans()
-    assert not process.running(specs.directory(found[0]))
-    assert not cleanup.find(found[0])
+    assert not process.running_processes(specs.lab_directory(found[0]))
+    assert not cleanup.find_residue(found[0])

@@ -14,7 +14,7 @@ def addons(cluster: ClusterSpec) -> list[dict[str, Any]]:
     """All of them, in the order in which they are applied."""
     objects = [_storage_class(), *_provisioner_rights()]
     if cluster.network:
-        return [*objects, *_names(cluster), *_proxy_rights()]
+        return [*objects, *_dns(cluster), *_proxy_rights()]
     return [
         *objects,
         *_simulation_rights(),
@@ -74,7 +74,7 @@ def _proxy_rights() -> list[dict[str, Any]]:
     return [{**binding, "metadata": {"name": "fleet-lab-proxy"}, "roleRef": role, "subjects": [subject]}]
 
 
-def _names(cluster: ClusterSpec) -> list[dict[str, Any]]:
+def _dns(cluster: ClusterSpec) -> list[dict[str, Any]]:
     """CoreDNS runs beside the control plane, not in a pod: names work before the first node does, and on any."""
     ports = [{"name": protocol.lower(), "port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
     metadata: dict[str, Any] = {"name": "kube-dns", "namespace": "kube-system"}

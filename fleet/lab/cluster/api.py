@@ -22,7 +22,7 @@ import orjson
 import yaml
 
 from fleet.errors import ResourceError
-from fleet.lab.files import write
+from fleet.lab.files import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,24 +36,27 @@ class Access:
     key: Path
 
 
-def save(file: Path, accesses: list[Access]) -> Path:
+def save_kubeconfig(file: Path, accesses: list[Access]) -> Path:
     """Write a kubeconfig with everything inside it, so that it can be copied; the first context is current."""
     document: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
     document["current-context"] = accesses[0].context if accesses else ""
     for access in accesses:
-        cluster = {"server": access.server, "certificate-authority-data": _data(access.authority)}
-        user = {"client-certificate-data": _data(access.certificate), "client-key-data": _data(access.key)}
+        cluster = {"server": access.server, "certificate-authority-data": _encode_file(access.authority)}
+        user = {
+            "client-certificate-data": _encode_file(access.certificate),
+            "client-key-data": _encode_file(access.key),
+        }
         context = {"cluster": access.context, "user": access.context}
         document["clusters"].append({"name": access.context, "cluster": cluster})
         document["users"].append({"name": access.context, "user": user})
         document["contexts"].append({"name": access.context, "context": context})
     text = yaml.safe_dump(document, sort_keys=False)
     if not file.exists() or file.read_text() != text:
-        write(file, text, 0o600)
+        write_file(file, text, 0o600)
     return file
 
 
-def _data(file: Path) -> str:
+def _encode_file(file: Path) -> str:
     return base64.b64encode(file.read_bytes()).decode()
 
 
@@ -93,13 +96,13 @@ class Api:
 
     def apply(self, manifest: dict[str, Any], *, manager: str = "fleet-lab") -> None:
         """Create the object, or make it what it should be, whoever changed it."""
-        path = f"{_path(manifest)}?fieldManager={manager}&force=true"
+        path = f"{_object_path(manifest)}?fieldManager={manager}&force=true"
         self._request("PATCH", path, orjson.dumps(manifest), {"Content-Type": "application/apply-patch+yaml"})
 
     def delete(self, manifest: dict[str, Any]) -> None:
         """Begin to delete the object; it may be gone already."""
         with contextlib.suppress(RefusedError):
-            self._request("DELETE", _path(manifest))
+            self._request("DELETE", _object_path(manifest))
 
     def _request(self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
         is_kept = self._connection.sock is not None
@@ -120,7 +123,7 @@ class Api:
         return content
 
 
-def _path(manifest: dict[str, Any]) -> str:
+def _object_path(manifest: dict[str, Any]) -> str:
     version, metadata = manifest["apiVersion"], manifest["metadata"]
     kind = manifest["kind"].lower()
     plural = f"{kind}es" if kind.endswith("s") else f"{kind}s"

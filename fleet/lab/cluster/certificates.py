@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleet.lab.files import write
+from fleet.lab.files import write_file
 
 LIFE = datetime.timedelta(days=3650)
 
@@ -60,8 +60,8 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
-        write(self.key_file, _pem(key), 0o600)
-        write(self.certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
+        write_file(self.key_file, _pem(key), 0o600)
+        write_file(self.certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(
         self, file: str, name: str, *, groups: Sequence[str] = (), addresses: Sequence[str] = ()
@@ -92,8 +92,8 @@ class Authority:
                 x509.SubjectAlternativeName([_alternative(one) for one in addresses]), critical=False
             )
         certificate = builder.sign(self._key, hashes.SHA256())
-        write(key_file, _pem(key), 0o600)
-        write(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
+        write_file(key_file, _pem(key), 0o600)
+        write_file(certificate_file, certificate.public_bytes(serialization.Encoding.PEM))
         return certificate_file, key_file
 
     def pair(self, file: str) -> tuple[Path, Path]:
@@ -105,11 +105,11 @@ class Authority:
         public_file, key_file = self.directory / f"{file}.pub", self.directory / f"{file}.key"
         if not (public_file.exists() and key_file.exists()):
             key = ec.generate_private_key(ec.SECP256R1())
-            write(key_file, _pem(key), 0o600)
+            write_file(key_file, _pem(key), 0o600)
             public = key.public_key().public_bytes(
                 serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
             )
-            write(public_file, public)
+            write_file(public_file, public)
         return public_file, key_file
 
 

@@ -17,11 +17,10 @@ import contextlib
 import os
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
 
-def hierarchies() -> list[Path]:
+def find_hierarchies() -> list[Path]:
     """Where control groups are mounted: one place per controller with version 1, one in all with version 2."""
     places = []
     mounts = Path("/proc/self/mountinfo")
@@ -32,18 +31,18 @@ def hierarchies() -> list[Path]:
     return places
 
 
-def name(lab: str) -> str:
+def tree_name(lab: str) -> str:
     return f"fleet-lab-{lab}"
 
 
-def make(lab: str, node: str) -> str:
+def make_branch(lab: str, node: str) -> str:
     """Make a node's branch everywhere and return its path as the kubelet's cgroupRoot."""
-    for hierarchy in hierarchies():
-        branch = hierarchy / name(lab) / node
+    for hierarchy in find_hierarchies():
+        branch = hierarchy / tree_name(lab) / node
         branch.mkdir(parents=True, exist_ok=True)
         for parent in (hierarchy, branch.parent, branch):
             _hand_down(parent)
-    return f"/{name(lab)}/{node}"
+    return f"/{tree_name(lab)}/{node}"
 
 
 def _hand_down(directory: Path) -> None:
@@ -61,49 +60,49 @@ def _hand_down(directory: Path) -> None:
                 (directory / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
-def trees(lab: str) -> list[Path]:
-    return [tree for hierarchy in hierarchies() if (tree := hierarchy / name(lab)).is_dir()]
+def find_trees(lab: str) -> list[Path]:
+    return [tree for hierarchy in find_hierarchies() if (tree := hierarchy / tree_name(lab)).is_dir()]
 
 
-def groups(top: Path) -> list[Path]:
+def list_groups(top: Path) -> list[Path]:
     """A group and all below it, each before those in it. They come and go while one looks, which a glob fails on."""
     return [Path(place) for place, _, _ in os.walk(top)]
 
 
-def members(top: Path) -> list[int]:
+def list_processes(top: Path) -> list[int]:
     """The processes in a group and below, those of the group itself first."""
     found: list[int] = []
-    for group in groups(top):
+    for group in list_groups(top):
         with contextlib.suppress(OSError):
             found += [int(line) for line in (group / "cgroup.procs").read_text().split()]
     return [process for process in dict.fromkeys(found) if process]
 
 
-def processes(lab: str) -> set[int]:
+def list_lab_processes(lab: str) -> set[int]:
     """Whatever still runs in a pod of the lab, containers without a shim included."""
-    return {process for tree in trees(lab) for process in members(tree)}
+    return {process for tree in find_trees(lab) for process in list_processes(tree)}
 
 
-def remove(lab: str) -> None:
+def remove_trees(lab: str) -> None:
     """End what is left inside, then remove the subtrees from the leaves up; the kernel may need a moment."""
     deadline = time.monotonic() + 10
-    while trees(lab) and time.monotonic() < deadline:
-        for process in processes(lab):
+    while find_trees(lab) and time.monotonic() < deadline:
+        for process in list_lab_processes(lab):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        for tree in trees(lab):
-            for group in reversed(groups(tree)):
+        for tree in find_trees(lab):
+            for group in reversed(list_groups(tree)):
                 with contextlib.suppress(OSError):
                     group.rmdir()
-        if trees(lab):
+        if find_trees(lab):
             time.sleep(0.1)
 
 
-LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
-ENOUGH = 1024
+INOTIFY_LIMIT = Path("/proc/sys/fs/inotify/max_user_instances")
+ENOUGH_INSTANCES = 1024
 
 
-def allow_enough(limit: Path = LIMIT) -> None:
-    with suppress(OSError, ValueError):  # where it may not be, nodes say so when they run into it
-        if int(limit.read_text()) < ENOUGH:
-            limit.write_text(str(ENOUGH))
+def raise_inotify_limit(limit: Path = INOTIFY_LIMIT) -> None:
+    with contextlib.suppress(OSError, ValueError):  # where it may not be, nodes say so when they run into it
+        if int(limit.read_text()) < ENOUGH_INSTANCES:
+            limit.write_text(str(ENOUGH_INSTANCES))

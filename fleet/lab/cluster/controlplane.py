@@ -11,7 +11,7 @@ import yaml
 from fleet.lab.cluster import api
 from fleet.lab.cluster.api import Access
 from fleet.lab.cluster.certificates import Authority
-from fleet.lab.files import write
+from fleet.lab.files import write_file
 from fleet.lab.programs import packages
 from fleet.lab.programs.binaries import Binaries
 from fleet.lab.spec import ClusterSpec
@@ -37,7 +37,7 @@ AUDIT_POLICY = {
 ENDPOINT_CONTROLLERS = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 ADMIN = "admin"
 # Go keeps twice the live heap by default; several control planes share one machine here.
-FRUGAL = {"GOGC": "50"}
+LOW_MEMORY = {"GOGC": "50"}
 
 
 def program_names(cluster: ClusterSpec) -> tuple[str, ...]:
@@ -74,7 +74,7 @@ class ControlPlane:
     def log(self, program: str) -> Path:
         return self.directory / "logs" / f"{program}.log"
 
-    def found(self) -> Access:
+    def create_authority(self) -> Access:
         """Make what there is before any program: an authority, and an administrator that it knows."""
         self.authority.make()
         return self.access(ADMIN, ADMIN, ["system:masters"])
@@ -91,7 +91,7 @@ class ControlPlane:
 
     def kubeconfig(self, program: str, user: str = "") -> Path:
         access = self.access(program, user or f"system:{program}")
-        return api.save(self.directory / f"{program}.kubeconfig", [access])
+        return api.save_kubeconfig(self.directory / f"{program}.kubeconfig", [access])
 
     def controllers(self) -> list[Program]:
         """Those of Kubernetes; an API server that is ready has given them their rights."""
@@ -152,7 +152,7 @@ class ControlPlane:
         proxy_certificate, proxy_key = authority.issue("front-proxy", "front-proxy")
         public, signing = authority.signing_pair("service-accounts")
         policy = self.directory / "audit-policy.yaml"
-        write(policy, yaml.safe_dump(AUDIT_POLICY))
+        write_file(policy, yaml.safe_dump(AUDIT_POLICY))
         self.audit_log.parent.mkdir(parents=True, exist_ok=True)
         flags: dict[str, object] = {
             "bind-address": spec.address,
@@ -212,10 +212,10 @@ class ControlPlane:
             flags["controllers"] = ",".join(("*", *(f"-{name}" for name in ENDPOINT_CONTROLLERS)))
         if self.spec.network:  # a lost node is noticed in a quarter of a minute, so that tests of it are short
             flags |= {"node-monitor-grace-period": "16s", "node-monitor-period": "2s"}
-        return self._program("kube-controller-manager", flags, "/healthz", **FRUGAL)
+        return self._program("kube-controller-manager", flags, "/healthz", **LOW_MEMORY)
 
     def _scheduler(self) -> Program:
-        return self._program("kube-scheduler", self._controller("kube-scheduler"), "/healthz", **FRUGAL)
+        return self._program("kube-scheduler", self._controller("kube-scheduler"), "/healthz", **LOW_MEMORY)
 
     def _controller(self, name: str) -> dict[str, object]:
         """What the programs that only talk to the API server have in common."""
@@ -242,7 +242,7 @@ class ControlPlane:
             "root": self.directory / "volumes",
             "simulated": "false" if self.spec.network else "true",
         }
-        return self._program("provisioner", flags, PATH=packages.SEARCH, **FRUGAL)
+        return self._program("provisioner", flags, PATH=packages.SEARCH, **LOW_MEMORY)
 
     def _coredns(self) -> Program:
         health = f"127.0.0.1:{self.spec.ports['coredns']}"
@@ -259,6 +259,6 @@ class ControlPlane:
             "    }",
             "}",
         ]
-        write(corefile, "\n".join(lines) + "\n")
+        write_file(corefile, "\n".join(lines) + "\n")
         role, command = f"{self.spec.name}/coredns", (self.binaries["coredns"], "-conf", corefile)
-        return Program(role, command, self.log("coredns"), f"http://{health}/ready", environment=FRUGAL)
+        return Program(role, command, self.log("coredns"), f"http://{health}/ready", environment=LOW_MEMORY)

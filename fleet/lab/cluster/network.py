@@ -17,7 +17,7 @@ from fleet.lab import spec as specs
 from fleet.lab.spec import ClusterSpec
 
 
-def ip(*arguments: str | int) -> str:
+def run_ip(*arguments: str | int) -> str:
     command = ["ip", *(str(argument) for argument in arguments)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
@@ -28,9 +28,9 @@ def ip(*arguments: str | int) -> str:
 def free_network(also_taken: list[str]) -> str:
     """A /16 that neither the host's routes, nor its addresses, nor another lab use."""
     taken = [IPv4Network(network) for network in also_taken]
-    for lab in specs.all_readable():
+    for lab in specs.load_readable_specs():
         taken += [IPv4Network(one.network) for one in lab.clusters if one.network]
-    for route in json.loads(ip("-json", "-4", "route", "show", "table", "all")):
+    for route in json.loads(run_ip("-json", "-4", "route", "show", "table", "all")):
         destination = route["dst"]
         if destination != "default" and "." in destination:
             taken.append(IPv4Network(destination, strict=False))
@@ -55,7 +55,7 @@ def cable_name(lab: str, cluster: ClusterSpec, node: int) -> str:
     return f"{bridge_name(lab, cluster)}n{node}"
 
 
-def links(lab: str) -> list[str]:
+def find_links(lab: str) -> list[str]:
     """The links of a lab on the host."""
     prefix = f"fl{lab}-"
     if not Path("/sys/class/net").is_dir():
@@ -66,18 +66,18 @@ def links(lab: str) -> list[str]:
 def lay_bridge(lab: str, cluster: ClusterSpec) -> None:
     """Make the cluster's bridge with its address and routes; what is there already stays."""
     bridge = bridge_name(lab, cluster)
-    if bridge not in links(lab):
+    if bridge not in find_links(lab):
         # With an address of its own: else it has one of its nodes', and when that node goes the others look for it
         # where it was and find nobody, the API server included, for half a minute.
         own = hardware_address(lab, cluster)
-        ip("link", "add", bridge, "address", own, "type", "bridge", "stp_state", 0, "forward_delay", 0)
+        run_ip("link", "add", bridge, "address", own, "type", "bridge", "stp_state", 0, "forward_delay", 0)
     # Where a firewall looks at bridged packets too (Docker turns that on), neighbours would not reach each other.
     for family in ("iptables", "ip6tables", "arptables"):
         switch = Path(f"/sys/class/net/{bridge}/bridge/nf_call_{family}")
         if switch.exists():
             switch.write_text("0")
-    ip("addr", "replace", f"{cluster.gateway}/24", "dev", bridge)
-    ip("link", "set", bridge, "up")
+    run_ip("addr", "replace", f"{cluster.gateway}/24", "dev", bridge)
+    run_ip("link", "set", bridge, "up")
 
 
 def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> bool:
@@ -93,10 +93,10 @@ def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> bool:
     if inside and _is_plugged(cable, bridge):
         return False
     if not inside:
-        _remove(cable)  # of a node that ended a moment ago and whose namespace is not collected yet
-        ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", process)
-    ip("route", "replace", str(cluster.pods(node)), "via", cluster.node_address(node), "dev", bridge)
-    ip("link", "set", cable, "master", bridge, "up")
+        _remove_link(cable)  # of a node that ended a moment ago and whose namespace is not collected yet
+        run_ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", process)
+    run_ip("route", "replace", str(cluster.pods(node)), "via", cluster.node_address(node), "dev", bridge)
+    run_ip("link", "set", cable, "master", bridge, "up")
     return True
 
 
@@ -124,11 +124,11 @@ def _wait_for_namespace(process: int, patience: float = 10) -> None:
         raise ResourceError(f"process {process} ended before it had a network namespace of its own") from None
 
 
-def remove(lab: str) -> None:
-    for link in links(lab):
-        _remove(link)
+def remove_links(lab: str) -> None:
+    for link in find_links(lab):
+        _remove_link(link)
 
 
-def _remove(link: str) -> None:
+def _remove_link(link: str) -> None:
     """Whether there is one or not: the kernel removes those of a namespace that nobody is in, when it gets to it."""
     subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)

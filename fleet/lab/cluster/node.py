@@ -14,14 +14,14 @@ import yaml
 from fleet.errors import ConfigurationError, ResourceError
 from fleet.lab.cluster import api, cgroups, network
 from fleet.lab.cluster.controlplane import ControlPlane, Program
-from fleet.lab.files import write
+from fleet.lab.files import write_file
 from fleet.lab.programs import packages
-from fleet.lab.programs.process import tail
+from fleet.lab.programs.process import read_tail
 from fleet.lab.spec import MOST_WORKERS, LabSpec
 
 PAUSE = "localhost/fleet-lab/pause:1"
 # Places that a node covers with its own; a lab below one of them would not find itself again.
-COVERED = ("/run", "/var/log", "/var/lib", "/proc", "/sys", "/dev")
+COVERED_DIRECTORIES = ("/run", "/var/log", "/var/lib", "/proc", "/sys", "/dev")
 
 
 class Node:
@@ -49,7 +49,7 @@ class Node:
             raise ConfigurationError(
                 f"{self.socket} is too long for a socket's path", hint="put labs in a shorter FLEET_STATE_DIR"
             )
-        covered = [place for place in COVERED if self.directory.is_relative_to(place)]
+        covered = [place for place in COVERED_DIRECTORIES if self.directory.is_relative_to(place)]
         if covered:
             raise ConfigurationError(
                 f"a lab with real nodes cannot be below {covered[0]}", hint="put labs elsewhere with FLEET_STATE_DIR"
@@ -77,7 +77,7 @@ class Node:
             },
             "environment": {"PATH": packages.SEARCH, "GOGC": "50"},
         }
-        write(self.directory / "node.json", orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        write_file(self.directory / "node.json", orjson.dumps(document, option=orjson.OPT_INDENT_2))
         namespaces = ["--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child"]
         init: list[str | Path] = [
             sys.executable,
@@ -105,7 +105,7 @@ class Node:
         }
         portmap = {"type": "portmap", "capabilities": {"portMappings": True}}
         conflist = {"cniVersion": "1.0.0", "name": "lab", "plugins": [bridge, portmap]}
-        write(cni / "10-lab.conflist", orjson.dumps(conflist))
+        write_file(cni / "10-lab.conflist", orjson.dumps(conflist))
         cri = 'plugins."io.containerd.grpc.v1.cri"'
         lines = [
             "version = 2",
@@ -123,7 +123,7 @@ class Node:
             "restrict_oom_score_adj = true",
             "disable_apparmor = true",
             f"[{cri}.containerd]",
-            f'snapshotter = "{_snapshotter(self.plane.directory)}"',
+            f'snapshotter = "{_choose_snapshotter(self.plane.directory)}"',
             'default_runtime_name = "runc"',
             f"[{cri}.containerd.runtimes.runc]",
             'runtime_type = "io.containerd.runc.v2"',
@@ -133,17 +133,17 @@ class Node:
             'bin_dir = "/usr/lib/cni"',
             f'conf_dir = "{cni}"',
         ]
-        write(self.directory / "containerd.toml", "\n".join(lines) + "\n")
+        write_file(self.directory / "containerd.toml", "\n".join(lines) + "\n")
         return self.directory / "containerd.toml"
 
     def _kubelet(self) -> list[str]:
         authority = self.plane.authority
         access = self.plane.access(f"{self.name}-kubelet", f"system:node:{self.name}", ["system:nodes"])
-        config = api.save(self.directory / "kubelet.kubeconfig", [access])
+        config = api.save_kubeconfig(self.directory / "kubelet.kubeconfig", [access])
         address = self.cluster.node_address(self.index)
         certificate, key = authority.issue(f"{self.name}-serving", self.name, addresses=[self.name, address])
         resolv = self.directory / "resolv.conf"
-        write(resolv, "")  # names of the cluster only: a pod of the lab never asks the machine's servers
+        write_file(resolv, "")  # names of the cluster only: a pod of the lab never asks the machine's servers
         root = self.directory / "kubelet"
         document: dict[str, Any] = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -156,7 +156,7 @@ class Node:
             },
             "authorization": {"mode": "Webhook"},
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": cgroups.make(self.lab.id, self.name),
+            "cgroupRoot": cgroups.make_branch(self.lab.id, self.name),
             "clusterDNS": [self.cluster.dns],
             "clusterDomain": "cluster.local",
             "containerRuntimeEndpoint": f"unix://{self.socket}",
@@ -179,7 +179,7 @@ class Node:
             "tlsPrivateKeyFile": str(key),
             "volumePluginDir": str(self.directory / "volume-plugins"),
         }
-        write(self.directory / "kubelet.yaml", yaml.safe_dump(document))
+        write_file(self.directory / "kubelet.yaml", yaml.safe_dump(document))
         labels = f"topology.kubernetes.io/zone=zone-{self.index}"
         return [
             f"--config={self.directory / 'kubelet.yaml'}",
@@ -205,7 +205,7 @@ class Node:
             "healthzBindAddress": f"{self.cluster.node_address(self.index)}:10256",
             "metricsBindAddress": "127.0.0.1:10249",
         }
-        write(self.directory / "kube-proxy.yaml", yaml.safe_dump(document))
+        write_file(self.directory / "kube-proxy.yaml", yaml.safe_dump(document))
         return self.directory / "kube-proxy.yaml"
 
     def cable(self, process: int) -> bool:
@@ -229,7 +229,7 @@ class Node:
             except ResourceError:
                 if time.monotonic() > deadline:
                     log = self.plane.directory / "logs" / f"{self.name}-containerd.log"
-                    raise ResourceError(f"containerd of {self.name} does not answer:\n{tail(log)}") from None
+                    raise ResourceError(f"containerd of {self.name} does not answer:\n{read_tail(log)}") from None
                 time.sleep(0.05)
             else:
                 return
@@ -242,7 +242,7 @@ class Node:
         return done.stdout
 
 
-def _snapshotter(directory: Path) -> str:
+def _choose_snapshotter(directory: Path) -> str:
     """Layers are stacked by the kernel, except on a file system that is itself such a stack."""
     best, kind = Path("/"), ""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():

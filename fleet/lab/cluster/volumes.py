@@ -28,21 +28,23 @@ from fleet.lab.programs import process
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
-CLEAR, REMOVE = 0x4C01, 0x4C81  # LOOP_CLR_FD, LOOP_CTL_REMOVE
+CLEAR_FILE, REMOVE_DEVICE = 0x4C01, 0x4C81  # LOOP_CLR_FD, LOOP_CTL_REMOVE
 BLOCKS = Path("/sys/block")
 
 
-def devices(directory: Path) -> list[Path]:
+def find_devices(directory: Path) -> list[Path]:
     """Those that show a file below a directory, and those that were made for one and show none yet."""
     below = directory.resolve()
-    found = {entry.name for entry in BLOCKS.glob("loop*") if (shown := file_of(entry.name)) and below in shown.parents}
-    for name in links(directory):
-        if (BLOCKS / name).exists() and file_of(name) is None:
+    found = {
+        entry.name for entry in BLOCKS.glob("loop*") if (shown := backing_file(entry.name)) and below in shown.parents
+    }
+    for name in read_device_links(directory):
+        if (BLOCKS / name).exists() and backing_file(name) is None:
             found.add(name)
     return sorted(Path("/dev") / name for name in found)
 
 
-def links(directory: Path) -> dict[str, Path]:
+def read_device_links(directory: Path) -> dict[str, Path]:
     """The links of a lab's provisioner by the devices that they name; it may remove some meanwhile."""
     found = {}
     for link in glob.glob(f"{glob.escape(str(directory))}/*/volumes/*/*/device"):  # noqa: PTH207 - pathlib's would fail
@@ -51,7 +53,7 @@ def links(directory: Path) -> dict[str, Path]:
     return found
 
 
-def file_of(name: str) -> Path | None:
+def backing_file(name: str) -> Path | None:
     """The file that a device shows, also if it is deleted meanwhile; None if it shows none."""
     try:
         shown = (BLOCKS / name / "loop" / "backing_file").read_text().strip()
@@ -60,19 +62,19 @@ def file_of(name: str) -> Path | None:
     return Path(shown.removesuffix(" (deleted)"))
 
 
-def release(device: Path) -> None:
+def release_device(device: Path) -> None:
     """Take its file from a device and remove it; one that is still open somewhere stays until it is closed there."""
     with contextlib.suppress(OSError):
-        _ask(device, CLEAR)
+        _control_device(device, CLEAR_FILE)
     try:
-        _ask(Path("/dev/loop-control"), REMOVE, int(device.name.removeprefix("loop")))
+        _control_device(Path("/dev/loop-control"), REMOVE_DEVICE, int(device.name.removeprefix("loop")))
     except OSError:
         time.sleep(0.05)
     else:
         device.unlink(missing_ok=True)  # where /dev is not the kernel's, nobody else does
 
 
-def _ask(device: Path, request: int, argument: int = 0) -> None:
+def _control_device(device: Path, request: int, argument: int = 0) -> None:
     handle = os.open(device, os.O_RDWR)
     try:
         fcntl.ioctl(handle, request, argument)
@@ -99,21 +101,21 @@ class Volume:
     mount: Path | None  # the same as the machine reaches it, None while no pod uses it or its node is down
 
 
-def find(lab: Lab, cluster: str, namespace: str, claim: str) -> Volume:
+def find_claim_volume(lab: Lab, cluster: str, namespace: str, claim: str) -> Volume:
     """The volume of a claim that is bound."""
-    return _volume(lab, cluster, _api(lab, cluster), namespace, claim)
+    return _read_volume(lab, cluster, _real_cluster_api(lab, cluster), namespace, claim)
 
 
-def of_pod(lab: Lab, cluster: str, namespace: str, pod: str) -> list[Volume]:
+def find_pod_volumes(lab: Lab, cluster: str, namespace: str, pod: str) -> list[Volume]:
     """The volumes of a pod's claims, in the order of its specification."""
-    api = _api(lab, cluster)
-    found = _get(api, f"/api/v1/namespaces/{namespace}/pods/{pod}", f"pod {pod!r} in {namespace!r}")
+    api = _real_cluster_api(lab, cluster)
+    found = _get_object(api, f"/api/v1/namespaces/{namespace}/pods/{pod}", f"pod {pod!r} in {namespace!r}")
     claims = [volume["persistentVolumeClaim"]["claimName"] for volume in found["spec"].get("volumes", [])
               if "persistentVolumeClaim" in volume]  # fmt: skip
-    return [_volume(lab, cluster, api, namespace, claim) for claim in claims]
+    return [_read_volume(lab, cluster, api, namespace, claim) for claim in claims]
 
 
-def _api(lab: Lab, cluster: str) -> Api:
+def _real_cluster_api(lab: Lab, cluster: str) -> Api:
     spec = lab.spec.cluster(cluster)
     if not spec.network:
         raise ConfigurationError(
@@ -123,13 +125,13 @@ def _api(lab: Lab, cluster: str) -> Api:
     return lab.api(spec)
 
 
-def _volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -> Volume:
+def _read_volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -> Volume:
     what = f"claim {claim!r} in {namespace!r}"
-    found = _get(api, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}", what)
+    found = _get_object(api, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}", what)
     name = found["spec"].get("volumeName")
     if not name:
         raise NotFoundError(f"{what} has no volume yet", hint="it gets one when a pod that uses it is scheduled")
-    volume = _get(api, f"/api/v1/persistentvolumes/{name}", f"volume {name!r}")
+    volume = _get_object(api, f"/api/v1/persistentvolumes/{name}", f"volume {name!r}")
     if volume["metadata"].get("annotations", {}).get(PROVISIONED_BY) != "lab.fleet.dev/node-volume":
         raise ConfigurationError(f"the volume of {what} is not one that the lab provisioned")
     link = Path(volume["spec"]["local"]["path"])
@@ -137,26 +139,26 @@ def _volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -> Vol
     file = link.with_name("disk")
     directory = next(one.directory for one in lab.nodes(lab.spec.cluster(cluster)) if one.name == node)
     place = directory / MOUNTS / name
-    mount = _mount(lab, cluster, node, place)
-    return Volume(name, cluster, namespace, claim, node, file, _device(link, file), place, mount)
+    mount = _find_mount(lab, cluster, node, place)
+    return Volume(name, cluster, namespace, claim, node, file, _attached_device(link, file), place, mount)
 
 
-def _device(link: Path, file: Path) -> Path | None:
+def _attached_device(link: Path, file: Path) -> Path | None:
     try:
         device = link.readlink()
     except OSError:
         return None
-    return device if file_of(device.name) == file else None
+    return device if backing_file(device.name) == file else None
 
 
-def _mount(lab: Lab, cluster: str, node: str, place: Path) -> Path | None:
+def _find_mount(lab: Lab, cluster: str, node: str, place: Path) -> Path | None:
     """Mounts of a node are its own; its first process shows them."""
-    first = process.running(lab.directory).get(f"{cluster}/{node}")
+    first = process.running_processes(lab.directory).get(f"{cluster}/{node}")
     reached = Path(f"/proc/{first.pid}/root") / place.relative_to("/") if first else None
     return reached if reached and reached.is_mount() else None
 
 
-def _get(api: Api, path: str, what: str) -> dict[str, Any]:
+def _get_object(api: Api, path: str, what: str) -> dict[str, Any]:
     try:
         return api.get(path)
     except RefusedError as error:

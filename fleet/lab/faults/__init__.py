@@ -34,7 +34,7 @@ like all of its processes, so `lab down` ends it. **Packet rules** belong in the
 about faults.
 """
 
-from fleet.lab.faults.fault import Active, Facts, Fault, Kind
+from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind
 from fleet.lab.faults.inject import clear, inject, list_active
 
-__all__ = ["Active", "Facts", "Fault", "Kind", "clear", "inject", "list_active"]
+__all__ = ["ActiveFault", "Facts", "Fault", "Kind", "clear", "inject", "list_active"]

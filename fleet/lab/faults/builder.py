@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.errors import ConfigurationError
-from fleet.lab.faults.fault import Fault, Target, Thing, expect
+from fleet.lab.faults.fault import Fault, Target, Thing, expect_target
 
-SIDE: tuple[Thing, ...] = ("node", "pod", "program")
+SIDE_THINGS: tuple[Thing, ...] = ("node", "pod", "program")
 API_SERVER = "kube-apiserver"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class FaultBuilder:
     """Speaks of one cluster; pods and volumes without a namespace are in `namespace`."""
 
     cluster: str
@@ -25,24 +25,24 @@ class Words:
 
     def kill(self, target: str, *, container: str = "", process: str = "") -> Fault:
         """Kill -9: all processes of a pod (or of one container, or those of one name), a node, a program."""
-        found = expect(target, self.namespace, "kill", "pod", "node", "program")
+        found = expect_target(target, self.namespace, "kill", "pod", "node", "program")
         options = {"container": container, "process": process}
-        return self._one(f"kill-{found.thing}", found, self._only_of_pods(found, options))
+        return self._single_target(f"kill-{found.thing}", found, self._pod_options(found, options))
 
     def freeze(self, target: str, *, container: str = "", process: str = "") -> Fault:
         """Let processes stand still, as they are: they hold what they have and answer nothing."""
-        found = expect(target, self.namespace, "freeze", "pod", "node", "program")
+        found = expect_target(target, self.namespace, "freeze", "pod", "node", "program")
         options = {"container": container, "process": process}
-        return self._one(f"freeze-{found.thing}", found, self._only_of_pods(found, options))
+        return self._single_target(f"freeze-{found.thing}", found, self._pod_options(found, options))
 
     def stop(self, target: str, *, grace: float = 10) -> Fault:
         """Shut a node down in good order: its pods are asked to end and get `grace` seconds for that."""
-        found = expect(target, self.namespace, "stop", "node")
-        return self._one("stop-node", found, {"grace": _at_least(0, grace, "--grace")})
+        found = expect_target(target, self.namespace, "stop", "node")
+        return self._single_target("stop-node", found, {"grace": _check_at_least(0, grace, "--grace")})
 
     def partition(self, side: Sequence[str], other: Sequence[str] = (), *, one_way: bool = False) -> Fault:
         """Let no packet through between two sides, or between one side and all others."""
-        return self._between("partition", side, other, {"one-way": one_way})
+        return self._two_sides("partition", side, other, {"one-way": one_way})
 
     def disturb(
         self,
@@ -59,11 +59,11 @@ class Words:
     ) -> Fault:
         """Delay packets (seconds, give or take `jitter`), lose a share of them, hold a share back until later."""
         options = {
-            "delay": _at_least(0, delay, "--delay"),
-            "jitter": _at_least(0, jitter, "--jitter"),
-            "loss": _share(loss, "--loss"),
-            "reorder": _share(reorder, "--reorder"),
-            "hold": _at_least(0, hold, "--hold") if reorder else 0,
+            "delay": _check_at_least(0, delay, "--delay"),
+            "jitter": _check_at_least(0, jitter, "--jitter"),
+            "loss": _check_share(loss, "--loss"),
+            "reorder": _check_share(reorder, "--reorder"),
+            "hold": _check_at_least(0, hold, "--hold") if reorder else 0,
         }
         if jitter > delay:
             raise ConfigurationError(
@@ -73,35 +73,35 @@ class Words:
             raise ConfigurationError(
                 "this disturbs nothing", hint="say a delay, or the share of packets to lose or to reorder"
             )
-        return self._between("disturb", side, other, {**options, "seed": seed, "one-way": one_way})
+        return self._two_sides("disturb", side, other, {**options, "seed": seed, "one-way": one_way})
 
     def fill(self, target: str, *, leave: int = 0) -> Fault:
         """Take all that is free on a volume, but for `leave` bytes."""
-        found = expect(target, self.namespace, "fill", "volume")
-        return self._one("fill-volume", found, {"leave": int(_at_least(0, leave, "--leave"))})
+        found = expect_target(target, self.namespace, "fill", "volume")
+        return self._single_target("fill-volume", found, {"leave": int(_check_at_least(0, leave, "--leave"))})
 
     def corrupt(self, target: str, *, file: str = "", places: int = 16, seed: int = 0) -> Fault:
         """Change bytes of a file on a volume (or of the largest) at some places."""
-        found = expect(target, self.namespace, "corrupt", "volume")
+        found = expect_target(target, self.namespace, "corrupt", "volume")
         if not 1 <= places <= 10_000:
             raise ConfigurationError(f"{places} places are not possible", field="--places", hint="1 to 10000")
         if file.startswith("/") or ".." in file.split("/"):
             raise ConfigurationError(
                 f"{file!r} is not a path on the volume", field="--file", hint="relative to the volume's own root"
             )
-        return self._one("corrupt-volume", found, {"file": file, "places": places, "seed": seed})
+        return self._single_target("corrupt-volume", found, {"file": file, "places": places, "seed": seed})
 
     def lose(self, target: str) -> Fault:
         """Lose what is on a volume for good, or a node together with the disks of all its volumes."""
-        found = expect(target, self.namespace, "lose", "volume", "node")
-        return self._one(f"lose-{found.thing}", found, {})
+        found = expect_target(target, self.namespace, "lose", "volume", "node")
+        return self._single_target(f"lose-{found.thing}", found, {})
 
-    def _one(self, kind: str, target: Target, options: Mapping[str, Any]) -> Fault:
+    def _single_target(self, kind: str, target: Target, options: Mapping[str, Any]) -> Fault:
         return Fault(kind, self.cluster, (str(target),), options)
 
-    def _between(self, kind: str, side: Sequence[str], other: Sequence[str], options: Mapping[str, Any]) -> Fault:
-        near = [str(self._side(text, kind)) for text in side]
-        far = [str(self._side(text, kind)) for text in other]
+    def _two_sides(self, kind: str, side: Sequence[str], other: Sequence[str], options: Mapping[str, Any]) -> Fault:
+        near = [str(self._parse_side(text, kind)) for text in side]
+        far = [str(self._parse_side(text, kind)) for text in other]
         if not near:
             raise ConfigurationError(f"{kind} needs a node or a pod", hint="node/NAME or pod/NAME")
         if API_SERVER in near:
@@ -116,8 +116,8 @@ class Words:
             raise ConfigurationError(f"{min(both)} is on both sides")
         return Fault(kind, self.cluster, tuple(near), {"from": far, **options})
 
-    def _side(self, text: str, kind: str) -> Target:
-        found = expect(text, self.namespace, kind, *SIDE)
+    def _parse_side(self, text: str, kind: str) -> Target:
+        found = expect_target(text, self.namespace, kind, *SIDE_THINGS)
         if found.thing == "program" and found.name != API_SERVER:
             raise ConfigurationError(
                 f"{text} has no packets of its own to tell apart", hint=f"nodes, pods and {API_SERVER} have"
@@ -125,20 +125,20 @@ class Words:
         return found
 
     @staticmethod
-    def _only_of_pods(target: Target, options: dict[str, str]) -> dict[str, str]:
+    def _pod_options(target: Target, options: dict[str, str]) -> dict[str, str]:
         given = [f"--{name}" for name, value in options.items() if value]
         if given and target.thing != "pod":
             raise ConfigurationError(f"{given[0]} is for pods, and {target} is none", field=given[0])
         return options if target.thing == "pod" else {}
 
 
-def _at_least(least: float, value: float, field: str) -> float:
+def _check_at_least(least: float, value: float, field: str) -> float:
     if value < least:
         raise ConfigurationError(f"{value:g} is too small", field=field, hint=f"at least {least:g}")
     return value
 
 
-def _share(value: float, field: str) -> float:
+def _check_share(value: float, field: str) -> float:
     if not 0 <= value <= 1:
         raise ConfigurationError(f"{value:g} is not a share", field=field, hint="from 0 (none) to 1 (all)")
     return value

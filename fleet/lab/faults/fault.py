@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from fleet.errors import ConfigurationError
-from fleet.lab.programs.process import Identity, known
+from fleet.lab.programs.process import Identity, parse_identity
 
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
@@ -42,12 +42,12 @@ class Fault:
 
     def __str__(self) -> str:
         """One line for people; what is empty or zero is not worth a word."""
-        options = [f"{name}={_shown(value)}" for name, value in self.options.items() if value]
+        options = [f"{name}={_format_value(value)}" for name, value in self.options.items() if value]
         return " ".join([self.kind, *self.targets, *options])
 
 
 @dataclass(frozen=True, slots=True)
-class Active:
+class ActiveFault:
     """A fault that was made and not yet undone."""
 
     id: int
@@ -70,7 +70,7 @@ class Active:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Active:
+    def from_json(cls, data: Mapping[str, Any]) -> ActiveFault:
         fault = dict(data["fault"])
         owner = data["owner"]
         return cls(
@@ -78,12 +78,12 @@ class Active:
             fault=Fault(**{**fault, "targets": tuple(fault["targets"])}),
             facts=data["facts"],
             since=data["since"],
-            owner=known(owner) if owner else None,
+            owner=parse_identity(owner) if owner else None,
             until=data["until"],
         )
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     return ",".join(str(part) for part in value) if isinstance(value, list | tuple) else str(value)
 
 
@@ -100,18 +100,18 @@ class Kind(ABC):
         """Find what it happens to, and refuse what cannot be. Changes nothing."""
 
     @abstractmethod
-    def begin(self, lab: Lab, active: Active) -> None:
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
         """Make it so."""
 
-    def end(self, lab: Lab, active: Active) -> None:
+    def end(self, lab: Lab, active: ActiveFault) -> None:
         """Undo it, as often as asked, whatever is left of it; from its facts alone."""
         return
 
-    def settle(self, lab: Lab, active: Active) -> None:
+    def settle(self, lab: Lab, active: ActiveFault) -> None:
         """Wait until what was undone works again. Comes when all that is to be undone is: one may need another."""
         return
 
-    def renew(self, lab: Lab, active: Active, node: str) -> None:
+    def renew(self, lab: Lab, active: ActiveFault, node: str) -> None:
         """A node may have come back: make again what it had of this fault and has lost with its namespaces, if so."""
         return
 
@@ -137,7 +137,7 @@ KINDS = {
 }
 
 
-def kind(name: str) -> Kind:
+def load_kind(name: str) -> Kind:
     if name not in KINDS:
         raise ConfigurationError(f"there is no fault {name!r}", hint=f"there are: {', '.join(KINDS)}")
     module, _, attribute = KINDS[name].partition(":")
@@ -162,7 +162,7 @@ class Target:
         return "/".join(part for part in (self.thing, self.namespace, self.name) if part)
 
 
-def parse(text: str, namespace: str = "default") -> Target:
+def parse_target(text: str, namespace: str = "default") -> Target:
     """What a text means; said in full it means the same everywhere."""
     if text in PROGRAMS:
         return Target("program", text)
@@ -177,9 +177,9 @@ def parse(text: str, namespace: str = "default") -> Target:
     raise ConfigurationError(f"{text!r} is nothing that a fault can happen to", hint=HINT)
 
 
-def expect(text: str, namespace: str, verb: str, *things: Thing) -> Target:
+def expect_target(text: str, namespace: str, verb: str, *things: Thing) -> Target:
     """A target of a kind that the verb makes sense for."""
-    target = parse(text, namespace)
+    target = parse_target(text, namespace)
     if target.thing not in things:
         known = " or a ".join(things)
         raise ConfigurationError(f"{text} is a {target.thing}; {verb} is for a {known}", hint=HINT)

@@ -14,65 +14,65 @@ from pathlib import Path
 
 from fleet.lab import files
 from fleet.lab.faults import records
-from fleet.lab.locks import only_one
+from fleet.lab.locks import try_lock
 from fleet.lab.programs import process
 
 ROLE = "faults/guardian"
 INTERVAL = 0.2  # seconds between two looks
 LINGER = 30.0  # seconds without anything to watch before it goes: the next fault of a test comes soon
-AGAIN = 5.0  # seconds until it tries again to undo what could not be undone
+RETRY_INTERVAL = 5.0  # seconds until it tries again to undo what could not be undone
 
 
-def ensure(lab: Path) -> None:
+def ensure_guardian(lab: Path) -> None:
     """Have a guardian. The caller holds the lock of the faults."""
-    with _alone(lab) as alone:
+    with _try_lock_guardian(lab) as alone:
         if not alone:
             return
     process.start(
         lab,
         ROLE,
         [sys.executable, "-P", "-m", "fleet.lab.faults.guardian", lab.name],
-        records.directory(lab) / "guardian.log",
+        records.faults_directory(lab) / "guardian.log",
         _environment(lab),
     )
 
 
 def _environment(lab: Path) -> dict[str, str]:
     """The same lab and the same programs as here: it may have to start one again, and must not build it."""
-    found = {"FLEET_STATE_DIR": str(lab.parent.parent), "FLEET_CACHE_DIR": str(files.cache())}
+    found = {"FLEET_STATE_DIR": str(lab.parent.parent), "FLEET_CACHE_DIR": str(files.cache_directory())}
     return found | {name: os.environ[name] for name in ("KUBEBUILDER_ASSETS",) if name in os.environ}
 
 
-def _alone(lab: Path) -> AbstractContextManager[bool]:
+def _try_lock_guardian(lab: Path) -> AbstractContextManager[bool]:
     """Whether this is the guardian, for as long as that lasts."""
-    return only_one(records.directory(lab) / "guardian")
+    return try_lock(records.faults_directory(lab) / "guardian")
 
 
-def watch(name: str) -> None:
+def watch_faults(name: str) -> None:
     """Until nothing has been there to watch for a while, or the lab is gone."""
     from fleet.errors import FleetError  # noqa: PLC0415 - all of this is for the process that watches
     from fleet.lab.faults.inject import sweep  # noqa: PLC0415
     from fleet.lab.lab import Lab  # noqa: PLC0415
 
     lab = Lab.open(name)
-    with _alone(lab.directory) as alone:
+    with _try_lock_guardian(lab.directory) as alone:
         idle_since = time.monotonic()
-        while alone and records.directory(lab.directory).exists():
+        while alone and records.faults_directory(lab.directory).exists():
             pause = INTERVAL
             try:
                 for active in sweep(lab):
                     print(f"undone: {active.id} {active.fault}", flush=True)
             except (FleetError, OSError) as error:
                 print(error, flush=True)
-                pause = AGAIN
-            if any(active.is_watched for active in records.read(lab.directory)):
+                pause = RETRY_INTERVAL
+            if any(active.is_watched for active in records.read_faults(lab.directory)):
                 idle_since = time.monotonic()
             elif time.monotonic() - idle_since > LINGER:
-                with records.locked(lab.directory):
-                    if not any(active.is_watched for active in records.read(lab.directory)):
+                with records.lock_faults(lab.directory):
+                    if not any(active.is_watched for active in records.read_faults(lab.directory)):
                         return
             time.sleep(pause)
 
 
 if __name__ == "__main__":
-    watch(sys.argv[1])
+    watch_faults(sys.argv[1])

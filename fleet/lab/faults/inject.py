@@ -22,7 +22,7 @@ import psutil
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError, ResourceError
 from fleet.lab.faults import guardian, records
-from fleet.lab.faults.fault import Active, Fault, Owner, kind
+from fleet.lab.faults.fault import ActiveFault, Fault, Owner, load_kind
 from fleet.lab.programs import process
 
 if TYPE_CHECKING:
@@ -30,45 +30,45 @@ if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 
-def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float | None = None) -> Active:
+def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float | None = None) -> ActiveFault:
     """Make a fault. It ends with the process `owner`, or after so many seconds, or when it is cleared."""
     lab.spec.cluster(fault.cluster)
-    chosen = kind(fault.kind)
+    chosen = load_kind(fault.kind)
     if seconds is not None and not chosen.lasts:
         raise ConfigurationError(f"{fault} happens once: there is no end to it", field="--for")
     sweep(lab)
-    with records.locked(lab.directory):
+    with records.lock_faults(lab.directory):
         now = time.time()
         until = None if seconds is None else now + seconds
         if not chosen.lasts:  # it is this process that brings it to its end
             owner = process.identify(os.getpid())
         facts = orjson.loads(orjson.dumps(chosen.resolve(lab, fault)))  # as whoever undoes it will read them
-        active = Active(records.next_id(lab.directory), fault, facts, now, owner, until)
+        active = ActiveFault(records.next_id(lab.directory), fault, facts, now, owner, until)
         if active.is_watched:
-            guardian.ensure(lab.directory)
-        records.keep(lab.directory, active)
+            guardian.ensure_guardian(lab.directory)
+        records.save_fault(lab.directory, active)
         try:
             chosen.begin(lab, active)
         except BaseException:
-            _end(lab, active)
+            _end_fault(lab, active)
             raise
         if not chosen.lasts:
-            _end(lab, active)
+            _end_fault(lab, active)
     return active
 
 
-def list_active(lab: Lab) -> list[Active]:
+def list_active(lab: Lab) -> list[ActiveFault]:
     """What is wrong now, the oldest first."""
     sweep(lab)
-    return records.read(lab.directory)
+    return records.read_faults(lab.directory)
 
 
-def clear(lab: Lab, ids: Collection[int] | None = None) -> list[Active]:
+def clear(lab: Lab, ids: Collection[int] | None = None) -> list[ActiveFault]:
     """Undo the faults with these numbers, or all; the last one first, as one may be built on another."""
-    if not records.directory(lab.directory).exists() and not ids:
+    if not records.faults_directory(lab.directory).exists() and not ids:
         return []
-    with records.locked(lab.directory):
-        found = records.read(lab.directory)
+    with records.lock_faults(lab.directory):
+        found = records.read_faults(lab.directory)
         missing = set(ids or ()) - {active.id for active in found}
         if missing:
             known = ", ".join(str(active.id) for active in found) or "none"
@@ -78,30 +78,30 @@ def clear(lab: Lab, ids: Collection[int] | None = None) -> list[Active]:
         return _end_all(lab, [active for active in found if ids is None or active.id in ids])
 
 
-def sweep(lab: Lab) -> list[Active]:
+def sweep(lab: Lab) -> list[ActiveFault]:
     """Undo those whose owner is gone or whose time is up. That is the guardian's work, should it be gone as well."""
-    if not any(_is_over(active) for active in records.read(lab.directory)):
+    if not any(_is_over(active) for active in records.read_faults(lab.directory)):
         return []
-    with records.locked(lab.directory):
-        return _end_all(lab, [active for active in records.read(lab.directory) if _is_over(active)])
+    with records.lock_faults(lab.directory):
+        return _end_all(lab, [active for active in records.read_faults(lab.directory) if _is_over(active)])
 
 
-def _is_over(active: Active) -> bool:
+def _is_over(active: ActiveFault) -> bool:
     return active.is_over(time.time(), _is_alive)
 
 
 def _is_alive(owner: Owner) -> bool:
     """One that was killed is dead, also while nobody has asked how it ended."""
     try:
-        return process.alive(owner) and psutil.Process(owner[0]).status() != psutil.STATUS_ZOMBIE
+        return process.is_alive(owner) and psutil.Process(owner[0]).status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
-def _end_all(lab: Lab, chosen: list[Active]) -> list[Active]:
+def _end_all(lab: Lab, chosen: list[ActiveFault]) -> list[ActiveFault]:
     """One that cannot be undone does not keep the others."""
-    ended, failures = _each(_end, lab, chosen[::-1])
-    _, late = _each(_settle, lab, ended)
+    ended, failures = _run_each(_end_fault, lab, chosen[::-1])
+    _, late = _run_each(_settle_fault, lab, ended)
     if failures or late:
         raise ResourceError(
             "not undone: " + "; ".join(failures + late),
@@ -110,7 +110,9 @@ def _end_all(lab: Lab, chosen: list[Active]) -> list[Active]:
     return chosen
 
 
-def _each(step: Callable[[Lab, Active], None], lab: Lab, chosen: list[Active]) -> tuple[list[Active], list[str]]:
+def _run_each(
+    step: Callable[[Lab, ActiveFault], None], lab: Lab, chosen: list[ActiveFault]
+) -> tuple[list[ActiveFault], list[str]]:
     """Which went well, and what was wrong with the others."""
     done, failures = [], []
     for active in chosen:
@@ -122,27 +124,27 @@ def _each(step: Callable[[Lab, Active], None], lab: Lab, chosen: list[Active]) -
     return done, failures
 
 
-def _end(lab: Lab, active: Active) -> None:
-    kind(active.fault.kind).end(lab, active)
-    records.forget(lab.directory, active)
+def _end_fault(lab: Lab, active: ActiveFault) -> None:
+    load_kind(active.fault.kind).end(lab, active)
+    records.delete_fault(lab.directory, active)
 
 
-def _settle(lab: Lab, active: Active) -> None:
-    kind(active.fault.kind).settle(lab, active)
+def _settle_fault(lab: Lab, active: ActiveFault) -> None:
+    load_kind(active.fault.kind).settle(lab, active)
 
 
-def renew(lab: Lab, nodes: Iterable[Node]) -> None:
+def renew_nodes(lab: Lab, nodes: Iterable[Node]) -> None:
     """Give nodes what they miss of the faults that there are. The caller holds the lock of the faults."""
-    for active in records.read(lab.directory):
+    for active in records.read_faults(lab.directory):
         for node in nodes:
             if node.cluster.name == active.fault.cluster:
-                kind(active.fault.kind).renew(lab, active, node.name)
+                load_kind(active.fault.kind).renew(lab, active, node.name)
 
 
 def renew_all(lab: Lab) -> None:
     """After `up`, which may have started nodes. Its lock is not held any more: who clears faults waits for that one."""
     sweep(lab)  # those that are over shall not come back
-    if not records.read(lab.directory):
+    if not records.read_faults(lab.directory):
         return
-    with records.locked(lab.directory):
-        renew(lab, [node for cluster in lab.spec.clusters for node in lab.nodes(cluster)])
+    with records.lock_faults(lab.directory):
+        renew_nodes(lab, [node for cluster in lab.spec.clusters for node in lab.nodes(cluster)])

@@ -40,7 +40,7 @@ class Pod:
         return bool(self.object["spec"].get("hostNetwork"))
 
 
-def real(cluster: ClusterSpec, what: str) -> None:
+def require_real_nodes(cluster: ClusterSpec, what: str) -> None:
     """Refuse what simulated nodes cannot have."""
     if not cluster.network:
         raise ConfigurationError(
@@ -49,9 +49,9 @@ def real(cluster: ClusterSpec, what: str) -> None:
         )
 
 
-def node(lab: Lab, cluster: str, name: str) -> Node:
+def find_node(lab: Lab, cluster: str, name: str) -> Node:
     spec = lab.spec.cluster(cluster)
-    real(spec, "processes")
+    require_real_nodes(spec, "processes")
     for one in lab.nodes(spec):
         if one.name == name:
             return one
@@ -59,10 +59,10 @@ def node(lab: Lab, cluster: str, name: str) -> Node:
     raise NotFoundError(f"cluster {cluster!r} has no node {name!r}", hint=f"its nodes: {known}")
 
 
-def running_node(lab: Lab, cluster: str, name: str) -> tuple[Node, psutil.Process]:
+def find_running_node(lab: Lab, cluster: str, name: str) -> tuple[Node, psutil.Process]:
     """A node and its first process."""
-    found = node(lab, cluster, name)
-    first = process.running(lab.directory).get(found.role)
+    found = find_node(lab, cluster, name)
+    first = process.running_processes(lab.directory).get(found.role)
     if first is None:
         raise ConfigurationError(
             f"node {name!r} does not run", hint="`fleet lab fault list` shows who stopped it; `fleet lab up` starts it"
@@ -70,9 +70,9 @@ def running_node(lab: Lab, cluster: str, name: str) -> tuple[Node, psutil.Proces
     return found, first
 
 
-def program(lab: Lab, cluster: str, name: str) -> psutil.Process:
+def find_program(lab: Lab, cluster: str, name: str) -> psutil.Process:
     """A program of the control plane."""
-    found = process.running(lab.directory)
+    found = process.running_processes(lab.directory)
     if f"{cluster}/{name}" not in found:
         known = sorted(role.partition("/")[2] for role in found if role.startswith(f"{cluster}/"))
         raise ConfigurationError(
@@ -81,10 +81,10 @@ def program(lab: Lab, cluster: str, name: str) -> psutil.Process:
     return found[f"{cluster}/{name}"]
 
 
-def pod(lab: Lab, cluster: str, namespace: str, name: str) -> Pod:
+def find_pod(lab: Lab, cluster: str, namespace: str, name: str) -> Pod:
     spec = lab.spec.cluster(cluster)
-    real(spec, "pods with processes")
-    found = pod_object(lab, spec, namespace, name)
+    require_real_nodes(spec, "pods with processes")
+    found = read_pod(lab, spec, namespace, name)
     uid, where = found["metadata"]["uid"], found["spec"].get("nodeName", "")
     ids = {
         one["name"]: one.get("containerID", "").rpartition("/")[2]
@@ -92,8 +92,8 @@ def pod(lab: Lab, cluster: str, namespace: str, name: str) -> Pod:
         for one in found["status"].get(kind, [])
         if "running" in one.get("state", {})
     }
-    directory = _pod_group(lab, where, uid)
-    holder = _holder(directory) if directory else None
+    directory = _find_pod_group(lab, where, uid)
+    holder = _find_holder(directory) if directory else None
     if not directory or not holder or not ids:
         raise ConfigurationError(
             f"pod {name!r} does not run: it is {found['status'].get('phase', 'Unknown')}",
@@ -102,7 +102,7 @@ def pod(lab: Lab, cluster: str, namespace: str, name: str) -> Pod:
     return Pod(found, {container: directory / identity for container, identity in ids.items()}, holder)
 
 
-def pod_object(lab: Lab, cluster: ClusterSpec, namespace: str, name: str) -> dict[str, Any]:
+def read_pod(lab: Lab, cluster: ClusterSpec, namespace: str, name: str) -> dict[str, Any]:
     api = lab.api(cluster)
     try:
         return api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
@@ -116,33 +116,33 @@ def pod_object(lab: Lab, cluster: ClusterSpec, namespace: str, name: str) -> dic
         raise ResourceError(f"the pod cannot be looked up: {error}") from error
 
 
-def _pod_group(lab: Lab, where: str, uid: str) -> Path | None:
+def _find_pod_group(lab: Lab, where: str, uid: str) -> Path | None:
     """The control group of a pod, in any hierarchy: all have the same processes in the same places."""
-    for tree in cgroups.trees(lab.spec.id):
-        for group in cgroups.groups(tree / where / "kubepods"):
+    for tree in cgroups.find_trees(lab.spec.id):
+        for group in cgroups.list_groups(tree / where / "kubepods"):
             if group.name == f"pod{uid}":
                 return group
     return None
 
 
-def _holder(group: Path) -> Owner | None:
-    for one in members(group):
+def _find_holder(group: Path) -> Owner | None:
+    for one in list_processes(group):
         with contextlib.suppress(psutil.Error):
             if one.name() == PAUSE:
                 return process.identify(one.pid)
     return None
 
 
-def members(group: Path) -> list[psutil.Process]:
+def list_processes(group: Path) -> list[psutil.Process]:
     """The processes in a control group and below."""
     found = []
-    for one in cgroups.members(group):
+    for one in cgroups.list_processes(group):
         with contextlib.suppress(psutil.Error):
             found.append(psutil.Process(one))
     return found
 
 
-def containers(found: Pod, container: str) -> dict[str, Path]:
+def container_groups(found: Pod, container: str) -> dict[str, Path]:
     """The control groups of one container, or of all."""
     if not container:
         return found.groups

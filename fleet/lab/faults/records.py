@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import orjson
 import psutil
 
-from fleet.lab.faults.fault import Active
-from fleet.lab.files import write
+from fleet.lab.faults.fault import ActiveFault
+from fleet.lab.files import write_file
 from fleet.lab.programs import process
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 
-def directory(lab: Path) -> Path:
+def faults_directory(lab: Path) -> Path:
     return lab / "faults"
 
 
 @contextmanager
-def locked(lab: Path) -> Iterator[None]:
+def lock_faults(lab: Path) -> Iterator[None]:
     """Work on the lab's faults alone."""
-    directory(lab).mkdir(exist_ok=True)
-    handle = os.open(directory(lab), os.O_RDONLY)
+    faults_directory(lab).mkdir(exist_ok=True)
+    handle = os.open(faults_directory(lab), os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -47,53 +47,57 @@ def locked(lab: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def read(lab: Path) -> list[Active]:
+def read_faults(lab: Path) -> list[ActiveFault]:
     """All that are there, in the order in which they began."""
     found = []
-    for path in directory(lab).glob("*.json"):
+    for path in faults_directory(lab).glob("*.json"):
         with contextlib.suppress(FileNotFoundError):  # cleared meanwhile
-            found.append(Active.from_json(orjson.loads(path.read_bytes())))
+            found.append(ActiveFault.from_json(orjson.loads(path.read_bytes())))
     return sorted(found, key=lambda active: active.id)
 
 
-def keep(lab: Path, active: Active) -> None:
-    write(directory(lab) / f"{active.id}.json", orjson.dumps(active.as_json(), option=orjson.OPT_INDENT_2))
-    write(directory(lab) / "last", str(active.id))
+def save_fault(lab: Path, active: ActiveFault) -> None:
+    write_file(faults_directory(lab) / f"{active.id}.json", orjson.dumps(active.as_json(), option=orjson.OPT_INDENT_2))
+    write_file(faults_directory(lab) / "last", str(active.id))
 
 
-def forget(lab: Path, active: Active) -> None:
-    (directory(lab) / f"{active.id}.json").unlink(missing_ok=True)
+def delete_fault(lab: Path, active: ActiveFault) -> None:
+    (faults_directory(lab) / f"{active.id}.json").unlink(missing_ok=True)
 
 
 def next_id(lab: Path) -> int:
     """A number that no fault of this lab has had: what one clears is never another one's."""
     with contextlib.suppress(FileNotFoundError, ValueError):
-        return int((directory(lab) / "last").read_text()) + 1
-    return max((active.id for active in read(lab)), default=0) + 1
+        return int((faults_directory(lab) / "last").read_text()) + 1
+    return max((active.id for active in read_faults(lab)), default=0) + 1
 
 
-def start(
-    lab: Lab, active: Active, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+def start_program(
+    lab: Lab,
+    active: ActiveFault,
+    name: str,
+    command: Sequence[str | Path],
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start one; what it says is in `faults/ID-NAME.log` of the lab's directory."""
-    log = directory(lab.directory) / f"{active.id}-{name}.log"
+    log = faults_directory(lab.directory) / f"{active.id}-{name}.log"
     return process.start(lab.directory, f"fault/{active.id}/{name}", command, log, environment)
 
 
-def running(lab: Lab, active: Active) -> dict[str, psutil.Process]:
+def running_programs(lab: Lab, active: ActiveFault) -> dict[str, psutil.Process]:
     """Those of a fault that run, by name."""
     prefix = f"fault/{active.id}/"
-    found = process.running(lab.directory)
+    found = process.running_processes(lab.directory)
     return {role.removeprefix(prefix): one for role, one in found.items() if role.startswith(prefix)}
 
 
-def stop(lab: Lab, active: Active) -> None:
+def stop_programs(lab: Lab, active: ActiveFault) -> None:
     """End all of a fault, until there is none."""
     deadline = time.monotonic() + 10
-    while (found := list(running(lab, active).values())) and time.monotonic() < deadline:
+    while (found := list(running_programs(lab, active).values())) and time.monotonic() < deadline:
         for one in found:
             with contextlib.suppress(psutil.Error):
                 one.kill()
         psutil.wait_procs(found, timeout=1)
-    for log in directory(lab.directory).glob(f"{active.id}-*.log"):
+    for log in faults_directory(lab.directory).glob(f"{active.id}-*.log"):
         log.unlink()

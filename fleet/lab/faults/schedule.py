@@ -16,9 +16,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
-from fleet.lab.faults.api.kinds import ApiWords
-from fleet.lab.faults.builder import API_SERVER, Words
-from fleet.lab.faults.fault import Fault, Target, Thing, parse
+from fleet.lab.faults.api.kinds import ApiFaultBuilder
+from fleet.lab.faults.builder import API_SERVER, FaultBuilder
+from fleet.lab.faults.fault import Fault, Target, Thing, parse_target
 from fleet.lab.faults.inject import clear, inject
 from fleet.lab.programs.process import identify
 from fleet.text import count_noun
@@ -26,7 +26,7 @@ from fleet.text import count_noun
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
-Make = Callable[[Words, str, Random], Fault]
+MakeFault = Callable[[FaultBuilder, str, Random], Fault]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Choice:
 
     name: str
     things: tuple[Thing, ...]
-    make: Make
+    make: MakeFault
     once: bool = False  # it happens, and nothing has to be undone
-    unasked: bool = True  # all is as before afterwards, so it may be chosen without being asked for
+    by_default: bool = True  # all is as before afterwards, so it may be chosen without being asked for
     program: str = ""  # the only program that it can happen to
 
     def fits(self, target: Target) -> bool:
@@ -45,74 +45,80 @@ class Choice:
 
 
 CHOICES = (
-    Choice("kill", ("pod",), lambda say, target, chance: say.kill(target), once=True),
-    Choice("kill", ("node", "program"), lambda say, target, chance: say.kill(target)),
-    Choice("freeze", ("pod", "node", "program"), lambda say, target, chance: say.freeze(target)),
-    Choice("stop", ("node",), lambda say, target, chance: say.stop(target, grace=5)),
-    Choice("partition", ("pod", "node"), lambda say, target, chance: say.partition([target])),
-    Choice("isolate", ("pod", "node"), lambda say, target, chance: say.partition([target], [API_SERVER])),
+    Choice("kill", ("pod",), lambda build, target, chance: build.kill(target), once=True),
+    Choice("kill", ("node", "program"), lambda build, target, chance: build.kill(target)),
+    Choice("freeze", ("pod", "node", "program"), lambda build, target, chance: build.freeze(target)),
+    Choice("stop", ("node",), lambda build, target, chance: build.stop(target, grace=5)),
+    Choice("partition", ("pod", "node"), lambda build, target, chance: build.partition([target])),
+    Choice("isolate", ("pod", "node"), lambda build, target, chance: build.partition([target], [API_SERVER])),
     Choice(
         "delay",
         ("pod", "node"),
-        lambda say, target, chance: say.disturb([target], delay=chance.choice([0.02, 0.1, 0.5]), seed=_seed(chance)),
+        lambda build, target, chance: build.disturb(
+            [target], delay=chance.choice([0.02, 0.1, 0.5]), seed=_draw_seed(chance)
+        ),
     ),
     Choice(
         "drop",
         ("pod", "node"),
-        lambda say, target, chance: say.disturb([target], loss=chance.choice([0.01, 0.1, 0.3]), seed=_seed(chance)),
+        lambda build, target, chance: build.disturb(
+            [target], loss=chance.choice([0.01, 0.1, 0.3]), seed=_draw_seed(chance)
+        ),
     ),
     Choice(
         "reorder",
         ("pod", "node"),
-        lambda say, target, chance: say.disturb([target], reorder=chance.choice([0.05, 0.25]), seed=_seed(chance)),
+        lambda build, target, chance: build.disturb(
+            [target], reorder=chance.choice([0.05, 0.25]), seed=_draw_seed(chance)
+        ),
     ),
-    Choice("fill", ("volume",), lambda say, target, chance: say.fill(target)),
+    Choice("fill", ("volume",), lambda build, target, chance: build.fill(target)),
     Choice(
         "corrupt",
         ("volume",),
-        lambda say, target, chance: say.corrupt(target, seed=_seed(chance)),
-        unasked=False,
+        lambda build, target, chance: build.corrupt(target, seed=_draw_seed(chance)),
+        by_default=False,
     ),
-    Choice("lose", ("volume",), lambda say, target, chance: say.lose(target), once=True, unasked=False),
-    Choice("lose", ("node",), lambda say, target, chance: say.lose(target), unasked=False),
+    Choice("lose", ("volume",), lambda build, target, chance: build.lose(target), once=True, by_default=False),
+    Choice("lose", ("node",), lambda build, target, chance: build.lose(target), by_default=False),
     # What came later has to be asked for: a seed of before gives what it gave.
     Choice(
         "fail",
         ("program",),
-        lambda say, target, chance: ApiWords(say.cluster).fail(
-            chance.choice([429, 500, 503]), share=chance.choice([0.1, 0.5, 1]), seed=_seed(chance)
+        lambda build, target, chance: ApiFaultBuilder(build.cluster).fail(
+            chance.choice([429, 500, 503]), share=chance.choice([0.1, 0.5, 1]), seed=_draw_seed(chance)
         ),
-        unasked=False,
+        by_default=False,
         program=API_SERVER,
     ),
     Choice(
         "slow",
         ("program",),
-        lambda say, target, chance: ApiWords(say.cluster).slow(
-            chance.choice([0.1, 0.5, 2]), share=chance.choice([0.1, 1]), seed=_seed(chance)
+        lambda build, target, chance: ApiFaultBuilder(build.cluster).slow(
+            chance.choice([0.1, 0.5, 2]), share=chance.choice([0.1, 1]), seed=_draw_seed(chance)
         ),
-        unasked=False,
+        by_default=False,
         program=API_SERVER,
     ),
     Choice(
         "forget",
         ("program",),
-        lambda say, target, chance: ApiWords(say.cluster).forget(after_events=chance.choice([0, 1, 5])),
-        unasked=False,
+        lambda build, target, chance: ApiFaultBuilder(build.cluster).forget(after_events=chance.choice([0, 1, 5])),
+        by_default=False,
         program=API_SERVER,
     ),
     Choice(
         "skew",
         ("program",),
-        lambda say, target, chance: ApiWords(say.cluster).skew(chance.choice([-60, -10, 10, 60])),
-        unasked=False,
+        lambda build, target, chance: ApiFaultBuilder(build.cluster).skew(chance.choice([-60, -10, 10, 60])),
+        by_default=False,
         program=API_SERVER,
     ),
 )
 NAMES = tuple(dict.fromkeys(choice.name for choice in CHOICES))
 
 
-def _seed(chance: Random) -> int:
+def _draw_seed(chance: Random) -> int:
     return chance.randrange(1 << 32)
 
 
@@ -147,7 +153,7 @@ class Schedule:
     def events(self) -> tuple[Event, ...]:
         chance = Random(self.seed)  # noqa: S311 - it has to be known again
         possible = self._possible()
-        words = Words(self.cluster, self.namespace)
+        words = FaultBuilder(self.cluster, self.namespace)
         found: list[Event] = []
         now = 0.0
         while True:
@@ -172,10 +178,10 @@ class Schedule:
                 "pauses and faults have to last a while", hint="a pause above 0, and a range such as 2 to 10 seconds"
             )
         possible = [
-            (choice, str(parse(target, self.namespace)))
+            (choice, str(parse_target(target, self.namespace)))
             for target in self.targets
             for choice in CHOICES
-            if choice.fits(parse(target, self.namespace)) and self._wants(choice)
+            if choice.fits(parse_target(target, self.namespace)) and self._wants(choice)
         ]
         if not possible:
             raise ConfigurationError(
@@ -184,10 +190,10 @@ class Schedule:
         return possible
 
     def _wants(self, choice: Choice) -> bool:
-        return choice.name in self.only if self.only else choice.unasked
+        return choice.name in self.only if self.only else choice.by_default
 
 
-def play(lab: Lab, schedule: Schedule, say: Callable[[str], None] = print) -> list[Event]:
+def play_schedule(lab: Lab, schedule: Schedule, say: Callable[[str], None] = print) -> list[Event]:
     """Those that happened. The faults end with this process, should it be killed in the middle."""
     events = schedule.events()
     say(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")

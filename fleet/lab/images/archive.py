@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from fleet.lab.files import sha256
+from fleet.lab.files import hash_file
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -36,7 +36,7 @@ def write_archive(
     environment: Sequence[str] = (),
 ) -> None:
     """Make `target` from layers, each a tar of a part of the root file system."""
-    digests = [sha256(layer) for layer in layers]
+    digests = [hash_file(layer) for layer in layers]
     config: dict[str, Any] = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
@@ -49,35 +49,35 @@ def write_archive(
     manifest = [{"Config": config_name, "RepoTags": [reference], "Layers": names}]
     with tarfile.open(target, "w") as archive:
         for name, layer in zip(names, layers, strict=True):
-            archive.add(layer, name, filter=_anonymous)
-        _add(archive, config_name, blob)
-        _add(archive, "manifest.json", orjson.dumps(manifest))
+            archive.add(layer, name, filter=_anonymize)
+        _add_member(archive, config_name, blob)
+        _add_member(archive, "manifest.json", orjson.dumps(manifest))
 
 
-def layer_of(files: Path, target: Path, *, owned: Iterable[str] = (), owner: int = 0) -> None:
+def write_layer(files: Path, target: Path, *, owned: Iterable[str] = (), owner: int = 0) -> None:
     """A layer from a directory, of root and with a fixed time: equal content gives an equal layer.
 
     `owned` are directories that the layer has beside, empty ones of `owner`.
     """
     with tarfile.open(target, "w") as layer:
         for file in sorted(files.rglob("*")):
-            layer.add(file, file.relative_to(files).as_posix(), recursive=False, filter=_anonymous)
+            layer.add(file, file.relative_to(files).as_posix(), recursive=False, filter=_anonymize)
         for path in owned:
             member = tarfile.TarInfo(path.strip("/"))
             member.type, member.mode, member.uid, member.gid = tarfile.DIRTYPE, 0o755, owner, owner
             layer.addfile(member)
 
 
-def contents(archive: Path) -> dict[str, str]:
+def read_images(archive: Path) -> dict[str, str]:
     """The images inside an archive, by name, each with what identifies its content; nothing if it is none."""
     try:
         with tarfile.open(archive) as tar:
             names = tar.getnames()
             if "manifest.json" in names:
-                images = _read(tar, "manifest.json")
-                return {tag: _stem(image["Config"]) for image in images for tag in image.get("RepoTags") or []}
+                images = _read_json(tar, "manifest.json")
+                return {tag: _config_digest(image["Config"]) for image in images for tag in image.get("RepoTags") or []}
             if "index.json" in names:
-                entries = _read(tar, "index.json")["manifests"]
+                entries = _read_json(tar, "index.json")["manifests"]
                 named = [(entry.get("annotations", {}).get("io.containerd.image.name"), entry) for entry in entries]
                 return {name: entry["digest"].rpartition(":")[2] for name, entry in named if name}
     except (tarfile.TarError, orjson.JSONDecodeError, OSError, KeyError, TypeError):
@@ -101,9 +101,9 @@ def is_whole(archive: Path, reference: str) -> bool:
 def _is_whole(archive: Path, reference: str, state: tuple[int, ...]) -> bool:
     try:
         with tarfile.open(archive, "r:") as tar:
-            [image] = _read(tar, "manifest.json")
+            [image] = _read_json(tar, "manifest.json")
             digests = {layer: layer.removesuffix("/layer.tar") for layer in image["Layers"]}
-            digests[image["Config"]] = _stem(image["Config"])
+            digests[image["Config"]] = _config_digest(image["Config"])
             return image["RepoTags"] == [reference] and all(_digest(tar, name) == digests[name] for name in digests)
     except (tarfile.TarError, OSError, KeyError, TypeError, ValueError):
         return False
@@ -116,23 +116,23 @@ def _digest(tar: tarfile.TarFile, name: str) -> str:
     return digest.hexdigest()
 
 
-def _read(tar: tarfile.TarFile, name: str) -> Any:
+def _read_json(tar: tarfile.TarFile, name: str) -> Any:
     member = tar.extractfile(name)
     return orjson.loads(member.read()) if member else None
 
 
-def _stem(config: str) -> str:
+def _config_digest(config: str) -> str:
     return config.rpartition("/")[2].removesuffix(".json")
 
 
-def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _anonymize(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mtime = 0
     return member
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _add_member(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     member = tarfile.TarInfo(name)
     member.size = len(content)
     archive.addfile(member, io.BytesIO(content))
@@ -142,7 +142,7 @@ WHITEOUT = ".wh."  # a layer says with this prefix that a file of a layer below 
 Fingerprint = tuple[object, ...]
 
 
-def difference(below: Path, whole: Path, target: Path, *, without: Iterable[str] = ()) -> None:
+def write_difference(below: Path, whole: Path, target: Path, *, without: Iterable[str] = ()) -> None:
     """Write what the tar `whole` has that the tar `below` has not; a file that is gone is said to be gone.
 
     `without` are patterns of paths that are left out; as in dpkg's, `*` matches any text.

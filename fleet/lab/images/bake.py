@@ -18,29 +18,27 @@ import tempfile
 from pathlib import Path
 
 from fleet.errors import ResourceError
-from fleet.lab.files import explained, keep, remove, sha256
+from fleet.lab.files import explain_disk_errors, hash_file, link_file, remove_path
 from fleet.lab.images import debian, store
-from fleet.lab.images import jars as locks
-from fleet.lab.images import jars as repository
-from fleet.lab.images.archive import is_whole, layer_of, write_archive
+from fleet.lab.images.archive import is_whole, write_archive, write_layer
+from fleet.lab.images.jars import fetch_jars, read_lock
 from fleet.lab.images.recipes import OWNER, Recipe
-from fleet.lab.programs import build as toolchain
-from fleet.lab.programs.build import ETCDS, MODULES, built, content_of
+from fleet.lab.programs.build import ETCDS, MODULES, build_key, build_module, python_installer
 from fleet.lab.progress import Progress
 
 SOURCE = Path(__file__).parents[3]
-PLACE = "opt/fleet"
-ENVIRONMENT = (f"PYTHONPATH=/{PLACE}", "PYTHONDONTWRITEBYTECODE=1")
+INSTALL_DIRECTORY = "opt/fleet"
+ENVIRONMENT = (f"PYTHONPATH=/{INSTALL_DIRECTORY}", "PYTHONDONTWRITEBYTECODE=1")
 
 
-def build() -> Path:
+def build_wheel() -> Path:
     """This project as a wheel, built from its source tree."""
     if not (SOURCE / "pyproject.toml").is_file():
         raise ResourceError(
             "the images of fleet itself are made from the project's source tree, and this is an installed package",
             hint="clone the repository and run `fleet lab image build` there",
         )
-    target = store.wheels()
+    target = store.wheels_directory()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as work:
         done = subprocess.run(
@@ -58,13 +56,13 @@ def build() -> Path:
                 hint="`make setup` installs what the build needs",
             )
         # Below its content: the cache is shared, and another checkout has a wheel of the same name.
-        kept = target / sha256(wheels[0]) / wheels[0].name
+        kept = target / hash_file(wheels[0]) / wheels[0].name
         kept.parent.mkdir(exist_ok=True)
         wheels[0].replace(kept)
         return kept
 
 
-def install(wheel: Path, python: str, target: Path) -> None:
+def install_wheel(wheel: Path, python: str, target: Path) -> None:
     """Install the wheel with the versions of its dependencies that this environment has."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.write(
@@ -75,7 +73,7 @@ def install(wheel: Path, python: str, target: Path) -> None:
             )
         )
         constraints.flush()
-        command = [*toolchain.installer(), "--target", str(target), "--only-binary", ":all:"]
+        command = [*python_installer(), "--target", str(target), "--only-binary", ":all:"]
         command += ["--python-version", python, *_platform(command[0])]
         command += ["--constraint", constraints.name, str(wheel)]
         done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -91,17 +89,17 @@ def _platform(installer: str) -> list[str]:
     return ["--implementation", "cp", *(word for tag in tags for word in ("--platform", f"{tag}_{machine}"))]
 
 
-def pause(reference: str) -> Path:
+def bake_pause(reference: str) -> Path:
     """The image of the process that holds a pod's namespaces: one static binary."""
-    programs = built(MODULES["pause"])
-    target = store.images() / f"{programs.name}.tar"
+    programs = build_module(MODULES["pause"])
+    target = store.images_directory() / f"{programs.name}.tar"
     if not is_whole(target, reference):
-        with explained("making the pause image"), store.workshop() as work:
-            remove(target)
+        with explain_disk_errors("making the pause image"), store.work_directory() as work:
+            remove_path(target)
             root, layer, image = work / "root", work / "layer.tar", work / "image.tar"
             root.mkdir()
             shutil.copy(programs / "pause", root / "pause")
-            layer_of(root, layer)
+            write_layer(root, layer)
             write_archive(image, reference, [layer], ["/pause"], user="65535:65535")
             image.replace(target)
     return target
@@ -109,53 +107,53 @@ def pause(reference: str) -> Path:
 
 def bake(recipe: Recipe) -> Path:
     """The archive of a recipe's image, made if the cache does not have it."""
-    with explained(f"making the image {recipe.reference}"):
-        project = build() if recipe.wheel else None
-        target = _place(recipe, project)
-        with store.alone(target):
+    with explain_disk_errors(f"making the image {recipe.reference}"):
+        project = build_wheel() if recipe.wheel else None
+        target = _archive_path(recipe, project)
+        with store.lock_archive(target):
             if not is_whole(target, recipe.reference):
-                remove(target)
+                remove_path(target)
                 with Progress(f"making the image {recipe.reference}"):
-                    _bake(recipe, project, target)
-                store.tidy(f"{recipe.name}-{recipe.version}")
+                    _bake_image(recipe, project, target)
+                store.remove_unused(f"{recipe.name}-{recipe.version}")
     return target
 
 
-def baked(recipe: Recipe) -> Path | None:
+def find_archive(recipe: Recipe) -> Path | None:
     """The archive of a recipe if it was made; that of this project may be of other code than today's."""
     if recipe.wheel:
-        return store.newest(f"{recipe.name}-{recipe.version}")
-    target = _place(recipe, None)
+        return store.newest_archive(f"{recipe.name}-{recipe.version}")
+    target = _archive_path(recipe, None)
     return target if target.exists() else None
 
 
-def _place(recipe: Recipe, project: Path | None) -> Path:
-    content = f"{recipe} {locks.read(recipe)} {debian.LEAN} {debian.LITTER} {platform.machine()} "
-    content += content_of(ETCDS[recipe.version]) if recipe.exact else ""
-    content += project.name + sha256(project) if project else ""
+def _archive_path(recipe: Recipe, project: Path | None) -> Path:
+    content = f"{recipe} {read_lock(recipe)} {debian.LEAN} {debian.LITTER} {platform.machine()} "
+    content += build_key(ETCDS[recipe.version]) if recipe.exact else ""
+    content += project.name + hash_file(project) if project else ""
     key = hashlib.sha256(content.encode()).hexdigest()[:12]
-    return store.images() / f"{recipe.name}-{recipe.version}-{key}.tar"
+    return store.images_directory() / f"{recipe.name}-{recipe.version}-{key}.tar"
 
 
-def _bake(recipe: Recipe, project: Path | None, target: Path) -> None:
-    with store.workshop() as work:
+def _bake_image(recipe: Recipe, project: Path | None, target: Path) -> None:
+    with store.work_directory() as work:
         root, layer, image = work / "root", work / "layer.tar", work / "image.tar"
         root.mkdir()
         if project:
-            install(project, recipe.python, root / PLACE)
-        jars = locks.read(recipe)
-        for jar, file in zip(jars, repository.fetched(jars), strict=True):
-            keep(file, root / jar.directory.strip("/") / jar.name)
+            install_wheel(project, recipe.python, root / INSTALL_DIRECTORY)
+        jars = read_lock(recipe)
+        for jar, file in zip(jars, fetch_jars(jars), strict=True):
+            link_file(file, root / jar.directory.strip("/") / jar.name)
         for path, text in recipe.files.items():
             _write(root / path.strip("/"), text.lstrip("\n"), 0o644)
         for name, arguments in recipe.programs.items():
             script = f"#!/bin/sh\nexec java -cp '{next(iter(recipe.jars))}/*' {arguments} \"$@\"\n"
             _write(root / "usr/local/bin" / name, script, 0o755)
         if recipe.exact:
-            _add_programs(built(ETCDS[recipe.version]), root / "usr/local/bin")
-        layers = debian.layers(recipe, work) if recipe.suite else []
+            _add_programs(build_module(ETCDS[recipe.version]), root / "usr/local/bin")
+        layers = debian.build_layers(recipe, work) if recipe.suite else []
         if any(root.iterdir()) or recipe.owned:
-            layer_of(root, layer, owned=recipe.owned, owner=OWNER)
+            write_layer(root, layer, owned=recipe.owned, owner=OWNER)
             layers.append(layer)
         environment = [*recipe.environment, *(ENVIRONMENT if project else ())]
         write_archive(image, recipe.reference, layers, recipe.command, user=recipe.runs_as, environment=environment)

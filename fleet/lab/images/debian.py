@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fleet.errors import ResourceError
 from fleet.lab.images import store
-from fleet.lab.images.archive import difference
+from fleet.lab.images.archive import write_difference
 from fleet.lab.images.recipes import OWNER, Recipe
 from fleet.lab.programs import packages
 
@@ -25,50 +25,50 @@ LEAN = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/sha
 LITTER = ("/var/cache/*/*", "/var/log/*", "/var/lib/apt/*", "/var/lib/*/*-old", "/etc/*-")
 
 
-def layers(recipe: Recipe, work: Path) -> list[Path]:
+def build_layers(recipe: Recipe, work: Path) -> list[Path]:
     """The layers of a recipe's release and packages; `work` is a place for what is needed only now."""
-    below = _essential(recipe.suite, work)
-    return [below, _added(recipe, below, work)]
+    below = _essential_layer(recipe.suite, work)
+    return [below, _packages_layer(recipe, below, work)]
 
 
-def _essential(suite: str, work: Path) -> Path:
-    key, layer = _key(suite, f"{LEAN}"), work / "essential.tar"
-    if found := store.layer(key):
+def _essential_layer(suite: str, work: Path) -> Path:
+    key, layer = _layer_key(suite, f"{LEAN}"), work / "essential.tar"
+    if found := store.find_layer(key):
         return found
     _install(layer, suite)
     return store.keep_layer(key, layer)
 
 
-def _added(recipe: Recipe, below: Path, work: Path) -> Path:
+def _packages_layer(recipe: Recipe, below: Path, work: Path) -> Path:
     """Kept by content if something else comes on top: it may be made anew often, or two images have this in common."""
     hooks, dropped = [], [*LITTER, *recipe.without]
     if recipe.account:
-        hooks.append(_account(recipe.account, recipe.owned[0]))
+        hooks.append(_account_hook(recipe.account, recipe.owned[0]))
         dropped += [f"{path}/*" for path in recipe.owned]  # such as a database that a package made for itself
     layer, shared = work / "packages.tar", bool(recipe.wheel or recipe.jars)
-    key = _key(recipe.suite, f"{recipe.packages} {hooks} {dropped} {LEAN}")
-    if shared and (found := store.layer(key)):
+    key = _layer_key(recipe.suite, f"{recipe.packages} {hooks} {dropped} {LEAN}")
+    if shared and (found := store.find_layer(key)):
         return found
     unpack = f'tar -C "$1" -xf {shlex.quote(str(below))}'
     manuals = 'mkdir -p "$1/usr/share/man/man1"'  # update-alternatives of some packages fails without
     _install(work / "whole.tar", recipe.suite, recipe.packages, hooks=[unpack, manuals, *hooks])
-    difference(below, work / "whole.tar", layer, without=dropped)
+    write_difference(below, work / "whole.tar", layer, without=dropped)
     return store.keep_layer(key, layer) if shared else layer
 
 
-def _key(suite: str, content: str) -> str:
+def _layer_key(suite: str, content: str) -> str:
     return f"{suite}-{hashlib.sha256(f'{suite} {content}'.encode()).hexdigest()[:12]}"
 
 
 def _install(target: Path, suite: str, wanted: tuple[str, ...] = (), *, hooks: Sequence[str] = ()) -> None:
     """Install the essential system, or packages into what `hooks` (lines of shell, $1 is the place) put there."""
-    packages.require(packages.IMAGES, "images")
+    packages.require_programs(packages.IMAGES, "images")
     command = ["mmdebstrap", "--variant=custom" if wanted else "--variant=essential", "--skip=output/dev"]
     command += [f"--include={','.join(wanted)}"] if wanted else []
     command += ["--dpkgopt=force-unsafe-io"]  # what a crash leaves is thrown away whole
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in LEAN]
     command += [f"--setup-hook={hook}" for hook in hooks]
-    command += [suite, str(target), *_mirror(suite)]
+    command += [suite, str(target), *_mirror_option(suite)]
     done = subprocess.run(
         command,
         check=False,
@@ -88,13 +88,13 @@ def _install(target: Path, suite: str, wanted: tuple[str, ...] = (), *, hooks: S
         )
 
 
-def _account(name: str, home: str) -> str:
+def _account_hook(name: str, home: str) -> str:
     """A hook: packages that make an account for themselves take the one that is there."""
     user, group = f"{name}:x:{OWNER}:{OWNER}::{home}:/bin/sh", f"{name}:x:{OWNER}:"
     return f'echo {user} >> "$1/etc/passwd" && echo {group} >> "$1/etc/group"'
 
 
-def _mirror(suite: str) -> list[str]:
+def _mirror_option(suite: str) -> list[str]:
     """The archive that the machine's own apt uses; none on another system: then mmdebstrap knows a default."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL)", "Created-By: Packages"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from fleet.errors import ConfigurationError, ResourceError
-from fleet.lab.files import sha256, write
+from fleet.lab.files import hash_file, write_file
 from fleet.lab.images import store
 from fleet.lab.images.recipes import Recipe
 
@@ -38,19 +38,19 @@ class Jar:
         return self.path.rpartition("/")[2]
 
 
-def place(recipe: Recipe) -> Path:
+def lock_file(recipe: Recipe) -> Path:
     return Path(__file__).with_name("jar_locks") / f"{recipe.name}-{recipe.version}.lock"
 
 
-def read(recipe: Recipe) -> list[Jar]:
+def read_lock(recipe: Recipe) -> list[Jar]:
     """The jars of a recipe. Its lock must be one of the artifacts that the recipe names now."""
-    file = place(recipe)
+    file = lock_file(recipe)
     lines = file.read_text().splitlines() if file.exists() else []
     found = [Jar(*line.split()) for line in lines]
     held = {(jar.directory, jar.path) for jar in found}
     for directory, artifacts in recipe.jars.items():
         for artifact in artifacts:
-            if (directory, path_of(artifact)) not in held:
+            if (directory, repository_path(artifact)) not in held:
                 raise ConfigurationError(
                     f"{file.name} does not have {artifact}, which the recipe of {recipe.name}:{recipe.version} names",
                     hint=f"run `python -m fleet.lab.images.jars_resolve {recipe.name}:{recipe.version}`",
@@ -58,11 +58,11 @@ def read(recipe: Recipe) -> list[Jar]:
     return found
 
 
-def text(jars: Iterable[Jar]) -> str:
+def format_lock(jars: Iterable[Jar]) -> str:
     return "".join(f"{jar.sha256}  {jar.directory}  {jar.path}\n" for jar in jars)
 
 
-def path_of(artifact: str) -> str:
+def repository_path(artifact: str) -> str:
     """Where repositories have `group:artifact:version`."""
     group, name, version = artifact.split(":")
     return f"{group.replace('.', '/')}/{name}/{version}/{name}-{version}.jar"
@@ -72,7 +72,7 @@ CENTRAL = "https://repo1.maven.org/maven2"
 TRIES = 3
 
 
-def central() -> str:
+def central_url() -> str:
     """The address of Maven Central for this user: `mirrorOf` central, or everything, in ~/.m2/settings.xml."""
     try:
         settings = ElementTree.parse(Path.home() / ".m2" / "settings.xml")  # noqa: S314 - the user's own file
@@ -85,17 +85,17 @@ def central() -> str:
     return CENTRAL
 
 
-def fetched(jars: list[Jar]) -> list[Path]:
+def fetch_jars(jars: list[Jar]) -> list[Path]:
     """The files of these jars, in their order, each with the checksum of the lock; kept for the next time."""
-    base = central()
+    base = central_url()
     with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(lambda jar: _fetched(base, jar), jars))
+        return list(pool.map(lambda jar: _fetch_jar(base, jar), jars))
 
 
-def _fetched(base: str, jar: Jar) -> Path:
-    target = store.jars() / f"{jar.sha256}.jar"
-    if target.exists() and sha256(target) == jar.sha256:
-        return store.used(target)
+def _fetch_jar(base: str, jar: Jar) -> Path:
+    target = store.jars_directory() / f"{jar.sha256}.jar"
+    if target.exists() and hash_file(target) == jar.sha256:
+        return store.mark_used(target)
     content = _download(f"{base}/{jar.path}")
     found = hashlib.sha256(content).hexdigest()
     if found != jar.sha256:
@@ -103,7 +103,7 @@ def _fetched(base: str, jar: Jar) -> Path:
             f"{base}/{jar.path} is not the file that is locked: its SHA-256 is {found}, not {jar.sha256}",
             hint="the repository gives another file under the same name; use one that is Maven Central's",
         )
-    write(target, content)
+    write_file(target, content)
     return target
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from fleet.errors import ResourceError
-from fleet.lab.files import sha256, write
-from fleet.lab.images.jars import Jar, place, text
-from fleet.lab.images.recipes import Recipe, all_recipes, find
+from fleet.lab.files import hash_file, write_file
+from fleet.lab.images.jars import Jar, format_lock, lock_file
+from fleet.lab.images.recipes import Recipe, all_recipes, find_recipes
 from fleet.lab.programs import packages
 from fleet.text import count_noun
 
@@ -26,22 +26,22 @@ PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependenci
 ELSEWHERE = ("osx", "windows", "aarch_64", "aarch64")
 
 
-def resolve(recipe: Recipe) -> list[Jar]:
+def resolve_jars(recipe: Recipe) -> list[Jar]:
     """All jars that a recipe's artifacts need to run, each in the first directory that needs it."""
     found: dict[str, Jar] = {}
     for directory, artifacts in recipe.jars.items():
         with tempfile.TemporaryDirectory() as work:
-            _copy(artifacts, Path(work))
+            _copy_jars(artifacts, Path(work))
             for file in sorted(Path(work, "jars").rglob("*.jar")):
                 path = file.relative_to(Path(work, "jars")).as_posix()
                 if not any(f"-{word}" in file.name for word in ELSEWHERE):
-                    found.setdefault(path, Jar(sha256(file), directory, path))
+                    found.setdefault(path, Jar(hash_file(file), directory, path))
     return sorted(found.values(), key=lambda jar: (jar.directory, jar.path))
 
 
-def _copy(artifacts: tuple[str, ...], work: Path) -> None:
+def _copy_jars(artifacts: tuple[str, ...], work: Path) -> None:
     project = Path(work, "pom.xml")
-    project.write_text(_project(artifacts))
+    project.write_text(_project_file(artifacts))
     options = [f"-DoutputDirectory={work}/jars", "-Dmdep.useRepositoryLayout=true", "-DincludeScope=runtime"]
     command = ["mvn", "--batch-mode", "--quiet", "--file", str(project), PLUGIN, *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -49,7 +49,7 @@ def _copy(artifacts: tuple[str, ...], work: Path) -> None:
         raise ResourceError(f"Maven could not resolve {', '.join(artifacts)}:\n{done.stdout.strip()[-2000:]}")
 
 
-def _project(artifacts: tuple[str, ...]) -> str:
+def _project_file(artifacts: tuple[str, ...]) -> str:
     def one(artifact: str) -> str:
         fields = zip(("groupId", "artifactId", "version"), artifact.split(":"), strict=True)
         return "<dependency>" + "".join(f"<{name}>{escape(value)}</{name}>" for name, value in fields) + "</dependency>"
@@ -61,13 +61,13 @@ def _project(artifacts: tuple[str, ...]) -> str:
 
 
 def main(names: list[str]) -> None:
-    packages.require({"mvn": "maven"}, "locks of jars")
-    wanted = [recipe for name in names for recipe in find(name)] or all_recipes()
+    packages.require_programs({"mvn": "maven"}, "locks of jars")
+    wanted = [recipe for name in names for recipe in find_recipes(name)] or all_recipes()
     for recipe in wanted:
         if recipe.jars:
-            jars = resolve(recipe)
-            write(place(recipe), text(jars))
-            print(f"{place(recipe).name}: {count_noun(len(jars), 'jar')}")
+            jars = resolve_jars(recipe)
+            write_file(lock_file(recipe), format_lock(jars))
+            print(f"{lock_file(recipe).name}: {count_noun(len(jars), 'jar')}")
 
 
 if __name__ == "__main__":

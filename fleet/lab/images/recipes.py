@@ -13,7 +13,7 @@ from fleet.errors import ConfigurationError
 from fleet.version import __version__
 
 PREFIX = "localhost/fleet-lab"
-EVERY = "images"
+ALL_IMAGES = "images"
 OWNER = 999  # the user and group of every engine's process and data
 
 
@@ -75,18 +75,18 @@ def all_recipes() -> tuple[Recipe, ...]:
 
 
 def _recipe(name: str, version: str, fields: dict[str, Any]) -> Recipe:
-    return Recipe(name=name, version=version or __version__, **{key: _fixed(value) for key, value in fields.items()})
+    return Recipe(name=name, version=version or __version__, **{key: _freeze(value) for key, value in fields.items()})
 
 
-def _fixed(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _fixed(inner) for key, inner in value.items()}
+        return {key: _freeze(inner) for key, inner in value.items()}
     return tuple(value) if isinstance(value, list) else value
 
 
-def find(wanted: str) -> list[Recipe]:
+def find_recipes(wanted: str) -> list[Recipe]:
     """The recipes that `etcd` (all of them), `etcd:3.5` (that one) or `images` (every one that there is) names."""
-    if wanted == EVERY:
+    if wanted == ALL_IMAGES:
         return list(all_recipes())
     name, _, version = wanted.partition(":")
     named = [recipe for recipe in all_recipes() if recipe.name == name]

@@ -20,29 +20,29 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fleet.lab import files
-from fleet.lab.files import remove, sha256
+from fleet.lab.files import hash_file, remove_path
 
-KEPT = 3
+KEPT_ARCHIVES = 3
 HOUR, MONTH = 3600, 30 * 24 * 3600
 
 
-def images() -> Path:
-    return files.cache() / "images"
+def images_directory() -> Path:
+    return files.cache_directory() / "images"
 
 
-def jars() -> Path:
-    return files.cache() / "jars"
+def jars_directory() -> Path:
+    return files.cache_directory() / "jars"
 
 
-def wheels() -> Path:
-    return files.cache() / "wheels"
+def wheels_directory() -> Path:
+    return files.cache_directory() / "wheels"
 
 
 @contextmanager
-def workshop() -> Iterator[Path]:
+def work_directory() -> Iterator[Path]:
     """A directory beside the images to make one in, gone afterwards."""
-    images().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=images(), prefix=".bake-", ignore_cleanup_errors=True) as work:
+    images_directory().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".bake-", ignore_cleanup_errors=True) as work:
         handle = os.open(work, os.O_RDONLY)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -52,65 +52,67 @@ def workshop() -> Iterator[Path]:
 
 
 @contextmanager
-def alone(archive: Path) -> Iterator[None]:
+def lock_archive(archive: Path) -> Iterator[None]:
     """Two processes that need an image make it once. The lock's time says when the image was used last."""
     archive.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(archive).open("w") as lock:
+    with _lock_file(archive).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        os.utime(_lock(archive))
+        os.utime(_lock_file(archive))
         yield
 
 
-def layer(key: str) -> Path | None:
+def find_layer(key: str) -> Path | None:
     """The layer that was kept under this key, if it is whole."""
-    for file in images().glob(f".base-{key}-*.tar"):
-        if file.is_file() and sha256(file) == file.stem.rpartition("-")[2]:
-            return used(file)
-        remove(file)
+    for file in images_directory().glob(f".base-{key}-*.tar"):
+        if file.is_file() and hash_file(file) == file.stem.rpartition("-")[2]:
+            return mark_used(file)
+        remove_path(file)
     return None
 
 
 def keep_layer(key: str, made: Path) -> Path:
-    return made.replace(images() / f".base-{key}-{sha256(made)}.tar")
+    return made.replace(images_directory() / f".base-{key}-{hash_file(made)}.tar")
 
 
-def used(file: Path) -> Path:
+def mark_used(file: Path) -> Path:
     """Say that a layer or a jar is still of use."""
     os.utime(file)
     return file
 
 
-def newest(recipe: str) -> Path | None:
+def newest_archive(recipe: str) -> Path | None:
     """The archive of a recipe (NAME-VERSION) that was used last."""
-    return max(_archives(recipe), key=_last_use, default=None)
+    return max(_list_archives(recipe), key=_last_use, default=None)
 
 
-def tidy(recipe: str) -> None:
+def remove_unused(recipe: str) -> None:
     """Remove what is of no use any more, after an image of `recipe` was made."""
     now = time.time()
-    older = sorted(_archives(recipe), key=_last_use, reverse=True)[KEPT:]
+    older = sorted(_list_archives(recipe), key=_last_use, reverse=True)[KEPT_ARCHIVES:]
     for archive in older:
         if now - _last_use(archive) > HOUR:
             _remove_archive(archive)
-    for file in [*images().glob(".base-*.tar"), *jars().glob("*.jar")]:
-        if now - _time(file) > MONTH:
+    for file in [*images_directory().glob(".base-*.tar"), *jars_directory().glob("*.jar")]:
+        if now - _modified_at(file) > MONTH:
             file.unlink(missing_ok=True)
-    for wheel in wheels().glob("*/*.whl"):
-        if now - _time(wheel) > MONTH:
+    for wheel in wheels_directory().glob("*/*.whl"):
+        if now - _modified_at(wheel) > MONTH:
             shutil.rmtree(wheel.parent, ignore_errors=True)
-    for work in images().glob(".bake-*"):
-        if now - _time(work) > HOUR:
+    for work in images_directory().glob(".bake-*"):
+        if now - _modified_at(work) > HOUR:
             _remove_abandoned(work)
 
 
-def _archives(recipe: str) -> list[Path]:
+def _list_archives(recipe: str) -> list[Path]:
     """By exact name: `redis-7.0` is not `redis-7.0-x`, and what is between the name and the end is one content."""
-    return [path for path in images().glob(f"{recipe}-*.tar") if "-" not in path.stem.removeprefix(f"{recipe}-")]
+    return [
+        path for path in images_directory().glob(f"{recipe}-*.tar") if "-" not in path.stem.removeprefix(f"{recipe}-")
+    ]
 
 
 def _remove_archive(archive: Path) -> None:
     try:
-        lock = _lock(archive).open("r+")
+        lock = _lock_file(archive).open("r+")
     except FileNotFoundError:  # then nobody has it
         archive.unlink(missing_ok=True)
         return
@@ -119,7 +121,7 @@ def _remove_archive(archive: Path) -> None:
         if time.time() - _last_use(archive) > HOUR:
             archive.unlink(missing_ok=True)
             # Who waits for this very lock makes the image under a lock that others do not see: twice the work, no harm.
-            _lock(archive).unlink(missing_ok=True)
+            _lock_file(archive).unlink(missing_ok=True)
 
 
 def _remove_abandoned(work: Path) -> None:
@@ -134,15 +136,15 @@ def _remove_abandoned(work: Path) -> None:
             os.close(handle)
 
 
-def _lock(archive: Path) -> Path:
+def _lock_file(archive: Path) -> Path:
     return archive.with_name(f".{archive.name}.lock")
 
 
 def _last_use(archive: Path) -> float:
-    return max(_time(archive), _time(_lock(archive)))
+    return max(_modified_at(archive), _modified_at(_lock_file(archive)))
 
 
-def _time(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

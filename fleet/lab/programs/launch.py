@@ -1,4 +1,4 @@
-"""Start a program and wait until it says that it is ready; if it does not, say why."""
+"""Starts of programs, and waits until they are ready; a program that does not become ready is an error with its log."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ INTERVAL = 0.03  # seconds between two questions
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedProgram:
+    """A program of the lab and the process that runs it."""
+
     program: Program
     process: subprocess.Popen[bytes]
 
 
-def launch(lab: Path, program: Program) -> Started:
+def launch(lab: Path, program: Program) -> StartedProgram:
+    """Start a program; raise ResourceError if its port is taken or it cannot be started."""
     if program.port:
         _check_port(*program.port, program.role)
     try:
         child = process.start(lab, program.role, program.command, program.log, program.environment)
     except OSError as error:
         raise ResourceError(f"{program.role} could not be started: {error}") from error
-    return Started(program, child)
+    return StartedProgram(program, child)
 
 
 def _check_port(address: str, port: int, role: str) -> None:
@@ -48,12 +51,13 @@ def _check_port(address: str, port: int, role: str) -> None:
             if error.errno != errno.EADDRINUSE:
                 raise
             raise ResourceError(
-                f"{role} needs {address}:{port}, but {_holder(port)} listens there",
+                f"{role} needs {address}:{port}, but {_describe_listener(port)} listens there",
                 hint="stop that, or take the lab down and up again: it then chooses other ports",
             ) from None
 
 
-def _holder(port: int) -> str:
+def _describe_listener(port: int) -> str:
+    """Return a text that names the process that listens on a port."""
     try:
         for connection in psutil.net_connections("tcp"):
             if connection.status == psutil.CONN_LISTEN and connection.laddr[1:] == (port,) and connection.pid:
@@ -63,36 +67,39 @@ def _holder(port: int) -> str:
     return "another process"
 
 
-def wait_until(condition: Callable[[], bool], started: Sequence[Started], failure: Callable[[], str]) -> None:
-    """Ask until it is so; fail at once when a program that was started here has ended, in the end with `failure`."""
+def wait_until(condition: Callable[[], bool], started: Sequence[StartedProgram], failure: Callable[[], str]) -> None:
+    """Wait until a condition holds.
+
+    Raises ResourceError at once when a program of `started` has ended, and with the text of `failure` in the end.
+    """
     deadline = time.monotonic() + PATIENCE
     while True:
-        asked = time.monotonic()
-        for one in started:
-            if one.process.poll() is not None:
+        asked_at = time.monotonic()
+        for child in started:
+            if child.process.poll() is not None:
                 raise ResourceError(
-                    f"{one.program.role} ended with {one.process.returncode}; the end of {one.program.log}:\n"
-                    + process.tail(one.program.log)
+                    f"{child.program.role} ended with {child.process.returncode}; the end of {child.program.log}:\n"
+                    + process.read_tail(child.program.log)
                 )
         if condition():
             return
         if time.monotonic() > deadline:
             raise ResourceError(failure())
-        time.sleep(max(INTERVAL, time.monotonic() - asked))  # what is slow to answer is not asked more often
+        time.sleep(max(INTERVAL, time.monotonic() - asked_at))  # what is slow to answer is not asked more often
 
 
-def wait_listening(program: Program, started: Sequence[Started]) -> None:
-    """Wait until connections to a program's port are taken; it may answer them later."""
-    wait_until(lambda: _listens(program), started, lambda: _late(program))
+def wait_listening(program: Program, started: Sequence[StartedProgram]) -> None:
+    """Wait until a program accepts connections on its port; it may answer them later."""
+    wait_until(lambda: _is_listening(program), started, lambda: _describe_delay(program))
 
 
-def wait_ready(program: Program, started: Sequence[Started], authority: Path) -> None:
-    """Wait for a program's health address, if it has one."""
+def wait_ready(program: Program, started: Sequence[StartedProgram], authority: Path) -> None:
+    """Wait until a program's health address answers, if it has one."""
     context = ssl.create_default_context(cafile=str(authority)) if program.health.startswith("https") else None
-    wait_until(lambda: _healthy(program, context), started, lambda: _late(program))
+    wait_until(lambda: _is_healthy(program, context), started, lambda: _describe_delay(program))
 
 
-def _listens(program: Program) -> bool:
+def _is_listening(program: Program) -> bool:
     if not program.port:
         return True
     try:
@@ -102,16 +109,18 @@ def _listens(program: Program) -> bool:
     return True
 
 
-def _healthy(program: Program, context: ssl.SSLContext | None) -> bool:
+def _is_healthy(program: Program, context: ssl.SSLContext | None) -> bool:
     if not program.health:
         return True
     try:
-        with urllib.request.urlopen(program.health, timeout=2, context=context) as answer:  # noqa: S310 - ours
-            answer.read()
+        with urllib.request.urlopen(program.health, timeout=2, context=context) as response:  # noqa: S310 - ours
+            response.read()
     except (OSError, http.client.HTTPException):
         return False
     return True
 
 
-def _late(program: Program) -> str:
-    return f"{program.role} is not ready after {PATIENCE} s; the end of {program.log}:\n{process.tail(program.log)}"
+def _describe_delay(program: Program) -> str:
+    return (
+        f"{program.role} is not ready after {PATIENCE} s; the end of {program.log}:\n{process.read_tail(program.log)}"
+    )

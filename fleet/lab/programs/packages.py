@@ -1,4 +1,4 @@
-"""The system packages that real nodes and image builds need: installed where the system allows it, else named."""
+"""System packages that real nodes and image builds need: installed where the system allows it, else named."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ NODES = {
     "mkfs.xfs": "xfsprogs",
 }
 IMAGES = {"mmdebstrap": "mmdebstrap"}
-_ONE_AT_A_TIME = threading.Lock()  # apt locks what it reads without waiting
+_APT_LOCK = threading.Lock()  # apt locks what it reads without waiting
 
 
-def require(programs: dict[str, str], purpose: str) -> None:
-    """Make sure that the programs are there; install the Debian packages of those that are not."""
-    with _ONE_AT_A_TIME:
+def require_programs(programs: dict[str, str], purpose: str) -> None:
+    """Install the Debian packages of programs that the machine does not have."""
+    with _APT_LOCK:
         missing = find_missing(programs, purpose)
         if missing:
             with Progress(f"installing {', '.join(missing)}"):
@@ -39,8 +39,11 @@ def require(programs: dict[str, str], purpose: str) -> None:
 
 
 def find_missing(programs: dict[str, str], purpose: str) -> list[str]:
-    """Return the Debian packages of the programs that are not there; raise if they cannot be installed here."""
-    missing = sorted({package for program, package in programs.items() if not find(program)})
+    """Return the Debian packages of programs that the machine does not have.
+
+    Raises ResourceError if packages are missing and cannot be installed here.
+    """
+    missing = sorted({package for program, package in programs.items() if not find_program(program)})
     if missing and not can_install():
         raise ResourceError(
             f"{purpose} need programs that are not installed: {', '.join(missing)}",
@@ -50,10 +53,12 @@ def find_missing(programs: dict[str, str], purpose: str) -> list[str]:
 
 
 def can_install() -> bool:
+    """Return whether packages can be installed here: with apt, as root."""
     return bool(shutil.which("apt-get")) and os.geteuid() == 0
 
 
-def find(program: str) -> str | None:
+def find_program(program: str) -> str | None:
+    """Return the path of a program, None if the machine does not have it."""
     # `bridge` is a CNI plugin here, not iproute2's command of that name.
     if program == "bridge":
         return program if (Path("/usr/lib/cni") / program).exists() else None
@@ -63,9 +68,9 @@ def find(program: str) -> str | None:
 def _apt(*arguments: str) -> None:
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     command = ["apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
-    if done.returncode:
+    process = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    if process.returncode:
         raise ResourceError(
-            f"`{' '.join(command)}` failed:\n{done.stderr.strip()[-800:]}",
+            f"`{' '.join(command)}` failed:\n{process.stderr.strip()[-800:]}",
             hint="install the packages by hand and try again",
         )

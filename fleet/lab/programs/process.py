@@ -1,4 +1,4 @@
-"""Start the lab's programs and find them again.
+"""Processes of a lab: started, found again, ended.
 
 Every process carries its lab's directory and its own role in the environment. That mark, and no file with process
 ids, says what belongs to a lab: a process that was started right before a crash is found like any other.
@@ -42,26 +42,27 @@ def start(
 
 
 def _clean_environment() -> dict[str, str]:
-    """What a daemon needs and nothing of the shell that happened to start it (proxies, credentials)."""
-    keep = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
-    return {name: os.environ[name] for name in keep if name in os.environ}
+    """Return what a daemon needs, and nothing of the shell that happened to start it (proxies, credentials)."""
+    names = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def running(lab: Path) -> dict[str, psutil.Process]:
-    """The lab's processes by role; of several with one role (forks) the oldest."""
-    found: dict[str, psutil.Process] = {}
-    for process, role in _marked(lab):
-        if role not in found or process.create_time() < found[role].create_time():
-            found[role] = process
-    return found
+def running_processes(lab: Path) -> dict[str, psutil.Process]:
+    """Return the lab's processes by role; of several with one role (forks) the oldest."""
+    processes: dict[str, psutil.Process] = {}
+    for process, role in _marked_processes(lab):
+        if role not in processes or process.create_time() < processes[role].create_time():
+            processes[role] = process
+    return processes
 
 
-def of_role(lab: Path, role: str) -> list[psutil.Process]:
-    """A program of the lab and whatever it started that still runs."""
-    return [process for process, own in _marked(lab) if own == role]
+def processes_of_role(lab: Path, role: str) -> list[psutil.Process]:
+    """Return the processes of one role: a program of the lab and all that it started."""
+    return [process for process, process_role in _marked_processes(lab) if process_role == role]
 
 
-def _marked(lab: Path) -> list[tuple[psutil.Process, str]]:
+def _marked_processes(lab: Path) -> list[tuple[psutil.Process, str]]:
+    """Return the processes that carry the mark of a lab, each with its role."""
     result = []
     for process in psutil.process_iter():
         try:
@@ -74,45 +75,46 @@ def _marked(lab: Path) -> list[tuple[psutil.Process, str]]:
 
 
 def stop(lab: Path, *, patience: float = 10.0) -> None:
-    """End every process of the lab, until there is none. By force: nothing of it is kept, so nothing is saved."""
+    """Kill every process of the lab, until there is none. Nothing of a lab is kept, so nothing has to be saved."""
     deadline = time.monotonic() + patience
-    while (left := [process for process, _ in _marked(lab)]) and time.monotonic() < deadline:
-        for process in left:
+    while (processes := [process for process, _ in _marked_processes(lab)]) and time.monotonic() < deadline:
+        for process in processes:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        psutil.wait_procs(left, timeout=1)
+        psutil.wait_procs(processes, timeout=1)
 
 
 def identify(process: int) -> Identity:
-    """A process as a thing that can be known again."""
+    """Return the identity of a running process: its id and its start, which no later process shares."""
     return process, psutil.Process(process).create_time(), _since_boot(process)
 
 
-def known(identity: Sequence[Any]) -> Identity:
-    """An identity as it was kept in a file; old ones have no more than the time of day."""
-    pid, began, *exactly = identity
-    return int(pid), float(began), str(exactly[0]) if exactly else ""
+def parse_identity(identity: Sequence[Any]) -> Identity:
+    """Return an identity that was read from a file; old files have only the time of day of the start."""
+    pid, started_at, *since_boot = identity
+    return int(pid), float(started_at), str(since_boot[0]) if since_boot else ""
 
 
-def alive(owner: Identity) -> bool:
-    """Whether the process with this id and start time is still there (ids are used again, times are not)."""
-    pid, began, exactly = owner
+def is_alive(owner: Identity) -> bool:
+    """Return whether the process with this id and start still exists (ids are used again, starts are not)."""
+    pid, started_at, since_boot = owner
     try:
-        return _since_boot(pid) == exactly if exactly else abs(psutil.Process(pid).create_time() - began) < 1
+        return _since_boot(pid) == since_boot if since_boot else abs(psutil.Process(pid).create_time() - started_at) < 1
     except psutil.Error:
         return False
 
 
 def _since_boot(process: int) -> str:
-    """Which boot it was and the tick of it at which a process started; "" if the kernel does not say.
+    """Return the boot and the tick at which a process started; "" if the kernel does not say.
 
-    The time of day would not do: when somebody sets the clock, all processes seem to have started at another time.
+    The time of day would not do: when the user sets the clock, all processes seem to have started at another time.
     """
     tick = start_tick(process)
     return f"{BOOT.read_text().strip()}:{tick}" if tick else ""
 
 
-def tail(log: Path, lines: int = 12) -> str:
+def read_tail(log: Path, lines: int = 12) -> str:
+    """Return the last lines of a log; "" if there is no log."""
     try:
         return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
     except FileNotFoundError:

@@ -107,14 +107,14 @@ class Plan:
         object.__setattr__(self, "rules", tuple(self.rules))
 
     def to_json(self) -> str:
-        return orjson.dumps(_said(self), option=orjson.OPT_INDENT_2).decode()
+        return orjson.dumps(_to_data(self), option=orjson.OPT_INDENT_2).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
         from pydantic import ValidationError  # noqa: PLC0415 - slow to load, and plans in Python do without
 
         try:
-            return _reader().validate_json(text)
+            return _plan_adapter().validate_json(text)
         except ValidationError as problem:
             first = problem.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
@@ -144,16 +144,16 @@ def _draw(*point: int) -> float:
     return int.from_bytes(hashlib.blake2b(repr(point).encode(), digest_size=8).digest()) / 2**64
 
 
-def _said(value: Any) -> Any:
+def _to_data(value: Any) -> Any:
     """As plain data, without what is as it always is; but which act it is, is said."""
     if is_dataclass(value):
         pairs = ((field, getattr(value, field.name)) for field in fields(value))
-        return {one.name: _said(found) for one, found in pairs if one.name == "kind" or found != one.default}
-    return [_said(one) for one in value] if isinstance(value, tuple) else value
+        return {one.name: _to_data(found) for one, found in pairs if one.name == "kind" or found != one.default}
+    return [_to_data(one) for one in value] if isinstance(value, tuple) else value
 
 
 @cache
-def _reader() -> TypeAdapter[Plan]:
+def _plan_adapter() -> TypeAdapter[Plan]:
     from pydantic import TypeAdapter  # noqa: PLC0415
 
     return TypeAdapter(Plan)

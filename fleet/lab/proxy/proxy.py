@@ -29,18 +29,18 @@ from fleet.kube.client.session import lines
 from fleet.lab.proxy.actions import Act, Answer, Break, Delay, EmptyList, Kill, Lose, OnAnswer, SkewLeases
 from fleet.lab.proxy.plan import Plan, State, decide
 from fleet.lab.proxy.request import Call, Recorded
-from fleet.lab.proxy.response import CutError, LeaseClock, Shape, status
+from fleet.lab.proxy.response import CutError, LeaseClock, ResponseShape, status_object
 
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 _CHUNK = 1 << 16
 
 
-def says_who(name: str) -> bool:
+def is_identity_header(name: str) -> bool:
     """Whether a header, in lower case, is about who asks. That is not for the client to say to the server."""
     return name == "authorization" or name.startswith("x-remote-")
 
 
-class _Onwards:
+class _ClientData:
     """What aiohttp calls a parser: it gets what comes from the client."""
 
     def __init__(self, server: asyncio.StreamWriter) -> None:
@@ -60,7 +60,7 @@ async def tunnel(
     """Ask for the other protocol. If the server agrees, pass on what either side says, until one has enough."""
     reader, writer = await connect()
     try:
-        writer.write(_head(request, identity))
+        writer.write(_request_head(request, identity))
         head = await reader.readuntil(b"\r\n\r\n")
         first, _, rest = head.partition(b"\r\n")
         status = int(first.split()[1])
@@ -72,7 +72,7 @@ async def tunnel(
         transport = request.transport
         if transport is None:
             raise ConnectionResetError
-        request.protocol.set_parser(_Onwards(writer))  # type: ignore[arg-type]  # all that it is asked for
+        request.protocol.set_parser(_ClientData(writer))  # type: ignore[arg-type]  # all that it is asked for
         transport.write(head)
         while data := await reader.read(_CHUNK):
             transport.write(data)
@@ -86,16 +86,21 @@ async def tunnel(
             writer.close()
 
 
-def _head(request: web.BaseRequest, identity: Sequence[tuple[str, str]]) -> bytes:
-    headers = [(name, value) for name, value in request.headers.items() if not says_who(name.lower())]
+def _request_head(request: web.BaseRequest, identity: Sequence[tuple[str, str]]) -> bytes:
+    headers = [(name, value) for name, value in request.headers.items() if not is_identity_header(name.lower())]
     lines = [f"{request.method} {request.raw_path} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in (*headers, *identity)]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-_OF_ONE_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "te"})
-_NOT_SAID = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # by the client: then not by the proxy either
-_AS_IT_COMES = frozenset({"pods/log", "pods/proxy", "services/proxy", "nodes/proxy"})
+_HOP_HEADERS = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "te"})
+_AUTOMATIC_HEADERS = (
+    "Accept",
+    "Accept-Encoding",
+    "Content-Type",
+    "User-Agent",
+)  # by the client: then not by the proxy either
+_STREAMED_RESOURCES = frozenset({"pods/log", "pods/proxy", "services/proxy", "nodes/proxy"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _ServerResponse:
     """Whole, or as it comes."""
 
     status: int
@@ -117,7 +122,7 @@ class _Answer:
     body: bytes | aiohttp.StreamReader
 
 
-class Service:
+class ProxyService:
     """`handle` is for an aiohttp server. All but the plan is used in that server's loop only."""
 
     def __init__(self, route: Callable[[web.BaseRequest], Route], kill: Callable[[], None] | None = None) -> None:
@@ -125,64 +130,64 @@ class Service:
         self._route = route
         self._kill = kill
         self._clock = LeaseClock()
-        self._under_way = 0
-        self._working: set[asyncio.Task[Any]] = set()
-        self._planned = threading.Lock()
+        self._open_requests = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._plan_lock = threading.Lock()
         self._plan, self._state = Plan(), State()
-        self._another_plan = asyncio.Event()
+        self._plan_changed = asyncio.Event()
 
     @property
     def is_busy(self) -> bool:
-        return bool(self._under_way or self._working)
+        return bool(self._open_requests or self._tasks)
 
     def set_plan(self, plan: Plan) -> None:
-        """From any thread. What the last plan holds is let go once the loop hears of it: see `let_go`."""
-        with self._planned:
+        """From any thread. What the last plan holds is let go once the loop hears of it: see `release_held`."""
+        with self._plan_lock:
             self._plan, self._state = plan, State()
 
-    def let_go(self) -> None:
-        self._another_plan.set()
-        self._another_plan = asyncio.Event()
+    def release_held(self) -> None:
+        self._plan_changed.set()
+        self._plan_changed = asyncio.Event()
 
     def _decide(self, call: Call) -> tuple[Act, ...]:
-        with self._planned:
+        with self._plan_lock:
             acts, self._state = decide(self._plan, self._state, call)
             return acts
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._under_way += 1
+        self._open_requests += 1
         try:
             body = await request.content.read()
             call = Call.of(request.method, request.raw_path, request.headers.get("User-Agent", ""), body)
             return await _Exchange(self, request, body, call, self._decide(call)).run()
         except (aiohttp.ClientError, CutError, OSError):
-            return _broken(request)
+            return _abort_connection(request)
         finally:
-            self._under_way -= 1
+            self._open_requests -= 1
 
-    async def _finished(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    async def _run_to_end(self, work: Coroutine[Any, Any, _ServerResponse]) -> _ServerResponse:
         """Done whole, also when the client does not live to see it."""
         task = asyncio.create_task(work)
-        self._working.add(task)
+        self._tasks.add(task)
         task.add_done_callback(self._done)
         return await asyncio.shield(task)
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._working.discard(task)
+        self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever asked may be gone, and then nobody wants to know
 
     async def _hold(self, seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._another_plan.wait()
+                await self._plan_changed.wait()
 
 
 class _Exchange:
     """One request and its answer."""
 
     def __init__(
-        self, service: Service, request: web.BaseRequest, body: bytes, call: Call, acts: tuple[Act, ...]
+        self, service: ProxyService, request: web.BaseRequest, body: bytes, call: Call, acts: tuple[Act, ...]
     ) -> None:
         self._service = service
         self._request = request
@@ -192,7 +197,7 @@ class _Exchange:
         self._shapes = any(isinstance(act, OnAnswer) for act in acts)
         self._skew = sum(act.seconds for act in acts if isinstance(act, SkewLeases) and call.resource == "leases")
         self._empty = call.verb == "list" and any(isinstance(act, EmptyList) for act in acts)
-        self._begun = time.monotonic()
+        self._began = time.monotonic()
 
     async def run(self) -> web.StreamResponse:
         for act in self._acts:
@@ -200,55 +205,55 @@ class _Exchange:
                 case Delay(seconds=seconds):
                     await self._service._hold(seconds)
                 case Answer():
-                    return self._said(act)
+                    return self._respond(act)
                 case Break():
-                    self._note(0)
-                    return _broken(self._request)
+                    self._record(0)
+                    return _abort_connection(self._request)
                 case Kill(before=True):
-                    self._note(0)
-                    return self._killed()
+                    self._record(0)
+                    return self._kill_client()
                 case _:  # for what comes after
                     pass
         route = self._service._route(self._request)
         if "upgrade" in self._request.headers.get("Connection", "").lower():
-            return await tunnel(self._request, route.connect, route.identity, self._note)
-        if self._call.verb == "watch" or self._call.resource in _AS_IT_COMES:
-            async with self._ask(route) as answer:
-                return await self._answered(_Answer(answer.status, answer.headers, answer.content))
-        return await self._answered(await self._service._finished(self._whole(route)))
+            return await tunnel(self._request, route.connect, route.identity, self._record)
+        if self._call.verb == "watch" or self._call.resource in _STREAMED_RESOURCES:
+            async with self._request_server(route) as answer:
+                return await self._forward(_ServerResponse(answer.status, answer.headers, answer.content))
+        return await self._forward(await self._service._run_to_end(self._read_whole(route)))
 
-    def _ask(self, route: Route) -> _RequestContextManager:
-        body, headers = self._body, passed_on(self._request.headers)
+    def _request_server(self, route: Route) -> _RequestContextManager:
+        body, headers = self._body, forwarded_headers(self._request.headers)
         headers.extend(route.identity)
         if self._shapes or self._skew or self._empty:  # what is to be changed has to be read: as JSON, not compressed
-            headers["Accept"] = readable(headers.get("Accept", ""))
+            headers["Accept"] = json_accept(headers.get("Accept", ""))
             headers["Accept-Encoding"] = "identity"
         if body and self._skew:
             body = self._service._clock.store(body)
             headers.pop("Content-Length", None)
         url = URL(route.server + self._request.raw_path, encoded=True)
         return route.session.request(
-            self._request.method, url, headers=headers, data=body or None, skip_auto_headers=_NOT_SAID
+            self._request.method, url, headers=headers, data=body or None, skip_auto_headers=_AUTOMATIC_HEADERS
         )
 
-    async def _whole(self, route: Route) -> _Answer:
-        async with self._ask(route) as answer:
-            return _Answer(answer.status, answer.headers, await answer.read())
+    async def _read_whole(self, route: Route) -> _ServerResponse:
+        async with self._request_server(route) as answer:
+            return _ServerResponse(answer.status, answer.headers, await answer.read())
 
-    async def _answered(self, answer: _Answer) -> web.StreamResponse:
-        self._note(answer.status)
+    async def _forward(self, answer: _ServerResponse) -> web.StreamResponse:
+        self._record(answer.status)
         for act in self._acts:
             if isinstance(act, Kill):
-                return self._killed()
+                return self._kill_client()
             if isinstance(act, Lose):
-                return _broken(self._request)
-        headers = passed_on(answer.headers)
+                return _abort_connection(self._request)
+        headers = forwarded_headers(answer.headers)
         if isinstance(answer.body, bytes):
-            body = self._seen(_emptied(answer.body) if self._empty and answer.status == 200 else answer.body)
+            body = self._skew_leases(_empty_list(answer.body) if self._empty and answer.status == 200 else answer.body)
             headers["Content-Length"] = str(len(body))
             if not self._shapes:
                 return web.Response(status=answer.status, headers=headers, body=body)
-            pieces = _once(body)
+            pieces = _single_piece(body)
         elif self._call.verb == "watch" and (self._shapes or self._skew):
             pieces = self._events(answer.body)
         else:
@@ -256,7 +261,7 @@ class _Exchange:
         response = web.StreamResponse(status=answer.status, headers=headers)
         await response.prepare(self._request)
         if self._shapes:
-            pieces = Shape(self._acts, self._call.verb == "watch", self._service._hold).of(pieces)
+            pieces = ResponseShape(self._acts, self._call.verb == "watch", self._service._hold).apply(pieces)
         async for piece in pieces:
             await response.write(piece)
         await response.write_eof()
@@ -264,54 +269,54 @@ class _Exchange:
 
     async def _events(self, content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
         async for line in lines(content):
-            yield self._seen(line) + b"\n"
+            yield self._skew_leases(line) + b"\n"
 
-    def _seen(self, document: bytes) -> bytes:
+    def _skew_leases(self, document: bytes) -> bytes:
         return self._service._clock.show(document, self._skew) if self._skew else document
 
-    def _said(self, act: Answer) -> web.Response:
-        self._note(act.status)
+    def _respond(self, act: Answer) -> web.Response:
+        self._record(act.status)
         headers = {} if act.retry_after is None else {"Retry-After": str(act.retry_after)}
-        body = orjson.dumps(status(act.status, act.message, act.retry_after))
+        body = orjson.dumps(status_object(act.status, act.message, act.retry_after))
         return web.Response(status=act.status, headers=headers, body=body, content_type="application/json")
 
-    def _killed(self) -> web.Response:
+    def _kill_client(self) -> web.Response:
         if self._service._kill is not None:
             self._service._kill()
-        return _broken(self._request)
+        return _abort_connection(self._request)
 
-    def _note(self, code: int) -> None:
-        seconds = time.monotonic() - self._begun
+    def _record(self, code: int) -> None:
+        seconds = time.monotonic() - self._began
         acts = tuple(act.kind for act in self._acts)
         self._service.requests.append(Recorded(self._call, code, seconds, acts))
 
 
-def passed_on(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+def forwarded_headers(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     """All but those of a connection, and those that say who asks: they are the route's."""
-    return CIMultiDict((name, value) for name, value in headers.items() if not _is_left_out(name.lower()))
+    return CIMultiDict((name, value) for name, value in headers.items() if not _is_left_out_header(name.lower()))
 
 
-def _is_left_out(name: str) -> bool:
-    return name in _OF_ONE_HOP or says_who(name)
+def _is_left_out_header(name: str) -> bool:
+    return name in _HOP_HEADERS or is_identity_header(name)
 
 
-def readable(accept: str) -> str:
+def json_accept(accept: str) -> str:
     """What a client accepts, as far as it is JSON; clients of Kubernetes go by what they get."""
     kinds = [kind.strip() for kind in accept.split(",") if kind.strip().startswith("application/json")]
     return ",".join(kinds) or "application/json"
 
 
-def _broken(request: web.BaseRequest) -> web.Response:
+def _abort_connection(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)  # to nobody
 
 
-async def _once(body: bytes) -> AsyncIterator[bytes]:
+async def _single_piece(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-def _emptied(document: bytes) -> bytes:
+def _empty_list(document: bytes) -> bytes:
     """A list with nothing in it, and nothing that would follow."""
     found = orjson.loads(document)
     kept = {name: value for name, value in found.get("metadata", {}).items() if name == "resourceVersion"}

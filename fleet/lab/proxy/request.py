@@ -14,7 +14,7 @@ import orjson
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "HEAD": "get"}
-_OF_NAMESPACES = frozenset({"status", "finalize"})  # of the Namespace itself, not names of kinds inside it
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})  # of the Namespace itself, not names of kinds inside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Call:
     def of(cls, method: str, path: str, agent: str = "", body: bytes = b"") -> Call:
         plain, _, text = path.partition("?")
         query = parse_qs(text, keep_blank_values=True) if text else {}
-        group, parts = _group(plain.strip("/").split("/"))
+        group, parts = _split_group(plain.strip("/").split("/"))
         watch = query.get("watch", ["0"])[0] in ("1", "true", "")
         if parts and parts[0] == "watch":  # the form of old, which servers still know
             parts, watch = parts[1:], True
         namespace = ""
         if len(parts) > 1 and parts[0] == "namespaces":
             namespace = parts[1]
-            if len(parts) > 2 and parts[2] not in _OF_NAMESPACES:
+            if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
                 parts = parts[2:]
         name = unquote(parts[1]) if len(parts) > 1 else ""
         return cls(
@@ -54,7 +54,7 @@ class Call:
             resource="/".join((parts[0], *parts[2:3])) if parts else "",
             namespace=namespace,
             name=name,
-            dry_run="dryRun" in query or (method == "DELETE" and _only_tries(body)),
+            dry_run="dryRun" in query or (method == "DELETE" and _is_dry_run(body)),
         )
 
     @property
@@ -63,7 +63,7 @@ class Call:
         return self.verb in WRITES and not self.dry_run and not self.resource.endswith("reviews")
 
 
-def _group(parts: list[str]) -> tuple[str, list[str]]:
+def _split_group(parts: list[str]) -> tuple[str, list[str]]:
     """The group, and what comes after its version; nothing for what is no resource (discovery, health, metrics)."""
     if parts[0] == "api":
         return "", parts[2:]
@@ -72,7 +72,7 @@ def _group(parts: list[str]) -> tuple[str, list[str]]:
     return "", []
 
 
-def _only_tries(options: bytes) -> bool:
+def _is_dry_run(options: bytes) -> bool:
     """Whether what is sent with a deletion says so: as JSON, or packed, where it is the fifth field."""
     if options.startswith(b"k8s\x00"):
         return b"\x2a\x03All" in options

@@ -38,7 +38,7 @@ REASONS = {
 }
 
 
-def status(code: int, message: str = "", retry_after: int | None = None) -> dict[str, Any]:
+def status_object(code: int, message: str = "", retry_after: int | None = None) -> dict[str, Any]:
     """The object that an error of this code comes with."""
     reason = REASONS.get(code, "")
     return {
@@ -53,7 +53,7 @@ def status(code: int, message: str = "", retry_after: int | None = None) -> dict
     }
 
 
-GONE = orjson.dumps({"type": "ERROR", "object": status(410, "too old resource version")}) + b"\n"
+GONE = orjson.dumps({"type": "ERROR", "object": status_object(410, "too old resource version")}) + b"\n"
 Hold = Callable[[float | None], Awaitable[None]]  # so many seconds, or for as long as the plan is this one
 
 
@@ -61,7 +61,7 @@ class CutError(Exception):
     """Here the connection is to break."""
 
 
-class Places:
+class BreakPoints:
     """Where an answer is to be cut or frozen, and how far it has come."""
 
     def __init__(self, acts: Sequence[Act]) -> None:
@@ -92,23 +92,23 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ResponseShape:
     """What a client is to see of an answer: `events` says whether each piece of it is an event of a watch."""
 
     acts: Sequence[Act]
     events: bool
     hold: Hold
 
-    async def of(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async def apply(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The body as it goes on. Raises CutError where it breaks."""
-        places, number = Places(self.acts), 0
+        places, number = BreakPoints(self.acts), 0
         async for part in self._halting(b"", places):
             yield part
         if self._is_expired(places):
             yield GONE
             return
         late = sum(act.seconds for act in self.acts if isinstance(act, DelayEvents)) if self.events else 0
-        async for piece in _late(pieces, late) if late else pieces:
+        async for piece in _delay_pieces(pieces, late) if late else pieces:
             number += 1
             if self._is_dropped(number):
                 continue
@@ -122,7 +122,7 @@ class Shape:
                 yield GONE
                 return
 
-    async def _halting(self, piece: bytes, places: Places) -> AsyncIterator[bytes]:
+    async def _halting(self, piece: bytes, places: BreakPoints) -> AsyncIterator[bytes]:
         while True:
             room, act = places.advance(len(piece))
             if room:
@@ -137,11 +137,11 @@ class Shape:
     def _is_dropped(self, number: int) -> bool:
         return self.events and any(act.drops(number) for act in self.acts if isinstance(act, DropEvents))
 
-    def _is_expired(self, places: Places) -> bool:
+    def _is_expired(self, places: BreakPoints) -> bool:
         return self.events and any(places.events >= act.after_events for act in self.acts if isinstance(act, Expire))
 
 
-async def _late(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
+async def _delay_pieces(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
     """Each so many seconds after it came, also when many come at once."""
     came: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
 
@@ -163,8 +163,8 @@ async def _late(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[b
         taking.cancel()
 
 
-TIMES = ("acquireTime", "renewTime")
-_REMEMBERED = 10_000
+LEASE_TIMES = ("acquireTime", "renewTime")
+_MOST_REMEMBERED = 10_000
 
 
 class LeaseClock:
@@ -181,7 +181,7 @@ class LeaseClock:
             return document
         for lease in found.get("items") or [found.get("object", found)]:
             spec = lease.get("spec") or {}
-            for name in TIMES:
+            for name in LEASE_TIMES:
                 if spec.get(name):
                     spec[name] = self._shift(spec[name], seconds)
         return orjson.dumps(found)
@@ -190,7 +190,7 @@ class LeaseClock:
         moment = datetime.fromisoformat(stored.replace("Z", "+00:00")) + timedelta(seconds=seconds)
         shown = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         self._shown[shown] = stored
-        if len(self._shown) > _REMEMBERED:
+        if len(self._shown) > _MOST_REMEMBERED:
             del self._shown[next(iter(self._shown))]
         return shown
 
@@ -201,9 +201,9 @@ class LeaseClock:
         except orjson.JSONDecodeError:
             return document
         spec = written.get("spec") if isinstance(written, dict) else None
-        if not isinstance(spec, dict) or not any(spec.get(name) in self._shown for name in TIMES):
+        if not isinstance(spec, dict) or not any(spec.get(name) in self._shown for name in LEASE_TIMES):
             return document
-        for name in TIMES:
+        for name in LEASE_TIMES:
             if spec.get(name) in self._shown:
                 spec[name] = self._shown[spec[name]]
         return orjson.dumps(written)

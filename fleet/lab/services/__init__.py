@@ -4,7 +4,7 @@ They are processes of the lab with their data below its directory, so `down` rem
 may have services and no cluster.
 """
 
-from fleet.lab.services.lifecycle import SERVICES, find, start, status, stop
+from fleet.lab.services.lifecycle import SERVICES, find_service, read_status, start_services, stop_services
 from fleet.lab.services.service import Record
 
-__all__ = ["SERVICES", "Record", "find", "start", "status", "stop"]
+__all__ = ["SERVICES", "Record", "find_service", "read_status", "start_services", "stop_services"]

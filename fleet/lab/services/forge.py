@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 
 from fleet.errors import ResourceError
-from fleet.lab.cluster.controlplane import FRUGAL, Program
-from fleet.lab.files import write
+from fleet.lab.cluster.controlplane import LOW_MEMORY, Program
+from fleet.lab.files import write_file
 from fleet.lab.programs import packages
-from fleet.lab.programs.build import GITEA, MODULES, built
-from fleet.lab.services.service import Record, Service, answers
+from fleet.lab.programs.build import GITEA, MODULES, build_module
+from fleet.lab.services.service import Record, Service, is_answering
 
 TITLE = f"Gitea {GITEA}"
 HEALTH = "/api/healthz"
@@ -22,8 +22,8 @@ ADMINISTRATOR = "lab"
 
 
 def build() -> Path:
-    packages.require({"git": "git"}, "a forge")
-    return built(MODULES["gitea"])
+    packages.require_programs({"git": "git"}, "a forge")
+    return build_module(MODULES["gitea"])
 
 
 def credentials() -> tuple[str, str]:
@@ -33,16 +33,16 @@ def credentials() -> tuple[str, str]:
 def program(record: Record, programs: Path) -> Program:
     """Write its certificate and its settings, and return how it is started."""
     record.certify()
-    write(_settings_file(record), _text(settings(record, programs)), 0o600)
+    write_file(_settings_file(record), _format_settings(settings(record, programs)), 0o600)
     command: list[str | Path] = [programs / "gitea", "web", "--config", _settings_file(record)]
-    return Program(record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), FRUGAL)
+    return Program(record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), LOW_MEMORY)
 
 
 def _settings_file(record: Record) -> Path:
     return record.directory / "app.ini"
 
 
-def _derived(record: Record, purpose: str) -> str:
+def _derive_secret(record: Record, purpose: str) -> str:
     """A secret that the forge keeps things under: the same at every start, and nothing more to remember."""
     return hashlib.sha256(f"{purpose} {record.secret}".encode()).hexdigest()
 
@@ -79,8 +79,8 @@ def settings(record: Record, programs: Path) -> dict[str, dict[str, object]]:
             "INSTALL_LOCK": True,
             "PASSWORD_HASH_ALGO": "pbkdf2_v1",  # quick: every request with a password computes it
             "PASSWORD_COMPLEXITY": "off",
-            "SECRET_KEY": _derived(record, "stored"),
-            "INTERNAL_TOKEN": _derived(record, "internal"),
+            "SECRET_KEY": _derive_secret(record, "stored"),
+            "INTERNAL_TOKEN": _derive_secret(record, "internal"),
         },
         "service": {"DISABLE_REGISTRATION": True, "DEFAULT_KEEP_EMAIL_PRIVATE": True},
         # Receivers are on this machine or in pods, and nowhere else.
@@ -99,7 +99,7 @@ def settings(record: Record, programs: Path) -> dict[str, dict[str, object]]:
     }
 
 
-def _text(sections: dict[str, dict[str, object]]) -> str:
+def _format_settings(sections: dict[str, dict[str, object]]) -> str:
     lines: list[str] = []
     for name, values in sections.items():
         lines += [f"[{name}]"] if name else []
@@ -111,7 +111,7 @@ def _text(sections: dict[str, dict[str, object]]) -> str:
 
 def complete(record: Record, programs: Path) -> None:
     """Make the administrator, if the forge does not know it yet."""
-    if answers(f"{record.url}/api/v1/user", record.user, record.secret, trust=record.trust):
+    if is_answering(f"{record.url}/api/v1/user", record.user, record.secret, trust=record.trust):
         return
     command: list[str | Path] = [programs / "gitea", "--config", _settings_file(record), "admin", "user", "create"]
     command += ["--username", record.user, "--password", record.secret, "--email", "lab@example.com"]

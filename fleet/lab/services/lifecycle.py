@@ -30,31 +30,31 @@ from fleet.errors import FleetError, NotFoundError, ResourceError
 from fleet.lab import cleanup
 from fleet.lab import spec as specs
 from fleet.lab.cluster import network
-from fleet.lab.files import explained
+from fleet.lab.files import explain_disk_errors
 from fleet.lab.lab import remove_orphans
-from fleet.lab.locks import choosing, locked
+from fleet.lab.locks import lock_addresses, lock_lab
 from fleet.lab.planning import PORTS
 from fleet.lab.programs import process
 from fleet.lab.programs.launch import PATIENCE, launch, wait_until
 from fleet.lab.programs.process import Identity
 from fleet.lab.services.forge import FORGE
 from fleet.lab.services.s3 import S3
-from fleet.lab.services.service import Record, Service, answers, records
+from fleet.lab.services.service import Record, Service, is_answering, read_records
 from fleet.lab.spec import LabSpec
 
 LOOPBACK = "127.0.0.1"
 POOLS = [IPv4Network(f"10.{octet}.0.0/16") for octet in range(99, 63, -1)]  # clusters take theirs above
 
 
-def choose() -> str:
+def choose_address() -> str:
     """An address for a lab: its own where links can be made, else loopback, where there are no pods to reach it."""
     if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("ip"):
         return LOOPBACK
-    routes = [route["dst"] for route in json.loads(network.ip("-json", "-4", "route", "show", "table", "all"))]
-    return free(routes, _known())
+    routes = [route["dst"] for route in json.loads(network.run_ip("-json", "-4", "route", "show", "table", "all"))]
+    return free_address(routes, _used_addresses())
 
 
-def free(routes: list[str], known: set[str]) -> str:
+def free_address(routes: list[str], known: set[str]) -> str:
     """One that no route of the machine leads to and no other lab has."""
     taken = [IPv4Network(route, strict=False) for route in routes if route != "default" and "." in route]
     for pool in POOLS:
@@ -64,11 +64,11 @@ def free(routes: list[str], known: set[str]) -> str:
     raise ResourceError("no free address is left for services", hint="`fleet lab list` shows labs to take down")
 
 
-def _known() -> set[str]:
+def _used_addresses() -> set[str]:
     found = set()
-    for name in specs.all_names():
+    for name in specs.list_lab_names():
         try:
-            found |= {record.address for record in records(name).values()}
+            found |= {record.address for record in read_records(name).values()}
         except FleetError:  # a lab that cannot be read has no say here
             continue
     return found
@@ -87,127 +87,135 @@ def choose_port(address: str, usual: int) -> int:
     return usual
 
 
-def lay(lab: str, address: str) -> None:
+def lay_link(lab: str, address: str) -> None:
     """Make the link with the address; what is there already stays."""
     if address == LOOPBACK:
         return
-    link = f"fl{specs.identity(lab)}-svc"
-    if link not in network.links(specs.identity(lab)):
-        network.ip("link", "add", link, "type", "bridge")  # without ports: nothing but a place for an address
-    network.ip("addr", "replace", f"{address}/32", "dev", link)
-    network.ip("link", "set", link, "up")
+    link = f"fl{specs.lab_identity(lab)}-svc"
+    if link not in network.find_links(specs.lab_identity(lab)):
+        network.run_ip("link", "add", link, "type", "bridge")  # without ports: nothing but a place for an address
+    network.run_ip("addr", "replace", f"{address}/32", "dev", link)
+    network.run_ip("link", "set", link, "up")
 
 
 SERVICES = {kind.name: kind for kind in (FORGE, S3)}
 GRACE = 10  # seconds for a service to end by itself
-PATIENT = 20  # seconds for one that runs to say that it serves, before it counts as stuck
+STUCK_AFTER = 20  # seconds for one that runs to say that it serves, before it counts as stuck
 
 
-def find(name: str) -> Service:
+def find_service(name: str) -> Service:
     if name not in SERVICES:
         raise NotFoundError(f"there is no service {name!r}", hint=f"there are: {', '.join(SERVICES)}")
     return SERVICES[name]
 
 
-def start(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> list[Record]:
+def start_services(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> list[Record]:
     """Have these services run in a lab, which is made if there is none; what serves already is left alone."""
     specs.check_name(lab, "lab")
-    kinds = [find(name) for name in names]
+    kinds = [find_service(name) for name in names]
     remove_orphans()
     programs = [kind.build() for kind in kinds]
-    with explained("starting a service"), cleanup.whole_or_gone(lab):
-        _have_lab(lab, owner)
-        return [_converge(lab, kind, directory) for kind, directory in zip(kinds, programs, strict=True)]
+    with explain_disk_errors("starting a service"), cleanup.create_atomically(lab):
+        _ensure_lab(lab, owner)
+        return [_converge_service(lab, kind, directory) for kind, directory in zip(kinds, programs, strict=True)]
 
 
-def _have_lab(lab: str, owner: Identity | None) -> None:
+def _ensure_lab(lab: str, owner: Identity | None) -> None:
     try:
         LabSpec.load(lab)
     except NotFoundError:
         LabSpec(lab, (), owner=owner).save()
 
 
-def _converge(lab: str, kind: Service, programs: Path) -> Record:
-    record = _recorded(lab, kind)
+def _converge_service(lab: str, kind: Service, programs: Path) -> Record:
+    record = _ensure_record(lab, kind)
     started = []
-    if not _serves(record, kind):
-        _end(record, grace=0)  # what is left of one that was killed, or does not answer any more
-        lay(lab, record.address)
-        started = [launch(specs.directory(lab), kind.program(record, programs))]
-        wait_until(lambda: answers(f"{record.url}{kind.health}", trust=record.trust), started, lambda: _late(record))
+    if not _is_serving(record, kind):
+        _end_service(record, grace=0)  # what is left of one that was killed, or does not answer any more
+        lay_link(lab, record.address)
+        started = [launch(specs.lab_directory(lab), kind.program(record, programs))]
+        wait_until(
+            lambda: is_answering(f"{record.url}{kind.health}", trust=record.trust),
+            started,
+            lambda: _describe_delay(record),
+        )
     kind.complete(record, programs)
     return record
 
 
-def _recorded(lab: str, kind: Service) -> Record:
+def _ensure_record(lab: str, kind: Service) -> Record:
     """What was decided at its first start, which this may be."""
-    known = records(lab)
+    known = read_records(lab)
     if kind.name in known:
         record = replace(known[kind.name], scheme=kind.scheme)
         if record != known[kind.name]:  # of an older version
             record.save()
         return record
-    with choosing():
-        place = next((record.address for record in known.values()), "") or choose()
+    with lock_addresses():
+        place = next((record.address for record in known.values()), "") or choose_address()
         record = Record(lab, kind.name, place, choose_port(place, kind.port), *kind.credentials(), kind.scheme)
         record.save()
     return record
 
 
-def _serves(record: Record, kind: Service) -> bool:
-    return bool(_processes(record)) and answers(f"{record.url}{kind.health}", timeout=PATIENT, trust=record.trust)
+def _is_serving(record: Record, kind: Service) -> bool:
+    return bool(_service_processes(record)) and is_answering(
+        f"{record.url}{kind.health}", timeout=STUCK_AFTER, trust=record.trust
+    )
 
 
-def _processes(record: Record) -> list[psutil.Process]:
+def _service_processes(record: Record) -> list[psutil.Process]:
     """Of a service and all that it started, the oldest first."""
-    return sorted(process.of_role(specs.directory(record.lab), record.role), key=lambda one: one.create_time())
+    return sorted(
+        process.processes_of_role(specs.lab_directory(record.lab), record.role), key=lambda one: one.create_time()
+    )
 
 
-def _late(record: Record) -> str:
-    end = process.tail(record.log)
+def _describe_delay(record: Record) -> str:
+    end = process.read_tail(record.log)
     return f"{record.name} does not answer at {record.url} after {PATIENCE} s; the end of {record.log}:\n{end}"
 
 
-def stop(lab: str, names: Sequence[str] = ()) -> list[str]:
+def stop_services(lab: str, names: Sequence[str] = ()) -> list[str]:
     """End services, all of them if none is named; what they keep stays. Returns those that ran."""
     LabSpec.load(lab)  # says it when there is no such lab
-    wanted = {find(name).name for name in names} or set(SERVICES)
-    with locked(lab):
-        running = [one for one in records(lab).values() if one.name in wanted and _processes(one)]
+    wanted = {find_service(name).name for name in names} or set(SERVICES)
+    with lock_lab(lab):
+        running = [one for one in read_records(lab).values() if one.name in wanted and _service_processes(one)]
         for record in running:
-            _end(record, grace=GRACE)
+            _end_service(record, grace=GRACE)
     return [record.name for record in running]
 
 
-def _end(record: Record, grace: float) -> None:
+def _end_service(record: Record, grace: float) -> None:
     """As a service manager does: ask the first, wait, then by force; nothing that it started stays."""
-    found = _processes(record)
+    found = _service_processes(record)
     with contextlib.suppress(psutil.Error):
         if found and grace:
             found[0].terminate()
             psutil.wait_procs(found, timeout=grace)
-    while left := _processes(record):
+    while left := _service_processes(record):
         for one in left:
             with contextlib.suppress(psutil.Error):
                 one.kill()
         psutil.wait_procs(left, timeout=1)
 
 
-def status(lab: str) -> list[dict[str, Any]]:
+def read_status(lab: str) -> list[dict[str, Any]]:
     """The services of a lab as data, with what their administrator needs."""
     LabSpec.load(lab)
-    return [_status(record) for record in records(lab).values()]
+    return [_service_status(record) for record in read_records(lab).values()]
 
 
-def _status(record: Record) -> dict[str, Any]:
-    kind, found = find(record.name), _processes(record)
+def _service_status(record: Record) -> dict[str, Any]:
+    kind, found = find_service(record.name), _service_processes(record)
     return {
         "lab": record.lab,
         "name": record.name,
         "program": kind.title,
         "url": record.url,
         "environment": kind.environment(record),
-        "ready": bool(found) and answers(f"{record.url}{kind.health}", trust=record.trust),
+        "ready": bool(found) and is_answering(f"{record.url}{kind.health}", trust=record.trust),
         "pid": found[0].pid if found else None,
         "memory": _memory(found[0]) if found else 0,
         "log": str(record.log),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from fleet.lab.cluster.controlplane import FRUGAL, Program
-from fleet.lab.programs.build import MODULES, built
+from fleet.lab.cluster.controlplane import LOW_MEMORY, Program
+from fleet.lab.programs.build import MODULES, build_module
 from fleet.lab.services.service import Record, Service
 
 TITLE = f"versitygw {MODULES['s3'].version}"
@@ -16,7 +16,7 @@ REGION = "us-east-1"
 
 
 def build() -> Path:
-    return built(MODULES["s3"])
+    return build_module(MODULES["s3"])
 
 
 def credentials() -> tuple[str, str]:
@@ -28,7 +28,7 @@ def program(record: Record, programs: Path) -> Program:
     command += [f"-data={record.directory / 'data'}", f"-region={REGION}"]
     keys = {"ROOT_ACCESS_KEY": record.user, "ROOT_SECRET_KEY": record.secret}
     return Program(
-        record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), {**FRUGAL, **keys}
+        record.role, command, record.log, f"{record.url}{HEALTH}", (record.address, record.port), {**LOW_MEMORY, **keys}
     )
 
 

@@ -24,9 +24,9 @@ from fleet.errors import ConfigurationError
 from fleet.lab import spec as specs
 from fleet.lab.cluster.certificates import Authority
 from fleet.lab.cluster.controlplane import Program
-from fleet.lab.files import write
+from fleet.lab.files import write_file
 
-SYSTEMS = (  # where systems keep the authorities that they trust
+SYSTEM_AUTHORITIES = (  # where systems keep the authorities that they trust
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
@@ -54,7 +54,7 @@ class Record:
     @property
     def authority(self) -> Authority:
         """The one that signs what the services of this lab show."""
-        return Authority(directory(self.lab) / "authority")
+        return Authority(services_directory(self.lab) / "authority")
 
     @property
     def trust(self) -> ssl.SSLContext | None:
@@ -72,16 +72,16 @@ class Record:
         """Return certificate and key of the service. They are made, and the bundle anew."""
         self.authority.make()
         ours = self.authority.certificate_file.read_bytes()
-        usual = [os.environ.get("SSL_CERT_FILE", ""), ssl.get_default_verify_paths().cafile or "", *SYSTEMS]
+        usual = [os.environ.get("SSL_CERT_FILE", ""), ssl.get_default_verify_paths().cafile or "", *SYSTEM_AUTHORITIES]
         others = (Path(each) for each in usual if each)
         system = next((each.read_bytes() for each in others if each != self.bundle and each.is_file()), b"")
-        write(self.bundle, system.rstrip() + b"\n" + ours)
+        write_file(self.bundle, system.rstrip() + b"\n" + ours)
         return self.authority.issue(self.name, self.name, addresses=[self.address, "127.0.0.1", "localhost"])
 
     @property
     def directory(self) -> Path:
         """All that the service keeps."""
-        return directory(self.lab) / self.name
+        return services_directory(self.lab) / self.name
 
     @property
     def log(self) -> Path:
@@ -93,17 +93,17 @@ class Record:
         return f"service/{self.name}"
 
     def save(self) -> None:
-        write(self.directory / "service.json", orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2), 0o600)
+        write_file(self.directory / "service.json", orjson.dumps(asdict(self), option=orjson.OPT_INDENT_2), 0o600)
 
 
-def directory(lab: str) -> Path:
-    return specs.directory(lab) / "services"
+def services_directory(lab: str) -> Path:
+    return specs.lab_directory(lab) / "services"
 
 
-def records(lab: str) -> dict[str, Record]:
+def read_records(lab: str) -> dict[str, Record]:
     """The services that were started in a lab, whether they run or not."""
     found = {}
-    for file in sorted(directory(lab).glob("*/service.json")):
+    for file in sorted(services_directory(lab).glob("*/service.json")):
         try:
             record = Record(**orjson.loads(file.read_bytes()))
         except (orjson.JSONDecodeError, TypeError) as error:
@@ -133,7 +133,7 @@ class Service:
 OK = 200
 
 
-def answers(
+def is_answering(
     url: str, user: str = "", secret: str = "", timeout: float = 5, trust: ssl.SSLContext | None = None
 ) -> bool:
     """Tell whether it gives what it is asked for. With TLS, `trust` says whose certificates are taken."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.lab import files
-from fleet.lab.programs.build import Module, built
+from fleet.lab.programs.build import Module, build_module
 from tests.bench.command import fleet_command
 
 HERE = Path(__file__).parent
@@ -33,14 +33,14 @@ def commands() -> dict[str, list[str]]:
     fleet_command()  # compiles what would be compiled with each start
     return {
         "fleet.kube.runtime": [sys.executable, "-m", "tests.bench.operators.ours"],
-        f"controller-runtime {CONTROLLER_RUNTIME}": [str(built(GO) / GO.name)],
+        f"controller-runtime {CONTROLLER_RUNTIME}": [str(build_module(GO) / GO.name)],
         f"Kopf {KOPF}": [str(_python_with_kopf()), str(HERE / "with_kopf.py")],
         "bare": [sys.executable, str(HERE / "writes.py")],
     }
 
 
 def _python_with_kopf() -> Path:
-    target = files.cache() / "bench" / f"kopf-{KOPF}-python{sys.version_info.major}.{sys.version_info.minor}"
+    target = files.cache_directory() / "bench" / f"kopf-{KOPF}-python{sys.version_info.major}.{sys.version_info.minor}"
     python = target / "bin" / "python"
     if not (target / "whole").exists():
         shutil.rmtree(target, ignore_errors=True)

@@ -48,7 +48,7 @@ def broken(cluster: Cluster) -> Iterator[Faults]:
 def is_shared(cluster: Cluster) -> bool:
     """Whether anybody but the API server listens at its port."""
     spec = cluster.lab.spec.cluster(cluster.name)
-    return ports.others(spec.address, spec.ports["kube-apiserver"], None) != 1
+    return ports.count_listeners(spec.address, spec.ports["kube-apiserver"], None) != 1
 
 
 class Connection:
@@ -188,7 +188,7 @@ def test_it_is_over_when_its_owner_was_killed(cluster: Cluster, broken: Faults) 
 
 def test_when_the_proxy_is_killed_the_server_is_there_at_once(cluster: Cluster, broken: Faults) -> None:
     fault = broken.api.fail(500)
-    proxy = process.running(cluster.lab.directory)[f"fault/api/{cluster.name}"]
+    proxy = process.running_processes(cluster.lab.directory)[f"fault/api/{cluster.name}"]
     proxy.kill()
     proxy.wait()
     assert Connection(cluster).get(maps(cluster))[0] == 200
@@ -198,7 +198,7 @@ def test_when_the_proxy_is_killed_the_server_is_there_at_once(cluster: Cluster, 
 
 def test_a_proxy_that_hangs_is_cleared_as_well(cluster: Cluster, broken: Faults) -> None:
     fault = broken.api.fail(500)
-    process.running(cluster.lab.directory)[f"fault/api/{cluster.name}"].suspend()
+    process.running_processes(cluster.lab.directory)[f"fault/api/{cluster.name}"].suspend()
     fault.clear()
     assert Connection(cluster).get(maps(cluster))[0] == 200
 

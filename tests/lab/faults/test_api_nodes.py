@@ -28,7 +28,7 @@ print(connection.getresponse().status)
 def asked_in(town: Town, name: str, resource: str) -> int:
     """What the API server answers at the address that pods know, asked in a pod's network as the pod's account."""
     lab, cluster = town.cluster.lab, town.cluster.lab.spec.cluster(town.cluster.name)
-    holder = lookup.pod(lab, cluster.name, town.cluster.namespace, name).holder
+    holder = lookup.find_pod(lab, cluster.name, town.cluster.namespace, name).holder
     token = town.cluster.kubectl("create", "token", "default").strip()
     path = f"/api/v1/namespaces/{town.cluster.namespace}/{resource}"
     authority = str(lab.plane(cluster).authority.certificate_file)

@@ -19,7 +19,7 @@ from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab import Lab, cleanup
 from fleet.lab.faults import records
 from fleet.lab.faults.api import ports
-from fleet.lab.lab import down
+from fleet.lab.lab import take_down
 from fleet.testing import Cluster
 from fleet.testing.faults import Faults
 from tests.lab.faults.town import Town
@@ -42,8 +42,8 @@ def wait_answers(cluster: Cluster) -> None:
 def wait_cleared(directory: Path, timeout: float = 60) -> None:
     """By the guardian: records are read here, and nothing that would itself undo is called."""
     deadline = time.monotonic() + timeout
-    while records.read(directory):
-        assert time.monotonic() < deadline, records.read(directory)
+    while records.read_faults(directory):
+        assert time.monotonic() < deadline, records.read_faults(directory)
         time.sleep(0.05)
 
 
@@ -170,7 +170,7 @@ def broken_by(town: Town, script: str) -> subprocess.Popen[str]:
 @pytest.mark.real_nodes
 def test_all_is_undone_when_the_process_that_broke_it_is_killed(town: Town) -> None:
     cluster, child = town.cluster, broken_by(town, FIVE)
-    assert len(records.read(cluster.lab.directory)) == 5
+    assert len(records.read_faults(cluster.lab.directory)) == 5
     assert not town.reaches("here", "there")
     assert not town.reaches("here", "beside")
     child.send_signal(signal.SIGKILL)  # nobody waits for it: it stays a zombie
@@ -188,9 +188,11 @@ def test_bytes_nodes_and_times_are_put_right_when_the_process_that_broke_them_is
     town.shell("there", "seq 10000 > /data/numbers; sync; cp /data/numbers /data/same")
     cluster, spec = town.cluster, town.cluster.lab.spec.cluster(town.cluster.name)
     child = broken_by(town, THREE)
-    assert len(records.read(cluster.lab.directory)) == 3
+    assert len(records.read_faults(cluster.lab.directory)) == 3
     assert not town.reaches("here", "there")
-    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
+    assert ports.count_listeners(spec.address, spec.ports["kube-apiserver"], None) == 2, (
+        "a proxy is before the API server"
+    )
     child.send_signal(signal.SIGKILL)
     wait_cleared(cluster.lab.directory)
     child.wait()
@@ -198,7 +200,7 @@ def test_bytes_nodes_and_times_are_put_right_when_the_process_that_broke_them_is
     assert (
         town.shell("there", "cmp /data/numbers /data/same && rm /data/numbers /data/same && echo mended") == "mended\n"
     )
-    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
+    assert ports.count_listeners(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
     cluster.wait("the nodes are ready", lambda: all(town.is_ready(node) for node in town.nodes))
 
 
@@ -219,13 +221,15 @@ def test_nodes_start_again_when_the_process_that_ended_them_is_killed(
     other = {"here": "there", "there": "here"}[gone]
     restarts = town.restarts(gone)
     child = broken_by(town, script)
-    assert [one.fault.kind for one in records.read(cluster.lab.directory)] == kinds
+    assert [one.fault.kind for one in records.read_faults(cluster.lab.directory)] == kinds
     assert not town.reaches(other, gone)
-    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 2, "a proxy is before the API server"
+    assert ports.count_listeners(spec.address, spec.ports["kube-apiserver"], None) == 2, (
+        "a proxy is before the API server"
+    )
     child.send_signal(signal.SIGKILL)
     wait_cleared(cluster.lab.directory)
     child.wait()
-    assert ports.others(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
+    assert ports.count_listeners(spec.address, spec.ports["kube-apiserver"], None) == 1, "nobody is before it any more"
     cluster.wait("its pod runs again", lambda: town.restarts(gone) > restarts, 90)
     cluster.wait("its pod answers", lambda: town.reaches(other, gone), 90)
     cluster.wait("the nodes are ready", lambda: all(town.is_ready(node) for node in town.nodes), 90)
@@ -259,13 +263,13 @@ def test_a_node_that_was_being_stopped_starts_again_when_the_process_that_stops_
 
 
 LOSING = """
-from fleet.lab.faults.kinds import volumes as disks
+from fleet.lab.faults.kinds import volumes
 
 def empty(place):
     print("broken", flush=True)
     time.sleep(600)
 
-disks.empty = empty
+volumes.empty_directory = empty
 faults.lose("volume/data")
 """
 
@@ -273,7 +277,7 @@ faults.lose("volume/data")
 @pytest.mark.real_nodes
 def test_pods_of_a_volume_do_not_stay_frozen_when_the_process_that_loses_it_is_killed(town: Town) -> None:
     restarts, child = town.restarts("there"), broken_by(town, LOSING)
-    assert [one.fault.kind for one in records.read(town.cluster.lab.directory)] == ["lose-volume"]
+    assert [one.fault.kind for one in records.read_faults(town.cluster.lab.directory)] == ["lose-volume"]
     assert not town.reaches("here", "there")
     child.send_signal(signal.SIGKILL)
     wait_cleared(town.cluster.lab.directory)
@@ -312,7 +316,7 @@ def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FLEET_STATE_DIR", str(base))
     yield
     for lab in (base / "labs").glob("*"):
-        cleanup.remove(lab.name)
+        cleanup.remove_lab(lab.name)
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 
@@ -328,5 +332,5 @@ def test_nothing_is_left_of_a_lab_that_goes_down_in_the_middle_of_faults() -> No
     faults.freeze("kube-scheduler")
     faults.freeze(node)
     assert len(faults.active()) == 4
-    down("broken")
+    take_down("broken")
     assert left_behind(before, lab.directory) == {}

@@ -15,7 +15,7 @@ import pytest
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab import Lab
-from fleet.lab.faults import Active, Fault, clear, inject, list_active, records
+from fleet.lab.faults import ActiveFault, Fault, clear, inject, list_active, records
 from fleet.lab.faults.guardian import ROLE
 from fleet.lab.faults.kinds.control_plane import FreezeProgram
 from fleet.lab.programs import process
@@ -31,7 +31,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     spec = LabSpec("asleep", (ClusterSpec("c", "simulated", 0, {}),))
     spec.save()
     started = [process.start(spec.directory, f"c/{one}", ["sleep", "600"], tmp_path / "log") for one in SLEEPERS]
-    while not all(f"c/{one}" in process.running(spec.directory) for one in SLEEPERS):
+    while not all(f"c/{one}" in process.running_processes(spec.directory) for one in SLEEPERS):
         time.sleep(0.01)
     yield Lab(spec)
     process.stop(spec.directory)
@@ -44,14 +44,14 @@ def freeze(program: str) -> Fault:
 
 
 def is_frozen(lab: Lab, program: str) -> bool:
-    return process.running(lab.directory)[f"c/{program}"].status() == psutil.STATUS_STOPPED
+    return process.running_processes(lab.directory)[f"c/{program}"].status() == psutil.STATUS_STOPPED
 
 
 def wait_undone(lab: Lab, timeout: float = 60) -> None:
     """By the guardian: only the records are read here."""
     deadline = time.monotonic() + timeout
-    while records.read(lab.directory):
-        assert time.monotonic() < deadline, records.read(lab.directory)
+    while records.read_faults(lab.directory):
+        assert time.monotonic() < deadline, records.read_faults(lab.directory)
         time.sleep(0.02)
 
 
@@ -81,7 +81,7 @@ def test_a_fault_of_nobody_stays_until_it_is_cleared(lab: Lab) -> None:
     clear(lab)
     assert list_active(lab) == []
     assert inject(lab, freeze("etcd")).id == 3  # a number means one fault for ever
-    assert ROLE not in process.running(lab.directory)  # nobody has to wait for anything
+    assert ROLE not in process.running_processes(lab.directory)  # nobody has to wait for anything
 
 
 def test_a_fault_ends_when_its_time_is_up(lab: Lab) -> None:
@@ -97,7 +97,7 @@ def test_a_fault_ends_with_its_owner_also_when_that_is_killed(lab: Lab) -> None:
     assert is_frozen(lab, "kube-scheduler")
     other.send_signal(signal.SIGKILL)  # nobody waits for it yet: it stays a zombie
     deadline = time.monotonic() + 60
-    while records.read(lab.directory) != [mine]:
+    while records.read_faults(lab.directory) != [mine]:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert not is_frozen(lab, "kube-scheduler")
@@ -107,12 +107,11 @@ def test_a_fault_ends_with_its_owner_also_when_that_is_killed(lab: Lab) -> None:
 
 
 def test_without_the_guardian_the_next_command_undoes_what_a_dead_process_left(lab: Lab) -> None:
-    script = (
-        "guardian = process.running(lab.directory)['faults/guardian']\nguardian.kill()\nguardian.wait()\nos._exit(9)"
-    )
+    script = "guardian = process.running_processes(lab.directory)['faults/guardian']\n"
+    script += "guardian.kill()\nguardian.wait()\nos._exit(9)"
     gone = child(lab, script)
     assert gone.wait() == 9
-    assert ROLE not in process.running(lab.directory)
+    assert ROLE not in process.running_processes(lab.directory)
     assert is_frozen(lab, "kube-scheduler")
     assert list_active(lab) == []
     assert not is_frozen(lab, "kube-scheduler")
@@ -121,7 +120,7 @@ def test_without_the_guardian_the_next_command_undoes_what_a_dead_process_left(l
 def test_one_that_fails_to_begin_leaves_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = FreezeProgram.begin
 
-    def half(self: FreezeProgram, lab: Lab, active: Active) -> None:
+    def half(self: FreezeProgram, lab: Lab, active: ActiveFault) -> None:
         whole(self, lab, active)
         raise ResourceError("no more")
 
@@ -138,7 +137,7 @@ def test_one_that_cannot_be_undone_is_kept_and_does_not_keep_the_others(
     inject(lab, freeze("etcd"))
     stuck = inject(lab, freeze("kube-scheduler"))
 
-    def fails(self: FreezeProgram, lab: Lab, active: Active) -> None:
+    def fails(self: FreezeProgram, lab: Lab, active: ActiveFault) -> None:
         if active.id == stuck.id:
             raise ResourceError("it is stuck")
 
@@ -153,7 +152,7 @@ def test_one_that_cannot_be_undone_is_kept_and_does_not_keep_the_others(
 
 def test_what_was_frozen_may_be_gone_when_it_is_cleared(lab: Lab) -> None:
     inject(lab, freeze("etcd"))
-    process.running(lab.directory)["c/etcd"].kill()
+    process.running_processes(lab.directory)["c/etcd"].kill()
     clear(lab)
     assert list_active(lab) == []
 

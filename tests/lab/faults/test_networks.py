@@ -113,11 +113,11 @@ def test_rules_that_cannot_be_read_do_not_count_as_gone(tmp_path: Path, monkeypa
     monkeypatch.setenv("PATH", str(tmp_path))  # without iptables-save
     try:
         with pytest.raises(ResourceError, match="iptables-save -t mangle` failed"):
-            network.take(holder, 1)
+            network.remove_rules(holder, 1)
     finally:
         sleeper.kill()
         sleeper.wait()
-    network.take(holder, 1)  # its network is gone, and the rules with it
+    network.remove_rules(holder, 1)  # its network is gone, and the rules with it
 
 
 @pytest.mark.parametrize("by", ["clear", "up"])

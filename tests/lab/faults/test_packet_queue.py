@@ -15,7 +15,7 @@ def fates(disturbance: Disturbance, count: int = 2000, gap: float = 0.001) -> li
     found: list[float | None] = []
     for number in range(count):
         now = number * gap
-        due = disturbance.when(now)
+        due = disturbance.release_time(now)
         found.append(None if due is None else due - now)
     return found
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from fleet.lab.faults.kinds.packets import Chains, Member, Peer, chains, of_api_server, of_node, removal, script
+from fleet.lab.faults.kinds.packets import (
+    Chains,
+    Member,
+    Peer,
+    api_server_peers,
+    build_chains,
+    node_peers,
+    removal_script,
+    restore_script,
+)
 from fleet.lab.spec import ClusterSpec
 
 CLUSTER = ClusterSpec("c", "real", 3, {"kube-apiserver": 6443}, "10.200.0.0/16")
 
 
 def node(index: int) -> Member:
-    return Member(f"node/{index}", of_node(CLUSTER, index), (index, 1.0, ""))
+    return Member(f"node/{index}", node_peers(CLUSTER, index), (index, 1.0, ""))
 
 
-API = Member("kube-apiserver", of_api_server(CLUSTER))
+API = Member("kube-apiserver", api_server_peers(CLUSTER))
 
 
 def test_between_two_nodes_packets_are_dropped_at_both_ends_in_both_directions() -> None:
-    found = chains([node(1)], [node(2)], "DROP")
+    found = build_chains([node(1)], [node(2)], "DROP")
     assert found == {
         "node/1": Chains(
             ("-d 10.200.0.12 -j DROP", "-d 10.200.18.0/24 -j DROP"),
@@ -30,7 +39,7 @@ def test_between_two_nodes_packets_are_dropped_at_both_ends_in_both_directions()
 
 
 def test_one_way_means_packets_that_leave_the_first_side() -> None:
-    found = chains([node(1)], [node(2)], "DROP", one_way=True)
+    found = build_chains([node(1)], [node(2)], "DROP", one_way=True)
     assert found["node/1"].outgoing
     assert not found["node/1"].incoming
     assert found["node/2"].incoming
@@ -38,7 +47,7 @@ def test_one_way_means_packets_that_leave_the_first_side() -> None:
 
 
 def test_nodes_cut_off_together_still_reach_each_other() -> None:
-    found = chains([node(1), node(2)], [], "DROP")
+    found = build_chains([node(1), node(2)], [], "DROP")
     assert found["node/1"].outgoing == (
         "-d 10.200.0.12 -j RETURN",
         "-d 10.200.18.0/24 -j RETURN",
@@ -48,7 +57,7 @@ def test_nodes_cut_off_together_still_reach_each_other() -> None:
 
 
 def test_only_from_the_api_server_leaves_everything_else() -> None:
-    found = chains([node(1)], [API], "DROP")
+    found = build_chains([node(1)], [API], "DROP")
     assert found == {
         "node/1": Chains(
             (
@@ -66,22 +75,22 @@ def test_only_from_the_api_server_leaves_everything_else() -> None:
 
 
 def test_what_shall_happen_once_happens_where_a_packet_leaves() -> None:
-    found = chains([node(1)], [node(2)], "Q", once=True)
+    found = build_chains([node(1)], [node(2)], "Q", once=True)
     assert [bool(one.incoming) for one in found.values()] == [False, False]
     assert [bool(one.outgoing) for one in found.values()] == [True, True]
-    alone = chains([node(1)], [API], "Q", once=True)["node/1"]
+    alone = build_chains([node(1)], [API], "Q", once=True)["node/1"]
     assert alone.outgoing  # the API server's own network is the machine's, which stays untouched
     assert alone.incoming
-    there = chains([node(1)], [node(2)], "Q", once=True, one_way=True)
+    there = build_chains([node(1)], [node(2)], "Q", once=True, one_way=True)
     assert list(there) == ["node/1"]
 
 
 def test_what_is_made_is_what_is_taken_away() -> None:
     rules = Chains((f"{Peer('10.0.0.1').match(outgoing=True)} -j DROP",), ("-j DROP",))
-    made = script(12, rules, first=True)
+    made = restore_script(12, rules, first=True)
     assert "-I POSTROUTING -o eth0 -j FLEET-FAULT-12-OUT" in made
     assert "-A FLEET-FAULT-12-OUT -d 10.0.0.1 -j DROP" in made
-    assert "-A PREROUTING -i eth0 -j FLEET-FAULT-12-IN" in script(12, rules, first=False)
+    assert "-A PREROUTING -i eth0 -j FLEET-FAULT-12-IN" in restore_script(12, rules, first=False)
     present = "\n".join(
         [
             "*mangle",
@@ -96,7 +105,7 @@ def test_what_is_made_is_what_is_taken_away() -> None:
             "COMMIT",
         ]
     )
-    assert removal(12, present).splitlines() == [
+    assert removal_script(12, present).splitlines() == [
         "*mangle",
         "-D PREROUTING -i eth0 -j FLEET-FAULT-12-IN",
         "-D POSTROUTING -o eth0 -j FLEET-FAULT-12-OUT",
@@ -106,4 +115,4 @@ def test_what_is_made_is_what_is_taken_away() -> None:
         "-X FLEET-FAULT-12-IN",
         "COMMIT",
     ]
-    assert removal(2, present) == ""
+    assert removal_script(2, present) == ""

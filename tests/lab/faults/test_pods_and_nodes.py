@@ -85,11 +85,11 @@ def test_a_lost_node_takes_its_disks_along_and_a_new_one_comes_without_them(real
     real_cluster.apply(claim("data"), pod("keeper", node, "data"))
     real_cluster.kubectl("wait", "--for=condition=Ready", "pod/keeper", "--timeout=90s")
     town.shell("keeper", "echo kept > /data/file; sync")
-    volume = volumes.find(real_cluster.lab, real_cluster.name, real_cluster.namespace, "data")
+    volume = volumes.find_claim_volume(real_cluster.lab, real_cluster.name, real_cluster.namespace, "data")
     assert volume.file.exists()
     with faults.lose(f"node/{node}"):
         assert not volume.file.exists()
-        assert volume.device not in loops.devices(real_cluster.lab.directory)
+        assert volume.device not in loops.find_devices(real_cluster.lab.directory)
         assert [one.fault.kind for one in faults.active()] == ["lose-node"]
     real_cluster.wait("a new node is ready", lambda: town.is_ready(node), 90)
     real_cluster.kubectl("delete", "pod/keeper", "--grace-period=0", "--force")

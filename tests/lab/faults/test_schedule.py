@@ -67,12 +67,12 @@ def test_what_happens_once_has_no_end() -> None:
 def test_every_choice_makes_a_fault_that_there_is() -> None:
     from random import Random
 
-    from fleet.lab.faults.builder import Words
+    from fleet.lab.faults.builder import FaultBuilder
 
     for choice in CHOICES:
         for thing in choice.things:
             target = {"program": "etcd"}.get(thing, f"{thing}/x")
-            assert choice.make(Words("lab"), target, Random(1)).kind in KINDS
+            assert choice.make(FaultBuilder("lab"), target, Random(1)).kind in KINDS
 
 
 @pytest.mark.parametrize(

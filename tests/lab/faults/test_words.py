@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from fleet.errors import ConfigurationError
-from fleet.lab.faults import Active, Fault
-from fleet.lab.faults.builder import Words
-from fleet.lab.faults.fault import parse
+from fleet.lab.faults import ActiveFault, Fault
+from fleet.lab.faults.builder import FaultBuilder
+from fleet.lab.faults.fault import parse_target
 
-SAY = Words("lab", "shop")
+SAY = FaultBuilder("lab", "shop")
 
 
 @pytest.mark.parametrize(
@@ -25,14 +25,14 @@ SAY = Words("lab", "shop")
     ],
 )
 def test_a_target_said_in_full_means_the_same_everywhere(text: str, full: str) -> None:
-    assert str(parse(text, "shop")) == full
-    assert parse(full, "elsewhere") == parse(text, "shop")
+    assert str(parse_target(text, "shop")) == full
+    assert parse_target(full, "elsewhere") == parse_target(text, "shop")
 
 
 @pytest.mark.parametrize("text", ["", "web-0", "pod/", "pod/a/b/c", "node/a/b", "service/web", "pod//x", "kubelet"])
 def test_what_is_no_target_is_said_with_what_would_be_one(text: str) -> None:
     with pytest.raises(ConfigurationError, match="is nothing that a fault can happen to") as caught:
-        parse(text)
+        parse_target(text)
     assert "pod/NAMESPACE/NAME" in str(caught.value)
 
 
@@ -78,15 +78,15 @@ def test_what_makes_no_sense_is_refused(wrong: Callable[[], Fault], said: str) -
 
 def test_a_record_can_be_read_again() -> None:
     fault = SAY.disturb(["node/a", "pod/b"], ["kube-apiserver"], delay=0.1)
-    active = Active(7, fault, {"places": {"x": [1, 2.5]}}, since=100.0, owner=(1, 2.5, "boot:7"), until=200.0)
-    assert Active.from_json(active.as_json()) == active
+    active = ActiveFault(7, fault, {"places": {"x": [1, 2.5]}}, since=100.0, owner=(1, 2.5, "boot:7"), until=200.0)
+    assert ActiveFault.from_json(active.as_json()) == active
 
 
 def test_a_fault_is_over_when_its_time_is_up_or_its_owner_gone() -> None:
     fault = SAY.kill("etcd")
-    mine = Active(1, fault, {}, since=100, owner=(5, 1.0, ""))
-    timed = Active(1, fault, {}, since=100, until=130)
-    nobodys = Active(1, fault, {}, since=100)
+    mine = ActiveFault(1, fault, {}, since=100, owner=(5, 1.0, ""))
+    timed = ActiveFault(1, fault, {}, since=100, until=130)
+    nobodys = ActiveFault(1, fault, {}, since=100)
     assert not mine.is_over(999, lambda owner: True)
     assert mine.is_over(101, lambda owner: False)
     assert not timed.is_over(129, lambda owner: False)

@@ -114,7 +114,7 @@ class Town:
 
     def pod(self, name: str) -> dict[str, Any]:
         lab, cluster = self.cluster.lab, self.cluster.name
-        return lookup.pod_object(lab, lab.spec.cluster(cluster), self.cluster.namespace, name)
+        return lookup.read_pod(lab, lab.spec.cluster(cluster), self.cluster.namespace, name)
 
     def address(self, name: str) -> str:
         return str(self.pod(name)["status"]["podIP"])
@@ -140,8 +140,8 @@ class Town:
 
     def inside(self, name: str, *command: str) -> str:
         """Run a program of the pod's image where its container is: no fault of networks or nodes is in the way."""
-        pod = lookup.pod(self.cluster.lab, self.cluster.name, self.cluster.namespace, name)
-        [first, *_] = lookup.members(pod.groups["main"])
+        pod = lookup.find_pod(self.cluster.lab, self.cluster.name, self.cluster.namespace, name)
+        [first, *_] = lookup.list_processes(pod.groups["main"])
         enter = ["nsenter", f"--target={first.pid}", "--mount", "--net", "--pid", "--uts", "--ipc", "--root", "--wd"]
         done = subprocess.run(
             [*enter, "--", *command], capture_output=True, text=True, timeout=60, check=False, env={"PATH": PATH}

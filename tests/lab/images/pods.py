@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.lab.images.recipes import Recipe, find
+from fleet.lab.images.recipes import Recipe, find_recipes
 from fleet.testing import Cluster
 
 Manifest = dict[str, Any]
@@ -72,7 +72,7 @@ def start(cluster: Cluster, *images: str, timeout: int = 150) -> dict[str, str]:
 
 
 def recipe_of(image: str) -> Recipe:
-    return find(image)[0]
+    return find_recipes(image)[0]
 
 
 def name_of(image: str) -> str:

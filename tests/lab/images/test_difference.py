@@ -6,7 +6,7 @@ import io
 import tarfile
 from pathlib import Path
 
-from fleet.lab.images.archive import difference
+from fleet.lab.images.archive import write_difference
 
 BASE = {"./": None, "./etc/": None, "./etc/passwd": "root", "./etc/same": "same", "./etc/gone": "x"}
 
@@ -25,7 +25,7 @@ def tree(target: Path, files: dict[str, str | None], *, mode: int = 0o644) -> Pa
 
 
 def layer(tmp_path: Path, below: Path, whole: Path, *without: str) -> dict[str, bytes]:
-    difference(below, whole, tmp_path / "layer.tar", without=without)
+    write_difference(below, whole, tmp_path / "layer.tar", without=without)
     with tarfile.open(tmp_path / "layer.tar") as tar:
         contents = {member.name: tar.extractfile(member) for member in tar}
         return {name: content.read() if content else b"" for name, content in contents.items()}

@@ -47,27 +47,27 @@ def settings(home: Path, of: str, url: str) -> None:
 
 
 def test_a_jar_is_fetched_once_and_kept(mirror: Path) -> None:
-    assert [file.read_bytes() for file in jars.fetched([LOCKED])] == [CONTENT]
+    assert [file.read_bytes() for file in jars.fetch_jars([LOCKED])] == [CONTENT]
     (mirror / PATH).unlink()
-    assert [file.read_bytes() for file in jars.fetched([LOCKED])] == [CONTENT]
+    assert [file.read_bytes() for file in jars.fetch_jars([LOCKED])] == [CONTENT]
 
 
 def test_a_kept_jar_that_was_damaged_is_fetched_again(mirror: Path) -> None:
-    jars.fetched([LOCKED])[0].write_bytes(b"damaged")
-    assert jars.fetched([LOCKED])[0].read_bytes() == CONTENT
+    jars.fetch_jars([LOCKED])[0].write_bytes(b"damaged")
+    assert jars.fetch_jars([LOCKED])[0].read_bytes() == CONTENT
 
 
 def test_another_file_under_the_same_name_is_refused(mirror: Path) -> None:
     (mirror / PATH).write_bytes(b"another")
     with pytest.raises(ResourceError, match="is not the file that is locked"):
-        jars.fetched([LOCKED])
+        jars.fetch_jars([LOCKED])
     assert not any((mirror.parent / "cache").rglob("*.jar"))
 
 
 def test_a_repository_without_the_jar_is_named(mirror: Path) -> None:
     (mirror / PATH).unlink()
     with pytest.raises(ResourceError, match=r"thing-1\.jar could not be fetched: HTTP Error 404"):
-        jars.fetched([LOCKED])
+        jars.fetch_jars([LOCKED])
 
 
 @pytest.mark.parametrize(
@@ -77,23 +77,23 @@ def test_a_mirror_is_used_if_it_is_one_of_central(
     of: str, used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert jars.central() == jars.CENTRAL
+    assert jars.central_url() == jars.CENTRAL
     settings(tmp_path, of, "https://mirror.example.com/maven")
-    assert jars.central() == ("https://mirror.example.com/maven" if used else jars.CENTRAL)
+    assert jars.central_url() == ("https://mirror.example.com/maven" if used else jars.CENTRAL)
 
 
 def test_every_recipe_with_jars_has_a_lock_of_them() -> None:
     found = [recipe for recipe in all_recipes() if recipe.jars]
     assert {recipe.name for recipe in found} == {"kafka", "opensearch"}
     for recipe in found:
-        jars = locks.read(recipe)
+        jars = locks.read_lock(recipe)
         assert {jar.directory for jar in jars} == set(recipe.jars)
         assert len({jar.path for jar in jars}) == len(jars)
-        assert locks.text(jars) == locks.place(recipe).read_text()
+        assert locks.format_lock(jars) == locks.lock_file(recipe).read_text()
 
 
 def test_a_lock_of_other_artifacts_than_the_recipe_names_is_refused() -> None:
     jars = {"/opt/kafka/lib": ("org.apache.kafka:kafka_2.13:9.9.9",)}
     recipe = Recipe("kafka", "4.1", "trixie", (), (), jars=jars)
     with pytest.raises(ConfigurationError, match=r"does not have org\.apache\.kafka:kafka_2\.13:9\.9\.9"):
-        locks.read(recipe)
+        locks.read_lock(recipe)

@@ -10,8 +10,8 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.lab import files
-from fleet.lab.images.recipes import Recipe, all_recipes, find
-from fleet.lab.programs.build import ETCDS, built
+from fleet.lab.images.recipes import Recipe, all_recipes, find_recipes
+from fleet.lab.programs.build import ETCDS, build_module
 
 OURS = ("fleet-operator", "fleet-serve")
 ENGINES = [recipe for recipe in all_recipes() if recipe.name not in (*OURS, "etcd")]
@@ -31,18 +31,18 @@ def test_an_engine_is_not_root_and_has_a_place_for_its_data(recipe: Recipe) -> N
 
 def test_an_unknown_image_or_version_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ConfigurationError, match="no recipe for an image 'mysql'") as refused:
-        find("mysql")
+        find_recipes("mysql")
     assert "mariadb" in (refused.value.hint or "")
     with pytest.raises(ConfigurationError, match="no recipe for version 6 of redis") as refused:
-        find("redis:6")
+        find_recipes("redis:6")
     assert refused.value.hint == "there are: redis:7.0, redis:8.0"
 
 
 @pytest.mark.parametrize("version", sorted(ETCDS))
 def test_an_exact_version_is_that_version(version: str) -> None:
     """Whatever the recipe is called: what runs says what it is, and so do its clients."""
-    assert [recipe.exact for recipe in find(f"etcd:{version}")] == [True]
-    programs = built(ETCDS[version])
+    assert [recipe.exact for recipe in find_recipes(f"etcd:{version}")] == [True]
+    programs = build_module(ETCDS[version])
     for command in (["etcd", "--version"], ["etcdctl", "version"], ["etcdutl", "version"]):
         said = subprocess.run([programs / command[0], *command[1:]], check=True, capture_output=True, text=True).stdout
         assert re.search(rf"^(etcd Version|{command[0]} version): {re.escape(version)}$", said, re.MULTILINE), said
@@ -58,6 +58,6 @@ def test_what_is_built_beside_kubernetes_has_the_same_versions_so_that_it_is_com
 
 def versions(name: str) -> dict[str, str]:
     """The modules that a go.mod names, by path."""
-    text = (files.modules() / name / "go.mod").read_text()
+    text = (files.modules_directory() / name / "go.mod").read_text()
     found = dict(re.findall(r"^\s+(\S+) (v\S+)", text, re.MULTILINE))
     return found | dict(re.findall(r"^\s+(\S+) => \S+ (v\S+)", text, re.MULTILINE))

@@ -29,7 +29,7 @@ def test_the_wheels_of_two_checkouts_do_not_take_each_others_place(
         (tmp_path / checkout / "pyproject.toml").write_text(PROJECT)
         (tmp_path / checkout / "shared" / "__init__.py").write_text(f"NAME = {checkout!r}")
         monkeypatch.setattr(bake, "SOURCE", tmp_path / checkout)
-        built.append(bake.build())
+        built.append(bake.build_wheel())
     assert built[0] == built[2] != built[1]
     for file, checkout in zip(built, ("one", "two"), strict=False):
         with zipfile.ZipFile(file) as content:

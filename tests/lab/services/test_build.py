@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.lab.programs.build import Files, Module, built
+from fleet.lab.programs.build import Files, Module, build_module
 
 MAIN = 'package main\n\nimport _ "example.com/greeting"\n\nfunc main() {}\n'
 GREETING = "module example.com/greeting\n\ngo 1.26.0\n"
@@ -16,7 +16,7 @@ GREETING = "module example.com/greeting\n\ngo 1.26.0\n"
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
     """A program that needs another module, which has files."""
     monkeypatch.setenv("FLEET_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("fleet.lab.files.modules", lambda: tmp_path / "go")
+    monkeypatch.setattr("fleet.lab.files.modules_directory", lambda: tmp_path / "go")
     needed = tmp_path / "go" / "greeting"
     (needed / "words" / "deep").mkdir(parents=True)
     (needed / "go.mod").write_text(GREETING)
@@ -33,7 +33,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
 
 
 def test_the_files_that_a_program_reads_are_beside_it_and_no_others(module: Module) -> None:
-    programs = built(module)
+    programs = build_module(module)
     assert (programs / "greet").is_file()
     assert (programs / "words" / "deep" / "en").read_text() == "hello"
     assert (programs / "go.mod").read_text() == GREETING
@@ -42,7 +42,7 @@ def test_the_files_that_a_program_reads_are_beside_it_and_no_others(module: Modu
 
 @pytest.mark.parametrize("damage", ["changed", "gone", "added"])
 def test_a_damaged_file_is_found_and_copied_again(module: Module, damage: str) -> None:
-    words = built(module) / "words" / "deep"
+    words = build_module(module) / "words" / "deep"
     match damage:
         case "changed":
             (words / "en").write_text("jello")
@@ -50,5 +50,5 @@ def test_a_damaged_file_is_found_and_copied_again(module: Module, damage: str) -
             (words / "en").unlink()
         case "added":
             (words / "fr").write_text("allo")
-    words = built(module) / "words" / "deep"
+    words = build_module(module) / "words" / "deep"
     assert [(file.name, file.read_text()) for file in words.iterdir()] == [("en", "hello")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from fleet.lab.images.recipes import find
+from fleet.lab.images.recipes import find_recipes
 from fleet.testing import S3, Cluster, Forge
 from fleet.testing.s3 import Key, signed
 from tests.lab.services.test_forge import pushed
@@ -44,7 +44,7 @@ def pod(real_cluster: Cluster) -> Cluster:
     """A cluster with a pod `client` that has Python and nothing to do."""
     real_cluster.images("fleet-operator")
     command = ["python3", "-c", "import time; time.sleep(3600)"]
-    container = {"name": "client", "image": find("fleet-operator")[0].reference, "command": command}
+    container = {"name": "client", "image": find_recipes("fleet-operator")[0].reference, "command": command}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
     real_cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"}, "spec": spec})
     real_cluster.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=60s")

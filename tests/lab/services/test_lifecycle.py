@@ -16,10 +16,10 @@ import pytest
 from fleet.cli import run
 from fleet.errors import NotFoundError, ResourceError
 from fleet.lab import cleanup, spec
-from fleet.lab.lab import Lab, down
+from fleet.lab.lab import Lab, take_down
 from fleet.lab.programs import process
-from fleet.lab.services import Record, start, status, stop
-from fleet.lab.services.lifecycle import LOOPBACK, POOLS, choose_port, free
+from fleet.lab.services import Record, read_status, start_services, stop_services
+from fleet.lab.services.lifecycle import LOOPBACK, POOLS, choose_port, free_address
 from fleet.lab.services.s3 import REGION
 from fleet.testing.forge import ForgeUser
 from fleet.testing.s3 import Account, Bucket, Key
@@ -33,7 +33,7 @@ def own_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("FLEET_STATE_DIR", str(base))
     yield
     for lab in (base / "labs").glob("*"):
-        cleanup.remove(lab.name)
+        cleanup.remove_lab(lab.name)
     subprocess.run(["rm", "-r", str(base)], check=False)
 
 
@@ -46,90 +46,91 @@ def account(record: Record) -> Account:
 
 
 def pid(record: Record) -> int:
-    return process.running(spec.directory(record.lab))[record.role].pid
+    return process.running_processes(spec.lab_directory(record.lab))[record.role].pid
 
 
 def test_what_a_forge_keeps_is_there_after_a_stop_and_after_it_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     before = snapshot()
-    (forge,) = start("alone", ["forge"])
+    (forge,) = start_services("alone", ["forge"])
     monkeypatch.setenv("SSL_CERT_FILE", str(forge.bundle))
     administrator(forge).repository("shop")
-    assert stop("alone", ["forge"]) == ["forge"]
-    assert process.running(spec.directory("alone")) == {}
-    assert stop("alone") == []
+    assert stop_services("alone", ["forge"]) == ["forge"]
+    assert process.running_processes(spec.lab_directory("alone")) == {}
+    assert stop_services("alone") == []
 
-    assert start("alone", ["forge"]) == [forge]
+    assert start_services("alone", ["forge"]) == [forge]
     assert administrator(forge).api("GET", f"/repos/{forge.user}/shop")["name"] == "shop"
     first = pid(forge)
-    assert start("alone", ["forge"]) == [forge]
+    assert start_services("alone", ["forge"]) == [forge]
     assert pid(forge) == first
 
     os.kill(first, signal.SIGKILL)
-    assert [(one["name"], one["ready"]) for one in status("alone")] == [("forge", False)]
-    assert start("alone", ["forge"]) == [forge]
+    assert [(one["name"], one["ready"]) for one in read_status("alone")] == [("forge", False)]
+    assert start_services("alone", ["forge"]) == [forge]
     assert administrator(forge).api("GET", f"/repos/{forge.user}/shop")["name"] == "shop"
 
-    directory = spec.directory("alone")
-    down("alone")
+    directory = spec.lab_directory("alone")
+    take_down("alone")
     assert left_behind(before, directory) == {}
 
 
 def test_what_s3_keeps_is_there_after_a_stop_a_freeze_and_a_kill() -> None:
     before = snapshot()
-    (s3,) = start("alone", ["s3"])
+    (s3,) = start_services("alone", ["s3"])
     bucket = account(s3).new_bucket("backups")
     bucket.put("a", b"kept")
-    stop("alone", ["s3"])
+    stop_services("alone", ["s3"])
     with pytest.raises(ResourceError):
         bucket.get("a")
-    assert start("alone", ["s3"]) == [s3]
+    assert start_services("alone", ["s3"]) == [s3]
     assert bucket.get("a") == b"kept"
     os.kill(pid(s3), signal.SIGKILL)
-    start("alone", ["s3"])
+    start_services("alone", ["s3"])
     assert bucket.get("a") == b"kept"
-    directory = spec.directory("alone")
-    down("alone")
+    directory = spec.lab_directory("alone")
+    take_down("alone")
     assert left_behind(before, directory) == {}
 
 
 def test_a_service_that_does_not_answer_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    (s3,) = start("frozen", ["s3"])
+    (s3,) = start_services("frozen", ["s3"])
     Bucket(account(s3), "backups").account.new_bucket("backups").put("a", b"kept")
     frozen = pid(s3)
     os.kill(frozen, signal.SIGSTOP)
-    monkeypatch.setattr("fleet.lab.services.lifecycle.PATIENT", 0.5)
-    start("frozen", ["s3"])
+    monkeypatch.setattr("fleet.lab.services.lifecycle.STUCK_AFTER", 0.5)
+    start_services("frozen", ["s3"])
     assert pid(s3) != frozen
     assert Bucket(account(s3), "backups").get("a") == b"kept"
 
 
 def test_services_of_labs_are_apart_and_both_serve() -> None:
-    one, two = start("one", ["s3"])[0], start("two", ["s3"])[0]
+    one, two = start_services("one", ["s3"])[0], start_services("two", ["s3"])[0]
     assert one.url != two.url
     account(one).new_bucket("only-here")
     assert account(two).buckets() == []
-    down("one")
+    take_down("one")
     assert account(two).buckets() == []
 
 
 def test_a_lab_of_services_gets_clusters_later() -> None:
-    (s3,) = start("grown", ["s3"])
+    (s3,) = start_services("grown", ["s3"])
     first = pid(s3)
     lab = Lab.up("grown", ["x"], nodes="simulated", workers=1)
     assert lab.status()["ready"]
     assert pid(s3) == first
-    assert start("grown", ["s3"]) == [s3]
+    assert start_services("grown", ["s3"]) == [s3]
     assert account(s3).buckets() == []
 
 
 def test_services_of_a_run_that_was_killed_are_removed_by_the_next_start() -> None:
-    script = "import os\nfrom fleet.lab.services import start\nfrom fleet.lab.programs.process import identify\n"
-    script += "start('orphan', ['s3'], owner=identify(os.getpid()))\nos._exit(9)"
+    script = "import os\nfrom fleet.lab.services import start_services\n"
+    script += "from fleet.lab.programs.process import identify\n"
+    script += "start_services('orphan', ['s3'], owner=identify(os.getpid()))\nos._exit(9)"
     subprocess.run([sys.executable, "-c", script], check=False)
-    orphan = spec.directory("orphan")
-    assert process.running(orphan)
-    start("next", ["s3"])
-    assert not process.running(orphan)
+    orphan = spec.lab_directory("orphan")
+    assert process.running_processes(orphan)
+    start_services("next", ["s3"])
+    assert not process.running_processes(orphan)
     assert not orphan.exists()
 
 
@@ -137,13 +138,13 @@ def test_nothing_is_left_when_a_start_is_killed_in_the_middle() -> None:
     before = snapshot()
     command = [sys.executable, "-m", "fleet", "lab", "service", "forge", "--name", "half"]
     starting = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not process.running(spec.directory("half")):
+    while not process.running_processes(spec.lab_directory("half")):
         assert starting.poll() is None
     starting.kill()
     starting.wait()
-    assert start("half", ["forge"])[0].lab == "half"
-    directory = spec.directory("half")
-    down("half")
+    assert start_services("half", ["forge"])[0].lab == "half"
+    directory = spec.lab_directory("half")
+    take_down("half")
     assert left_behind(before, directory) == {}
 
 
@@ -185,23 +186,23 @@ def test_an_unknown_service_and_an_unknown_lab_are_named(capfd: pytest.CaptureFi
     assert run(["lab", "service", "start", "ftp"]) == 2
     assert "'ftp' is not" in capfd.readouterr().err
     with pytest.raises(NotFoundError, match="no service 'ftp'"):
-        start("x", ["ftp"])
+        start_services("x", ["ftp"])
     with pytest.raises(NotFoundError, match="no lab 'nowhere'"):
-        stop("nowhere", ["s3"])
-    assert not spec.directory("x").exists()
+        stop_services("nowhere", ["s3"])
+    assert not spec.lab_directory("x").exists()
 
 
 def test_a_services_address_is_one_that_no_route_leads_to() -> None:
-    assert free([], set()).startswith("10.99.")
-    assert free(["default", "10.99.0.0/16", "10.98.0.0/15", "fe80::/64"], set()).startswith("10.97.")
+    assert free_address([], set()).startswith("10.99.")
+    assert free_address(["default", "10.99.0.0/16", "10.98.0.0/15", "fe80::/64"], set()).startswith("10.97.")
     with pytest.raises(ResourceError, match="no free address"):
-        free([str(pool) for pool in POOLS], set())
+        free_address([str(pool) for pool in POOLS], set())
     assert choose_port("10.99.1.2", 9000) == 9000
     assert choose_port(LOOPBACK, 9000) != 9000
 
 
 def test_nothing_listens_elsewhere_than_on_the_address_of_the_lab() -> None:
-    (s3,) = start("listening", ["s3"])
+    (s3,) = start_services("listening", ["s3"])
     connections = psutil.Process(pid(s3)).net_connections("inet")
     listening = {one.laddr[:2] for one in connections if one.status == psutil.CONN_LISTEN}
     assert listening == {(s3.address, s3.port)}

@@ -16,8 +16,8 @@ from fleet.cli.output import emit, output_option, remark, table
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.lab.faults import Active, Fault
-    from fleet.lab.faults.builder import Words
+    from fleet.lab.faults import ActiveFault, Fault
+    from fleet.lab.faults.builder import FaultBuilder
     from fleet.lab.lab import Lab
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,18 +65,18 @@ class Asked:
         return Lab.open(self.name)
 
     @property
-    def words(self) -> Words:
-        from fleet.lab.faults.builder import Words
+    def words(self) -> FaultBuilder:
+        from fleet.lab.faults.builder import FaultBuilder
 
-        return Words(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
+        return FaultBuilder(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
 
     def begin(self, fault: Fault) -> None:
         """Make a fault that belongs to nobody, and say how it ends."""
         from fleet.lab.faults import inject
-        from fleet.lab.faults.fault import kind
+        from fleet.lab.faults.fault import load_kind
 
         active = inject(self.lab, fault, seconds=self.seconds)
-        if not kind(fault.kind).lasts:
+        if not load_kind(fault.kind).lasts:
             remark(f"done: {fault}")
             return
         option = "" if self.name == "default" else f" --name {self.name}"
@@ -281,7 +281,7 @@ def list_faults(name: str, form: str) -> None:
     emit(rows, form, text)
 
 
-def _row(one: Active) -> dict[str, Any]:
+def _row(one: ActiveFault) -> dict[str, Any]:
     return {
         "id": one.id,
         "cluster": one.fault.cluster,
@@ -294,7 +294,7 @@ def _row(one: Active) -> dict[str, Any]:
     }
 
 
-def _end(one: Active, now: float) -> str:
+def _end(one: ActiveFault, now: float) -> str:
     if one.until is not None:
         return f"in {max(0, one.until - now):.0f}s"
     return f"with process {one.owner[0]}" if one.owner else "when cleared"
@@ -346,7 +346,7 @@ def run(
     """
     import secrets
 
-    from fleet.lab.faults.schedule import Schedule, play
+    from fleet.lab.faults.schedule import Schedule, play_schedule
 
     schedule = Schedule(
         seed=secrets.randbelow(1 << 32) if seed is None else seed,
@@ -363,4 +363,4 @@ def run(
         remark(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")
         click.echo("\n".join(str(event) for event in events))
         return
-    play(asked.lab, schedule, click.echo)
+    play_schedule(asked.lab, schedule, click.echo)

@@ -14,7 +14,7 @@ from fleet.cli.options import Seconds
 
 if TYPE_CHECKING:
     from fleet.lab.faults import Fault
-    from fleet.lab.faults.api.kinds import ApiWords
+    from fleet.lab.faults.api.kinds import ApiFaultBuilder
     from fleet.lab.proxy.plan import Match
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,10 +71,10 @@ def chance(command: F) -> F:
     return command
 
 
-def _begin(asked: Asked, make: Callable[[ApiWords], Fault]) -> None:
-    from fleet.lab.faults.api.kinds import ApiWords
+def _begin(asked: Asked, make: Callable[[ApiFaultBuilder], Fault]) -> None:
+    from fleet.lab.faults.api.kinds import ApiFaultBuilder
 
-    asked.begin(make(ApiWords(asked.words.cluster)))
+    asked.begin(make(ApiFaultBuilder(asked.words.cluster)))
 
 
 @click.group()

@@ -23,9 +23,9 @@ class LabImages:
 def lab_at(server: str) -> tuple[LabSpec, ClusterSpec] | None:
     """The lab whose API server this is."""
     from fleet.errors import FleetError
-    from fleet.lab.spec import LabSpec, all_names
+    from fleet.lab.spec import LabSpec, list_lab_names
 
-    for name in all_names():
+    for name in list_lab_names():
         try:
             spec = LabSpec.load(name)
         except FleetError:  # half made or broken: not the one
@@ -39,12 +39,12 @@ def lab_at(server: str) -> tuple[LabSpec, ClusterSpec] | None:
 def names() -> LabImages:
     """What the images are called, whether they are there or not."""
     from fleet.apps.registry import drivers
-    from fleet.lab.images.recipes import PREFIX, all_recipes, find
+    from fleet.lab.images.recipes import PREFIX, all_recipes, find_recipes
 
     known = {recipe.name for recipe in all_recipes()}
     found = {one.meta.name.lower() for one in drivers()} & known
     return LabImages(
-        find(OPERATOR)[0].reference, {engine: f"{PREFIX}/{engine}:{{tag}}" for engine in sorted(found)}, ""
+        find_recipes(OPERATOR)[0].reference, {engine: f"{PREFIX}/{engine}:{{tag}}" for engine in sorted(found)}, ""
     )
 
 
@@ -53,7 +53,7 @@ def provide(lab: LabSpec) -> LabImages:
     from dataclasses import replace
 
     from fleet.lab.images.bake import bake
-    from fleet.lab.images.recipes import find
+    from fleet.lab.images.recipes import find_recipes
     from fleet.lab.lab import Lab
 
     wanted = names()
@@ -61,6 +61,6 @@ def provide(lab: LabSpec) -> LabImages:
         return wanted
     opened = Lab.open(lab.name)
     # Exact versions are built when somebody asks for one, with `fleet lab image build`.
-    recipes = [recipe for name in (OPERATOR, *wanted.engines) for recipe in find(name) if not recipe.exact]
+    recipes = [recipe for name in (OPERATOR, *wanted.engines) for recipe in find_recipes(name) if not recipe.exact]
     opened.load_images([bake(recipe) for recipe in recipes])
     return replace(wanted, built=opened.spec.images.get(wanted.operator, ""))

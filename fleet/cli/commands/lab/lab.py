@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def _lab_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from fleet.lab.spec import all_names
+    from fleet.lab.spec import list_lab_names
 
-    return [name for name in all_names() if name.startswith(incomplete)]
+    return [name for name in list_lab_names() if name.startswith(incomplete)]
 
 
 def _recipe_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -105,12 +105,12 @@ def prepare(nodes: tuple[Any, ...], things: tuple[str, ...]) -> None:
     fleet lab prepare forge s3           and the programs of these services
     """
     from fleet.lab.images.bake import bake
-    from fleet.lab.images.recipes import find
-    from fleet.lab.lab import prepare as build
+    from fleet.lab.images.recipes import find_recipes
+    from fleet.lab.lab import prepare_nodes as build
     from fleet.lab.planning import default_nodes
     from fleet.lab.services import SERVICES
 
-    recipes = [recipe for wanted in things if wanted not in SERVICES for recipe in find(wanted)]
+    recipes = [recipe for wanted in things if wanted not in SERVICES for recipe in find_recipes(wanted)]
     for one in nodes or dict.fromkeys(("simulated", default_nodes())):
         build(one)
     for recipe in recipes:
@@ -125,10 +125,10 @@ def prepare(nodes: tuple[Any, ...], things: tuple[str, ...]) -> None:
 @click.option("--all", "every", is_flag=True, help="All labs.")
 def down(name: str, every: bool) -> None:
     """Stop a lab and remove everything of it, whatever state it is in."""
-    from fleet.lab.lab import down as take_down
-    from fleet.lab.spec import all_names
+    from fleet.lab.lab import take_down
+    from fleet.lab.spec import list_lab_names
 
-    for one in all_names() if every else [name]:
+    for one in list_lab_names() if every else [name]:
         take_down(one)
         remark(f"lab {one!r} is gone")
 
@@ -139,10 +139,10 @@ def list_labs(form: str) -> None:
     """List the labs of this machine."""
     from fleet.errors import FleetError
     from fleet.lab.programs import process
-    from fleet.lab.spec import LabSpec, all_names
+    from fleet.lab.spec import LabSpec, list_lab_names
 
     rows: list[dict[str, Any]] = []
-    for name in all_names():
+    for name in list_lab_names():
         try:
             spec = LabSpec.load(name)
         except FleetError:
@@ -150,7 +150,14 @@ def list_labs(form: str) -> None:
             continue
         kinds = ", ".join(sorted({cluster.nodes for cluster in spec.clusters}))
         names = [cluster.name for cluster in spec.clusters]
-        rows.append({"name": name, "clusters": names, "nodes": kinds, "running": bool(process.running(spec.directory))})
+        rows.append(
+            {
+                "name": name,
+                "clusters": names,
+                "nodes": kinds,
+                "running": bool(process.running_processes(spec.directory)),
+            }
+        )
 
     def text() -> str:
         if not rows:
@@ -231,7 +238,7 @@ def kubeconfig(name: str) -> None:
 def logs(name: str, cluster: str | None, follow: bool, lines: int, program: str | None) -> None:
     """Show the log of PROGRAM (kube-apiserver, etcd, NODE-kubelet, …); without one, which there are."""
     from fleet.errors import NotFoundError
-    from fleet.lab.programs.process import tail
+    from fleet.lab.programs.process import read_tail
 
     opened = _open(name)
     found = opened.logs(opened.spec.cluster_or_first(cluster).name)
@@ -240,7 +247,7 @@ def logs(name: str, cluster: str | None, follow: bool, lines: int, program: str 
         return
     if program not in found:
         raise NotFoundError(f"there is no log of {program!r}", hint=f"there are: {', '.join(found)}")
-    text = tail(found[program], lines)
+    text = read_tail(found[program], lines)
     if text:
         click.echo(text)
     if follow:
@@ -293,12 +300,12 @@ def image() -> None:
 @output_option
 def list_images(form: str) -> None:
     """List the images that can be built, and the size of those that are."""
-    from fleet.lab.images.bake import baked
+    from fleet.lab.images.bake import find_archive
     from fleet.lab.images.recipes import all_recipes
 
     rows: list[dict[str, Any]] = []
     for one in all_recipes():
-        archive = baked(one)
+        archive = find_archive(one)
         size = archive.stat().st_size if archive else None
         rows.append({"name": f"{one.name}:{one.version}", "image": one.reference, "from": one.source, "size": size})
 
@@ -320,9 +327,9 @@ def build_image(name: str, no_load: bool, names: tuple[str, ...]) -> None:
     fleet lab image build etcd:3.5 fleet-operator
     """
     from fleet.lab.images.bake import bake
-    from fleet.lab.images.recipes import find
+    from fleet.lab.images.recipes import find_recipes
 
-    recipes = [recipe for wanted in names for recipe in find(wanted)]
+    recipes = [recipe for wanted in names for recipe in find_recipes(wanted)]
     opened = None if no_load else _open(name)
     archives = [bake(recipe) for recipe in recipes]
     for line in opened.load_images(archives) if opened else archives:
@@ -335,9 +342,9 @@ def build_image(name: str, no_load: bool, names: tuple[str, ...]) -> None:
 def load_image(name: str, file: Path) -> None:
     """Give the lab's nodes an image of your own: FILE is what `docker save` or `podman save` writes."""
     from fleet.errors import ConfigurationError
-    from fleet.lab.images.archive import contents
+    from fleet.lab.images.archive import read_images
 
-    if not contents(file):
+    if not read_images(file):
         raise ConfigurationError(
             f"{file} is not an archive of a named image",
             hint="write it with `docker save NAME:TAG -o FILE` or `podman save`",

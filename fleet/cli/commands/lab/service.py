@@ -46,8 +46,8 @@ def start(name: str, services: tuple[str, ...], form: str) -> None:
     They belong to a lab, which is made if there is none of that name; it needs no clusters. The first start builds
     the programs from source; `fleet lab prepare forge s3` does that ahead of time.
     """
-    from fleet.lab.services import start as start_services
-    from fleet.lab.services import status as status_of
+    from fleet.lab.services import read_status as status_of
+    from fleet.lab.services import start_services
 
     start_services(name, services)
     rows = [row for row in status_of(name) if row["name"] in services]
@@ -71,7 +71,7 @@ def env(name: str) -> None:
     \b
     eval "$(fleet lab service env)"
     """
-    from fleet.lab.services import status as status_of
+    from fleet.lab.services import read_status as status_of
 
     for row in status_of(name):
         for line in _exports(row["environment"]):
@@ -89,7 +89,7 @@ def _exports(environment: dict[str, str]) -> list[str]:
 @click.argument("services", nargs=-1, type=service_choice, metavar="[SERVICE]…")
 def stop(name: str, services: tuple[str, ...]) -> None:
     """Stop services, or all of a lab. What they keep stays, and is there after the next start."""
-    from fleet.lab.services import stop as stop_services
+    from fleet.lab.services import stop_services
 
     stopped = stop_services(name, services)
     for one in stopped:
@@ -103,7 +103,7 @@ def stop(name: str, services: tuple[str, ...]) -> None:
 @output_option
 def status(name: str, form: str) -> None:
     """Show the services of a lab. Exits with 4 when one does not serve."""
-    from fleet.lab.services import status as status_of
+    from fleet.lab.services import read_status as status_of
 
     rows = status_of(name)
     emit(rows, form, lambda: _table(rows) if rows else "no services; start one with `fleet lab service forge`")
@@ -116,11 +116,11 @@ def status(name: str, form: str) -> None:
 def list_services(form: str) -> None:
     """List the services of all labs of this machine."""
     from fleet.errors import FleetError
-    from fleet.lab.services import status as status_of
-    from fleet.lab.spec import all_names
+    from fleet.lab.services import read_status as status_of
+    from fleet.lab.spec import list_lab_names
 
     rows: list[dict[str, Any]] = []
-    for name in all_names():
+    for name in list_lab_names():
         try:
             rows += status_of(name)
         except FleetError:  # half made or broken: `fleet lab list` shows it
@@ -152,12 +152,12 @@ def logs(name: str, lines: int, service_name: str) -> None:
     from pathlib import Path
 
     from fleet.errors import NotFoundError
-    from fleet.lab.programs.process import tail
-    from fleet.lab.services import status as status_of
+    from fleet.lab.programs.process import read_tail
+    from fleet.lab.services import read_status as status_of
 
     found = {row["name"]: row["log"] for row in status_of(name)}
     if service_name not in found:
         raise NotFoundError(
             f"lab {name!r} has no {service_name}", hint=f"start it with `fleet lab service {service_name}`"
         )
-    click.echo(tail(Path(found[service_name]), lines))
+    click.echo(read_tail(Path(found[service_name]), lines))

@@ -25,9 +25,9 @@ from aiohttp import web
 from fleet.lab.faults.api import plans, ports
 from fleet.lab.lab import Lab
 from fleet.lab.programs import process
-from fleet.lab.proxy.proxy import Route, Service
+from fleet.lab.proxy.proxy import ProxyService, Route
 
-ITSELF = "apiserver-loopback-client"  # the name by which an API server calls itself
+LOOPBACK_CLIENT = "apiserver-loopback-client"  # the name by which an API server calls itself
 INTERVAL = 0.03  # seconds between two looks at the plans
 PASSES = 3  # over the connections of clients when it begins
 LINGER = 30.0  # seconds without a plan before it goes: the next fault of a test comes soon
@@ -44,63 +44,63 @@ class Front:
         self._cluster = lab.spec.cluster(cluster)
         self._authority = lab.plane(self._cluster).authority
         self._place = (self._cluster.address, self._cluster.ports["kube-apiserver"])
-        self._service = Service(self._route)
+        self._service = ProxyService(self._route)
         self._server = web.Server(self._service.handle, handler_cancellation=True)
-        self._for_clients = self._towards_clients()
-        self._onwards = {known: self._towards_server(known) for known in (True, False)}
-        self._sessions = {known: _session(context) for known, context in self._onwards.items()}
+        self._client_context = self._make_client_context()
+        self._server_contexts = {known: self._server_context(known) for known in (True, False)}
+        self._sessions = {known: _session(context) for known, context in self._server_contexts.items()}
         self._listener: socket.socket | None = None
-        self._life = -1  # of the API server: readable once that is over
+        self._server_handle = -1  # of the API server: readable once that is over
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """For as long as there are plans, and a while longer."""
-        directory = plans.directory(self._lab, self._cluster.name)
-        done: plans.Seen = ()
+        directory = plans.plans_directory(self._lab, self._cluster.name)
+        done: plans.FaultIds = ()
         needed = time.monotonic()
         while directory.exists() and time.monotonic() - needed < LINGER:
-            found = plans.look(directory)
+            found = plans.list_plans(directory)
             if found != done:
-                self._service.set_plan(plans.together(directory, found))
-                self._service.let_go()
+                self._service.set_plan(plans.merge_plans(directory, found))
+                self._service.release_held()
             if found:
                 needed = time.monotonic()
-                if self._listener is None and ports.others(*self._place, None):
-                    await self._take_place()
+                if self._listener is None and ports.count_listeners(*self._place, None):
+                    await self._start_listening()
             elif self._listener is not None:
-                self._leave_place()
+                self._stop_listening()
                 await self._server.shutdown(GRACE)
             if found != done and (self._listener is not None or done or not found):  # at first it has to be in place
                 done = found
-                plans.carried_out(directory, done)
+                plans.write_carried_out(directory, done)
             self._service.requests.clear()  # nobody asks here what came by
             await asyncio.sleep(INTERVAL)
 
-    async def _take_place(self) -> None:
+    async def _start_listening(self) -> None:
         """Beside the API server that listens now, and for as long as it lives."""
-        server = process.running(self._lab.directory).get(f"{self._cluster.name}/kube-apiserver")
+        server = process.running_processes(self._lab.directory).get(f"{self._cluster.name}/kube-apiserver")
         if server is None:
             return
-        self._life = os.pidfd_open(server.pid)
-        asyncio.get_running_loop().add_reader(self._life, self._leave_place)
-        self._listener = ports.listen(*self._place)
-        self._begin(self._accept(self._listener))
+        self._server_handle = os.pidfd_open(server.pid)
+        asyncio.get_running_loop().add_reader(self._server_handle, self._stop_listening)
+        self._listener = ports.listen_beside(*self._place)
+        self._start_task(self._accept(self._listener))
         for _ in range(PASSES):  # one may be under way that is not seen the first time
-            ports.end_all(server.pid, self._place[1])
+            ports.end_connections(server.pid, self._place[1])
             await asyncio.sleep(INTERVAL)
 
-    def _leave_place(self) -> None:
+    def _stop_listening(self) -> None:
         """Connections that were spliced end with this, others when they have nothing under way."""
         for task in self._tasks:
             task.cancel()
-        if self._life >= 0:
-            asyncio.get_running_loop().remove_reader(self._life)
-            os.close(self._life)
+        if self._server_handle >= 0:
+            asyncio.get_running_loop().remove_reader(self._server_handle)
+            os.close(self._server_handle)
         if self._listener is not None:
             self._listener.close()
-        self._listener, self._life = None, -1
+        self._listener, self._server_handle = None, -1
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -109,25 +109,25 @@ class Front:
         loop = asyncio.get_running_loop()
         while True:
             client, address = await loop.sock_accept(listener)
-            if address[0] == ports.OWN:  # the API server has just gone, and this is the proxy itself
+            if address[0] == ports.PROXY_ADDRESS:  # the API server has just gone, and this is the proxy itself
                 client.close()
                 continue
-            self._begin(self._take(client))
+            self._start_task(self._serve_client(client))
 
-    async def _take(self, client: socket.socket) -> None:
+    async def _serve_client(self, client: socket.socket) -> None:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            if ports.server_name(await _first_words(client)) == ITSELF:
+            if ports.read_server_name(await _peek_hello(client)) == LOOPBACK_CLIENT:
                 await self._splice(client)
             else:
                 loop = asyncio.get_running_loop()
-                await loop.connect_accepted_socket(self._server, client, ssl=self._for_clients)
+                await loop.connect_accepted_socket(self._server, client, ssl=self._client_context)
         except (OSError, TimeoutError, asyncio.CancelledError):  # ssl.SSLError is an OSError
             client.close()
 
     async def _splice(self, client: socket.socket) -> None:
         near = await asyncio.open_connection(sock=client)
-        far = await asyncio.open_connection(*self._place, local_addr=(ports.OWN, 0))
+        far = await asyncio.open_connection(*self._place, local_addr=(ports.PROXY_ADDRESS, 0))
         await asyncio.gather(_pump(near[0], far[1]), _pump(far[0], near[1]))
 
     def _route(self, request: web.BaseRequest) -> Route:
@@ -138,21 +138,21 @@ class Front:
         identity = [*users[:1], *groups]
         if not users:
             identity = [("Authorization", value) for value in request.headers.getall("Authorization", [])]
-        context = self._onwards[bool(users)]
+        context = self._server_contexts[bool(users)]
 
         async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-            return await asyncio.open_connection(*self._place, ssl=context, local_addr=(ports.OWN, 0))
+            return await asyncio.open_connection(*self._place, ssl=context, local_addr=(ports.PROXY_ADDRESS, 0))
 
         return Route(self._sessions[bool(users)], self._cluster.server, identity, connect)
 
-    def _towards_server(self, known: bool) -> ssl.SSLContext:
+    def _server_context(self, known: bool) -> ssl.SSLContext:
         """As a front proxy, for clients that are known by a certificate; as nobody for those with a token."""
         context = ssl.create_default_context(cafile=str(self._authority.certificate_file))
         if known:
             context.load_cert_chain(*self._authority.issue("front-proxy", "front-proxy"))
         return context
 
-    def _towards_clients(self) -> ssl.SSLContext:
+    def _make_client_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self._authority.certificate_file))
         context.load_cert_chain(*self._authority.issue("kube-apiserver", "kube-apiserver"))
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -161,20 +161,20 @@ class Front:
 
 def _session(context: ssl.SSLContext) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=context, local_addr=(ports.OWN, 0)),
+        connector=aiohttp.TCPConnector(limit=0, ssl=context, local_addr=(ports.PROXY_ADDRESS, 0)),
         auto_decompress=False,
         timeout=aiohttp.ClientTimeout(total=None),
         cookie_jar=aiohttp.DummyCookieJar(),
     )
 
 
-async def _first_words(client: socket.socket, patience: float = 10.0) -> bytes:
+async def _peek_hello(client: socket.socket, patience: float = 10.0) -> bytes:
     """What a client says first, which stays to be read."""
     async with asyncio.timeout(patience):
         while True:
             with contextlib.suppress(BlockingIOError):
                 data = client.recv(_HELLO, socket.MSG_PEEK)
-                if not data or len(data) == _HELLO or ports.is_whole(data):
+                if not data or len(data) == _HELLO or ports.is_whole_record(data):
                     return data
             await asyncio.sleep(0.001)
 
@@ -194,7 +194,7 @@ async def _serve(lab: Lab, cluster: str) -> None:
 
 def main(name: str, cluster: str) -> None:
     lab = Lab.open(name)
-    with plans.alone(plans.directory(lab, cluster)) as alone:
+    with plans.try_lock_front(plans.plans_directory(lab, cluster)) as alone:
         if alone:
             asyncio.run(_serve(lab, cluster))
             os._exit(0)  # with the lock still held: to others it runs until it is gone

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import AccessError, ConfigurationError, ResourceError
 from fleet.lab.faults.api import plans, ports
-from fleet.lab.faults.fault import Active, Facts, Fault, Kind
+from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind
 from fleet.lab.programs import process
 from fleet.lab.proxy.actions import Act, Answer, Delay, Expire, SkewLeases
 from fleet.lab.proxy.plan import Match, Plan, Rule
@@ -25,8 +25,8 @@ from fleet.lab.proxy.plan import Match, Plan, Rule
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
-API = "/api"  # and /apis: whether it is well, a server goes on to say
-WHICH = tuple(field.name for field in fields(Match))
+API_PATH = "/api"  # and /apis: whether it is well, a server goes on to say
+MATCH_FIELDS = tuple(field.name for field in fields(Match))
 
 
 class ApiKind(Kind):
@@ -34,20 +34,20 @@ class ApiKind(Kind):
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         said = fault.options
-        match = Match(**{"path": API, **{name: said[name] for name in WHICH if name in said}})
+        match = Match(**{"path": API_PATH, **{name: said[name] for name in MATCH_FIELDS if name in said}})
         plan = Plan([Rule(match, self.act(said), share=said.get("share"))], seed=said.get("seed", 0))
-        _check(lab, fault.cluster)
+        _check_cluster(lab, fault.cluster)
         return {"plan": plan.to_json()}
 
     @abstractmethod
     def act(self, said: Mapping[str, Any]) -> Act:
         """What happens to a request."""
 
-    def begin(self, lab: Lab, active: Active) -> None:
-        plans.add(lab, active.fault.cluster, active.id, Plan.from_json(active.facts["plan"]))
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
+        plans.add_plan(lab, active.fault.cluster, active.id, Plan.from_json(active.facts["plan"]))
 
-    def end(self, lab: Lab, active: Active) -> None:
-        plans.remove(lab, active.fault.cluster, active.id)
+    def end(self, lab: Lab, active: ActiveFault) -> None:
+        plans.remove_plan(lab, active.fault.cluster, active.id)
 
 
 class Fail(ApiKind):
@@ -70,10 +70,10 @@ class Skew(ApiKind):
         return SkewLeases(said["seconds"])
 
 
-def _check(lab: Lab, cluster: str) -> None:
+def _check_cluster(lab: Lab, cluster: str) -> None:
     if sys.platform != "linux":
         raise ConfigurationError("faults of an API server need Linux")
-    server = process.running(lab.directory).get(f"{cluster}/kube-apiserver")
+    server = process.running_processes(lab.directory).get(f"{cluster}/kube-apiserver")
     if server is None:
         raise ResourceError(
             f"the API server of {cluster} does not run", hint=f"start it with `fleet lab up --name {lab.spec.name}`"
@@ -83,18 +83,18 @@ def _check(lab: Lab, cluster: str) -> None:
             f"the API server of {cluster} was started by a fleet that knew no such faults",
             hint=f"`fleet lab down --name {lab.spec.name}` and `fleet lab up` again",
         )
-    if not ports.may_be_ended():
+    if not ports.can_end_connections():
         raise AccessError(
             "clients that are connected already would notice nothing: the system does not let you touch that",
             hint="do it as root, or allow it: `sysctl kernel.yama.ptrace_scope=0`",
         )
 
 
-ALL = Match()
+ALL_REQUESTS = Match()
 
 
 @dataclass(frozen=True, slots=True)
-class ApiWords:
+class ApiFaultBuilder:
     """Speaks of one cluster's API server. `share` is that of the requests that match; `seed` says which."""
 
     cluster: str
@@ -102,7 +102,7 @@ class ApiWords:
     def fail(
         self,
         status: int = 500,
-        match: Match = ALL,
+        match: Match = ALL_REQUESTS,
         *,
         share: float | None = None,
         retry_after: int | None = None,
@@ -114,22 +114,24 @@ class ApiWords:
         own = {"status": status, "retry-after": retry_after, "message": message}
         return self._fault("fail-api", match, {**own, "share": share, "seed": seed})
 
-    def slow(self, seconds: float, match: Match = ALL, *, share: float | None = None, seed: int = 0) -> Fault:
+    def slow(self, seconds: float, match: Match = ALL_REQUESTS, *, share: float | None = None, seed: int = 0) -> Fault:
         """Requests are carried out so many seconds later."""
         if seconds <= 0:
             raise ConfigurationError(f"{seconds:g} s later is not later", hint="more than 0")
         return self._fault("slow-api", match, {"seconds": seconds, "share": share, "seed": seed})
 
-    def forget(self, match: Match = ALL, *, after_events: int = 0, share: float | None = None, seed: int = 0) -> Fault:
+    def forget(
+        self, match: Match = ALL_REQUESTS, *, after_events: int = 0, share: float | None = None, seed: int = 0
+    ) -> Fault:
         """Watches end with 410 after so many events: clients have to list anew."""
         return self._fault("forget-api", match, {"after-events": after_events, "share": share, "seed": seed})
 
-    def skew(self, seconds: float, match: Match = ALL) -> Fault:
+    def skew(self, seconds: float, match: Match = ALL_REQUESTS) -> Fault:
         """Clients see times in Leases that are so many seconds later than what is stored, or earlier if negative."""
         if not seconds:
             raise ConfigurationError("times that differ by 0 s do not differ", hint="positive for later, or negative")
         return self._fault("skew-leases", match, {"seconds": seconds})
 
     def _fault(self, kind: str, match: Match, options: dict[str, Any]) -> Fault:
-        which = {name: value for name, value in asdict(match).items() if value != getattr(ALL, name)}
+        which = {name: value for name, value in asdict(match).items() if value != getattr(ALL_REQUESTS, name)}
         return Fault(kind, self.cluster, ("kube-apiserver",), {**options, **which})

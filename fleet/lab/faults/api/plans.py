@@ -16,8 +16,8 @@ import orjson
 import psutil
 
 from fleet.errors import ResourceError
-from fleet.lab.files import write
-from fleet.lab.locks import only_one
+from fleet.lab.files import write_file
+from fleet.lab.locks import try_lock
 from fleet.lab.programs import process
 from fleet.lab.proxy.plan import Plan
 
@@ -25,53 +25,53 @@ if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 PATIENCE = 60.0  # seconds for a process to start on a busy machine
-HEARING = 5.0  # seconds for one that runs to take note
-Seen = tuple[int, ...]  # numbers of faults
+NOTICE_TIMEOUT = 5.0  # seconds for one that runs to take note
+FaultIds = tuple[int, ...]  # numbers of faults
 
 
-def directory(lab: Lab, cluster: str) -> Path:
+def plans_directory(lab: Lab, cluster: str) -> Path:
     return lab.directory / "faults" / "api" / cluster
 
 
-def add(lab: Lab, cluster: str, number: int, plan: Plan) -> None:
+def add_plan(lab: Lab, cluster: str, number: int, plan: Plan) -> None:
     """Returns when it is carried out."""
-    place = directory(lab, cluster)
-    write(place / f"{number}.json", plan.to_json())
+    place = plans_directory(lab, cluster)
+    write_file(place / f"{number}.json", plan.to_json())
     started: subprocess.Popen[bytes] | None = None
     deadline = time.monotonic() + PATIENCE
-    while number not in _carried_out(place):
+    while number not in _read_carried_out(place):
         if started is None and not _is_running(place):
-            started = _start(lab, cluster, place)
+            started = _start_front(lab, cluster, place)
         if time.monotonic() > deadline or (started and started.poll() is not None):
-            raise _failure(cluster, place)
+            raise _start_error(cluster, place)
         time.sleep(0.01)
 
 
-def _start(lab: Lab, cluster: str, place: Path) -> subprocess.Popen[bytes]:
+def _start_front(lab: Lab, cluster: str, place: Path) -> subprocess.Popen[bytes]:
     (place / "carried-out").unlink(missing_ok=True)
     command = [sys.executable, "-P", "-m", "fleet.lab.faults.api.front", lab.spec.name, cluster]
     environment = {"FLEET_STATE_DIR": str(lab.directory.parent.parent)}
     return process.start(lab.directory, _role(cluster), command, _log(place), environment)
 
 
-def remove(lab: Lab, cluster: str, number: int) -> None:
+def remove_plan(lab: Lab, cluster: str, number: int) -> None:
     """Returns when it is not carried out any more; a process that does not hear of it is killed."""
-    place = directory(lab, cluster)
+    place = plans_directory(lab, cluster)
     if not place.exists():
         return
     (place / f"{number}.json").unlink(missing_ok=True)
-    deadline = time.monotonic() + HEARING
-    while number in _carried_out(place) and _is_running(place):
+    deadline = time.monotonic() + NOTICE_TIMEOUT
+    while number in _read_carried_out(place) and _is_running(place):
         if time.monotonic() > deadline:
-            _end(lab, cluster)
-            if look(place):
-                _start(lab, cluster, place)
+            _end_front(lab, cluster)
+            if list_plans(place):
+                _start_front(lab, cluster, place)
             return
         time.sleep(0.01)
 
 
-def _end(lab: Lab, cluster: str) -> None:
-    found = process.running(lab.directory).get(_role(cluster))
+def _end_front(lab: Lab, cluster: str) -> None:
+    found = process.running_processes(lab.directory).get(_role(cluster))
     if found is not None:
         with suppress(psutil.Error):
             found.kill()
@@ -82,17 +82,17 @@ def _role(cluster: str) -> str:
     return f"fault/api/{cluster}"
 
 
-def _failure(cluster: str, place: Path) -> ResourceError:
-    log = process.tail(_log(place))
+def _start_error(cluster: str, place: Path) -> ResourceError:
+    log = process.read_tail(_log(place))
     return ResourceError(f"the proxy before the API server of {cluster} does not start; the end of its log:\n{log}")
 
 
-def look(place: Path) -> Seen:
+def list_plans(place: Path) -> FaultIds:
     """The faults that there are."""
     return tuple(sorted(int(path.stem) for path in place.glob("*.json")))
 
 
-def together(place: Path, seen: Seen) -> Plan:
+def merge_plans(place: Path, seen: FaultIds) -> Plan:
     """All of them as one."""
     found = []
     for number in seen:
@@ -101,21 +101,21 @@ def together(place: Path, seen: Seen) -> Plan:
     return Plan([rule for plan in found for rule in plan.rules], seed=sum(plan.seed for plan in found))
 
 
-def carried_out(place: Path, seen: Seen) -> None:
-    write(place / "carried-out", orjson.dumps(seen))
+def write_carried_out(place: Path, seen: FaultIds) -> None:
+    write_file(place / "carried-out", orjson.dumps(seen))
 
 
-def alone(place: Path) -> AbstractContextManager[bool]:
+def try_lock_front(place: Path) -> AbstractContextManager[bool]:
     """Whether nobody else carries plans out, and nobody will meanwhile."""
-    return only_one(place / "front")
+    return try_lock(place / "front")
 
 
 def _is_running(place: Path) -> bool:
-    with alone(place) as none:
+    with try_lock_front(place) as none:
         return not none
 
 
-def _carried_out(place: Path) -> list[int]:
+def _read_carried_out(place: Path) -> list[int]:
     try:
         found: list[int] = orjson.loads((place / "carried-out").read_bytes())
     except FileNotFoundError:

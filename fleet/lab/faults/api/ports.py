@@ -24,7 +24,7 @@ from pathlib import Path
 
 import psutil
 
-OWN = "127.93.0.1"  # where the proxy connects from; all of 127.0.0.0/8 is this machine
+PROXY_ADDRESS = "127.93.0.1"  # where the proxy connects from; all of 127.0.0.0/8 is this machine
 _ATTACH_REUSEPORT_CBPF = 51
 _NETWORK_HEADER = -0x100000 & 0xFFFFFFFF  # from there, as an offset of the program
 _SOURCE = 12  # of an IPv4 header
@@ -33,7 +33,7 @@ _FIRST, _SECOND = 0, 1  # listeners in the order in which they came: the API ser
 _LISTEN = "0A"
 
 
-def listen(address: str, port: int) -> socket.socket:
+def listen_beside(address: str, port: int) -> socket.socket:
     """Take the connections of all but the proxy itself. The API server has to listen already, and first."""
     joined = socket.socket()
     try:
@@ -44,7 +44,7 @@ def listen(address: str, port: int) -> socket.socket:
         joined.setblocking(False)
         code = [
             (_LOAD_WORD, 0, 0, (_NETWORK_HEADER + _SOURCE) & 0xFFFFFFFF),
-            (_JUMP_IF_EQUAL, 0, 1, int(IPv4Address(OWN))),
+            (_JUMP_IF_EQUAL, 0, 1, int(IPv4Address(PROXY_ADDRESS))),
             (_RETURN, 0, 0, _FIRST),
             (_RETURN, 0, 0, _SECOND),
         ]
@@ -57,7 +57,7 @@ def listen(address: str, port: int) -> socket.socket:
     return joined
 
 
-def others(address: str, port: int, own: socket.socket | None) -> int:
+def count_listeners(address: str, port: int, own: socket.socket | None) -> int:
     """How many other sockets listen there: none while the API server is down."""
     inode = str(os.fstat(own.fileno()).st_ino) if own else ""
     wanted = f"{struct.unpack('<I', IPv4Address(address).packed)[0]:08X}:{port:04X}"
@@ -73,12 +73,12 @@ _PIDFD_GETFD = 438
 _YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
-def may_be_ended() -> bool:
+def can_end_connections() -> bool:
     """Whether this user may take hold of another process's connections."""
     return os.geteuid() == 0 or not _YAMA.exists() or _YAMA.read_text().strip() == "0"
 
 
-def end_all(server: int, port: int) -> int:
+def end_connections(server: int, port: int) -> int:
     """Those that the process `server` took at its port, but for the ones with itself. How many there were."""
     try:
         found = [one for one in psutil.Process(server).net_connections("tcp4") if one.raddr]
@@ -86,18 +86,18 @@ def end_all(server: int, port: int) -> int:
     except (psutil.NoSuchProcess, ProcessLookupError):
         return 0
     own = {one.laddr for one in found if one.raddr.port == port}
-    chosen = [one for one in found if one.laddr.port == port and one.raddr not in own and one.raddr.ip != OWN]
+    chosen = [one for one in found if one.laddr.port == port and one.raddr not in own and one.raddr.ip != PROXY_ADDRESS]
     chosen = [one for one in chosen if one.status == psutil.CONN_ESTABLISHED]
     try:
         for one in chosen:
-            with contextlib.suppress(OSError), _borrowed(handle, one.fd) as connection:
+            with contextlib.suppress(OSError), _borrow_socket(handle, one.fd) as connection:
                 connection.shutdown(socket.SHUT_RDWR)
     finally:
         os.close(handle)
     return len(chosen)
 
 
-def _borrowed(handle: int, number: int) -> socket.socket:
+def _borrow_socket(handle: int, number: int) -> socket.socket:
     """A file of another process, which keeps it too."""
     libc = ctypes.CDLL(None, use_errno=True)
     copy = libc.syscall(_PIDFD_GETFD, handle, number, 0)
@@ -109,12 +109,12 @@ def _borrowed(handle: int, number: int) -> socket.socket:
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 
 
-def is_whole(data: bytes) -> bool:
+def is_whole_record(data: bytes) -> bool:
     """Whether there is all of the first record, or something that is none."""
     return len(data) >= 5 and (data[0] != _HANDSHAKE or len(data) >= 5 + struct.unpack_from("!H", data, 3)[0])
 
 
-def server_name(data: bytes) -> str:
+def read_server_name(data: bytes) -> str:
     """ "" where there is none."""
     try:
         if data[0] != _HANDSHAKE or data[5] != _CLIENT_HELLO:

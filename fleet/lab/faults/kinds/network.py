@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING
 
 from fleet.errors import ConfigurationError, ResourceError
 from fleet.lab.faults import lookup, records
-from fleet.lab.faults import records as programs
-from fleet.lab.faults.fault import Active, Facts, Fault, Kind, Owner, Target, parse
+from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, Owner, Target, parse_target
 from fleet.lab.faults.kinds import packet_queue, packets
 from fleet.lab.faults.kinds.packets import Chains, Member, Peer
 from fleet.lab.programs import process
-from fleet.lab.programs.process import tail
+from fleet.lab.programs.process import read_tail
 
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
@@ -34,24 +33,24 @@ if TYPE_CHECKING:
 RESTORE = ("iptables-restore", "--noflush", "--wait", "5")
 
 
-def members(lab: Lab, cluster: str, targets: Sequence[str]) -> list[Member]:
+def find_members(lab: Lab, cluster: str, targets: Sequence[str]) -> list[Member]:
     spec = lab.spec.cluster(cluster)
-    lookup.real(spec, "network of their own")
-    return [_member(lab, cluster, parse(text)) for text in targets]
+    lookup.require_real_nodes(spec, "network of their own")
+    return [_find_member(lab, cluster, parse_target(text)) for text in targets]
 
 
-def sides(lab: Lab, fault: Fault) -> tuple[list[Member], list[Member]]:
-    return members(lab, fault.cluster, fault.targets), members(lab, fault.cluster, fault.options["from"])
+def find_sides(lab: Lab, fault: Fault) -> tuple[list[Member], list[Member]]:
+    return find_members(lab, fault.cluster, fault.targets), find_members(lab, fault.cluster, fault.options["from"])
 
 
-def _member(lab: Lab, cluster: str, target: Target) -> Member:
+def _find_member(lab: Lab, cluster: str, target: Target) -> Member:
     spec = lab.spec.cluster(cluster)
     if target.thing == "program":
-        return Member(str(target), packets.of_api_server(spec))
+        return Member(str(target), packets.api_server_peers(spec))
     if target.thing == "node":
-        node, first = lookup.running_node(lab, cluster, target.name)
-        return Member(str(target), packets.of_node(spec, node.index), process.identify(first.pid))
-    pod = lookup.pod(lab, cluster, target.namespace, target.name)
+        node, first = lookup.find_running_node(lab, cluster, target.name)
+        return Member(str(target), packets.node_peers(spec, node.index), process.identify(first.pid))
+    pod = lookup.find_pod(lab, cluster, target.namespace, target.name)
     if pod.host_network:
         raise ConfigurationError(
             f"{target} uses its node's network and has none of its own",
@@ -60,55 +59,55 @@ def _member(lab: Lab, cluster: str, target: Target) -> Member:
     return Member(str(target), (Peer(f"{pod.address}/32"),), pod.holder)
 
 
-def find_holder(lab: Lab, active: Active, target: str) -> Owner | None:
+def find_holder(lab: Lab, active: ActiveFault, target: str) -> Owner | None:
     """A process in the network of one of a fault's places, if there is one now: a node comes back as another one."""
     if target.startswith("node/"):
-        first = process.running(lab.directory).get(f"{active.fault.cluster}/{parse(target).name}")
+        first = process.running_processes(lab.directory).get(f"{active.fault.cluster}/{parse_target(target).name}")
         return process.identify(first.pid) if first else None
-    found = process.known(active.facts["places"][target]["holder"])
-    return found if process.alive(found) else None
+    found = process.parse_identity(active.facts["places"][target]["holder"])
+    return found if process.is_alive(found) else None
 
 
-def enter(holder: Owner, *command: str) -> list[str]:
+def enter_command(holder: Owner, *command: str) -> list[str]:
     """The command line that runs a program of this machine in the network that a process is in."""
     return ["nsenter", f"--target={holder[0]}", "--net", "--", *command]
 
 
-def give(holder: Owner, fault: int, rules: Chains, *, first: bool) -> None:
+def set_rules(holder: Owner, fault: int, rules: Chains, *, first: bool) -> None:
     """Have these rules of a fault, and no others of it. A network that goes meanwhile needs none."""
-    take(holder, fault)
-    _run(holder, *RESTORE, script=packets.script(fault, rules, first=first))
+    remove_rules(holder, fault)
+    _run_in_network(holder, *RESTORE, script=packets.restore_script(fault, rules, first=first))
 
 
-def lacks(lab: Lab, active: Active, target: str) -> bool:
+def lacks_rules(lab: Lab, active: ActiveFault, target: str) -> bool:
     """Whether a place of a fault has a network now, and none of the fault's rules in it."""
     found = find_holder(lab, active, target) if target in active.facts["places"] else None
-    return found is not None and not packets.removal(active.id, _rules(found))
+    return found is not None and not packets.removal_script(active.id, _read_rules(found))
 
 
-def take(holder: Owner, fault: int) -> None:
+def remove_rules(holder: Owner, fault: int) -> None:
     """Have no rules of a fault."""
-    if script := packets.removal(fault, _rules(holder)):
-        _run(holder, *RESTORE, script=script)
+    if script := packets.removal_script(fault, _read_rules(holder)):
+        _run_in_network(holder, *RESTORE, script=script)
 
 
-def _rules(holder: Owner) -> str:
-    return _run(holder, "iptables-save", "-t", "mangle")
+def _read_rules(holder: Owner) -> str:
+    return _run_in_network(holder, "iptables-save", "-t", "mangle")
 
 
-def _run(holder: Owner, *program: str, script: str = "") -> str:
+def _run_in_network(holder: Owner, *program: str, script: str = "") -> str:
     """What a program of the packet filter says there. One that fails is no error if its network is gone."""
-    command = enter(holder, *program)
+    command = enter_command(holder, *program)
     done = subprocess.run(command, input=script, check=False, capture_output=True, text=True)
-    if done.returncode and process.alive(holder):
+    if done.returncode and process.is_alive(holder):
         raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()}\n{script}".rstrip())
     return done.stdout
 
 
 def resolve_members(lab: Lab, fault: Fault, action: str, *, once: bool) -> Facts:
     """Where rules are to be, and which: facts that `disturb` has too."""
-    side, other = sides(lab, fault)
-    rules = packets.chains(side, other, action, one_way=bool(fault.options["one-way"]), once=once)
+    side, other = find_sides(lab, fault)
+    rules = packets.build_chains(side, other, action, one_way=bool(fault.options["one-way"]), once=once)
     holders = {member.target: member.holder for member in (*side, *other) if member.holder}
     return {
         "places": {
@@ -118,7 +117,7 @@ def resolve_members(lab: Lab, fault: Fault, action: str, *, once: bool) -> Facts
     }
 
 
-def rules_of(active: Active, target: str) -> Chains:
+def read_fault_rules(active: ActiveFault, target: str) -> Chains:
     place = active.facts["places"][target]
     return Chains(tuple(place["outgoing"]), tuple(place["incoming"]))
 
@@ -127,21 +126,21 @@ class Partition(Kind):
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return resolve_members(lab, fault, "DROP", once=False)
 
-    def begin(self, lab: Lab, active: Active) -> None:
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
         for target in active.facts["places"]:
             self._give(lab, active, target)
 
-    def _give(self, lab: Lab, active: Active, target: str) -> None:
+    def _give(self, lab: Lab, active: ActiveFault, target: str) -> None:
         if holder := find_holder(lab, active, target):
-            give(holder, active.id, rules_of(active, target), first=True)
+            set_rules(holder, active.id, read_fault_rules(active, target), first=True)
 
-    def end(self, lab: Lab, active: Active) -> None:
+    def end(self, lab: Lab, active: ActiveFault) -> None:
         for target in active.facts["places"]:
             if holder := find_holder(lab, active, target):
-                take(holder, active.id)
+                remove_rules(holder, active.id)
 
-    def renew(self, lab: Lab, active: Active, node: str) -> None:
-        if lacks(lab, active, f"node/{node}"):
+    def renew(self, lab: Lab, active: ActiveFault, node: str) -> None:
+        if lacks_rules(lab, active, f"node/{node}"):
             self._give(lab, active, f"node/{node}")
 
 
@@ -151,48 +150,48 @@ QUEUE = "NFQUEUE --queue-num NUMBER --queue-bypass"
 class Disturb(Kind):
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         facts = resolve_members(lab, fault, QUEUE, once=True)
-        _refuse_a_second(lab, fault.cluster, set(facts["places"]))
+        _refuse_second_disturbance(lab, fault.cluster, set(facts["places"]))
         return facts
 
-    def begin(self, lab: Lab, active: Active) -> None:
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
         for target in active.facts["places"]:
             self._begin_at(lab, active, target)
 
-    def _begin_at(self, lab: Lab, active: Active, target: str) -> None:
+    def _begin_at(self, lab: Lab, active: ActiveFault, target: str) -> None:
         holder = find_holder(lab, active, target)
         if not holder:
             return
         number, options = str(active.id % 65536), active.fault.options
         settings = [f"{name}={options[name]}" for name in ("delay", "jitter", "loss", "reorder", "hold", "seed")]
         script = Path(packet_queue.__file__)
-        command = enter(holder, sys.executable, "-I", "-S", str(script), number, *settings)
+        command = enter_command(holder, sys.executable, "-I", "-S", str(script), number, *settings)
         name = target.replace("/", "-")
-        started = programs.start(lab, active, name, command)
-        log = records.directory(lab.directory) / f"{active.id}-{name}.log"
+        started = records.start_program(lab, active, name, command)
+        log = records.faults_directory(lab.directory) / f"{active.id}-{name}.log"
         deadline = time.monotonic() + 10
-        while packet_queue.READY not in tail(log):
+        while packet_queue.READY not in read_tail(log):
             if started.poll() is not None or time.monotonic() > deadline:
                 raise ResourceError(
-                    f"packets of {target} cannot be queued: {tail(log)}",
+                    f"packets of {target} cannot be queued: {read_tail(log)}",
                     hint="the kernel needs nfnetlink_queue and the NFQUEUE target",
                 )
             time.sleep(0.01)
-        give(holder, active.id, rules_of(active, target).with_word("NUMBER", number), first=False)
+        set_rules(holder, active.id, read_fault_rules(active, target).with_value("NUMBER", number), first=False)
 
-    def end(self, lab: Lab, active: Active) -> None:
+    def end(self, lab: Lab, active: ActiveFault) -> None:
         for target in active.facts["places"]:
             if holder := find_holder(lab, active, target):
-                take(holder, active.id)
-        programs.stop(lab, active)
+                remove_rules(holder, active.id)
+        records.stop_programs(lab, active)
 
-    def renew(self, lab: Lab, active: Active, node: str) -> None:
-        if lacks(lab, active, f"node/{node}"):
+    def renew(self, lab: Lab, active: ActiveFault, node: str) -> None:
+        if lacks_rules(lab, active, f"node/{node}"):
             self._begin_at(lab, active, f"node/{node}")
 
 
-def _refuse_a_second(lab: Lab, cluster: str, places: set[str]) -> None:
+def _refuse_second_disturbance(lab: Lab, cluster: str, places: set[str]) -> None:
     """A packet that one queue has let go does not see another."""
-    for active in records.read(lab.directory):
+    for active in records.read_faults(lab.directory):
         shared = places & set(active.facts.get("places", ()))
         if active.fault.kind == "disturb" and active.fault.cluster == cluster and shared:
             raise ConfigurationError(

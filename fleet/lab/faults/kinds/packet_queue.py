@@ -39,7 +39,7 @@ class Disturbance:
     def __post_init__(self) -> None:
         self._chance = Random(self.seed)  # noqa: S311 - nothing secret about it
 
-    def when(self, now: float) -> float | None:
+    def release_time(self, now: float) -> float | None:
         """When a packet that came now goes on; None if never. Only those that are held back lose their place."""
         lost, held, shift = (self._chance.random() for _ in range(3))
         if lost < self.loss:
@@ -115,7 +115,7 @@ def serve(queue: Queue, disturbance: Disturbance) -> None:
         select.select([queue], [], [], pause)
         now = time.monotonic()
         for packet in queue.arrivals():
-            due = disturbance.when(now)
+            due = disturbance.release_time(now)
             if due is None:
                 queue.decide(packet, DROP)
             else:

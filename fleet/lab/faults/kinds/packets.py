@@ -46,11 +46,11 @@ class Member:
     holder: Owner | None = None
 
 
-def of_node(cluster: ClusterSpec, index: int) -> tuple[Peer, ...]:
+def node_peers(cluster: ClusterSpec, index: int) -> tuple[Peer, ...]:
     return (Peer(cluster.node_address(index)), Peer(str(cluster.pods(index))))
 
 
-def of_api_server(cluster: ClusterSpec) -> tuple[Peer, ...]:
+def api_server_peers(cluster: ClusterSpec) -> tuple[Peer, ...]:
     """Requests to it, also by its Service's address as pods see it, and its own to kubelets. Names go on to work."""
     return (
         Peer(cluster.gateway, port=cluster.ports["kube-apiserver"]),
@@ -69,15 +69,15 @@ class Chains:
     def __bool__(self) -> bool:
         return bool(self.outgoing or self.incoming)
 
-    def with_word(self, word: str, meant: str) -> Chains:
+    def with_value(self, placeholder: str, value: str) -> Chains:
         """The same with a word filled in that was not known before."""
         return Chains(
-            tuple(rule.replace(word, meant) for rule in self.outgoing),
-            tuple(rule.replace(word, meant) for rule in self.incoming),
+            tuple(rule.replace(placeholder, value) for rule in self.outgoing),
+            tuple(rule.replace(placeholder, value) for rule in self.incoming),
         )
 
 
-def chains(
+def build_chains(
     side: Sequence[Member], other: Sequence[Member], action: str, *, one_way: bool = False, once: bool = False
 ) -> dict[str, Chains]:
     """The rules of each member that has a network, by its name. Without another side it is everybody else.
@@ -85,21 +85,25 @@ def chains(
     `once`: a packet is met at one place only, where it leaves if there are rules there; else at both, so that one
     member's restart changes nothing.
     """
-    found = {member.target: _near(member, side, other, action, one_way=one_way) for member in side if member.holder}
+    chains = {
+        member.target: _near_chains(member, side, other, action, one_way=one_way) for member in side if member.holder
+    }
     if not other:
-        return found
+        return chains
     met_at_start = once and all(member.holder for member in side)
     for member in other:
         if member.holder:
             incoming = () if met_at_start else _rules(side, action, outgoing=False)
             outgoing = () if one_way else _rules(side, action, outgoing=True)
-            found[member.target] = Chains(outgoing, incoming)
+            chains[member.target] = Chains(outgoing, incoming)
     if once and all(member.holder for member in other):
-        found |= {one.target: Chains(found[one.target].outgoing) for one in side if one.target in found}
-    return {target: rules for target, rules in found.items() if rules}
+        chains |= {member.target: Chains(chains[member.target].outgoing) for member in side if member.target in chains}
+    return {target: rules for target, rules in chains.items() if rules}
 
 
-def _near(member: Member, side: Sequence[Member], other: Sequence[Member], action: str, *, one_way: bool) -> Chains:
+def _near_chains(
+    member: Member, side: Sequence[Member], other: Sequence[Member], action: str, *, one_way: bool
+) -> Chains:
     if other:
         return Chains(_rules(other, action, outgoing=True), () if one_way else _rules(other, action, outgoing=False))
     friends = [one for one in side if one.target != member.target]
@@ -113,18 +117,18 @@ def _rules(members: Sequence[Member], action: str, *, outgoing: bool) -> tuple[s
     return tuple(f"{peer.match(outgoing=outgoing)} -j {action}" for one in members for peer in one.peers)
 
 
-def _names(fault: int) -> tuple[str, str]:
+def _chain_names(fault: int) -> tuple[str, str]:
     return f"FLEET-FAULT-{fault}-OUT", f"FLEET-FAULT-{fault}-IN"
 
 
 def _jumps(fault: int) -> tuple[str, str]:
-    out, into = _names(fault)
+    out, into = _chain_names(fault)
     return f"POSTROUTING -o eth0 -j {out}", f"PREROUTING -i eth0 -j {into}"
 
 
-def script(fault: int, rules: Chains, *, first: bool) -> str:
+def restore_script(fault: int, rules: Chains, *, first: bool) -> str:
     """What `iptables-restore --noflush` is given to have them. `first`: before all other faults' rules."""
-    out, into = _names(fault)
+    out, into = _chain_names(fault)
     lines = ["*mangle", f":{out} - [0:0]", f":{into} - [0:0]"]
     lines += [f"-A {out} {rule}" for rule in rules.outgoing]
     lines += [f"-A {into} {rule}" for rule in rules.incoming]
@@ -132,15 +136,15 @@ def script(fault: int, rules: Chains, *, first: bool) -> str:
     return "\n".join([*lines, "COMMIT", ""])
 
 
-def removal(fault: int, present: str) -> str:
+def removal_script(fault: int, present: str) -> str:
     """The script that takes away a fault's rules, given what `iptables-save -t mangle` says; "" if there are none."""
     lines = []
     for line in present.splitlines():
         words = line.split()
-        if words[:1] == ["-A"] and words[-1] in _names(fault):
+        if words[:1] == ["-A"] and words[-1] in _chain_names(fault):
             lines.append(f"-D {line.removeprefix('-A ')}")
     declared = {line.split()[0][1:] for line in present.splitlines() if line.startswith(":")}
-    for name in _names(fault):
+    for name in _chain_names(fault):
         if name in declared:
             lines += [f"-F {name}", f"-X {name}"]
     return "\n".join(["*mangle", *lines, "COMMIT", ""]) if lines else ""

@@ -13,33 +13,33 @@ import psutil
 
 from fleet.errors import NotFoundError
 from fleet.lab.faults import lookup
-from fleet.lab.faults.fault import Active, Facts, Fault, Kind, parse
+from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, parse_target
 from fleet.lab.faults.kinds import signals
 
 if TYPE_CHECKING:
     from fleet.lab.lab import Lab
 
 
-def _resolve(lab: Lab, fault: Fault) -> Facts:
-    target = parse(fault.targets[0])
-    pod = lookup.pod(lab, fault.cluster, target.namespace, target.name)
-    groups = lookup.containers(pod, fault.options.get("container", ""))
+def _resolve_pod(lab: Lab, fault: Fault) -> Facts:
+    target = parse_target(fault.targets[0])
+    pod = lookup.find_pod(lab, fault.cluster, target.namespace, target.name)
+    groups = lookup.container_groups(pod, fault.options.get("container", ""))
     facts = {"groups": [str(group) for group in groups.values()], "process": fault.options.get("process", "")}
-    chosen = _chosen(facts)
+    chosen = _chosen_processes(facts)
     if not chosen:
-        names = sorted({one.name() for group in groups.values() for one in lookup.members(group)})
+        names = sorted({one.name() for group in groups.values() for one in lookup.list_processes(group)})
         raise NotFoundError(
             f"pod {target.name!r} has no process {facts['process']!r}", hint=f"its processes: {', '.join(names)}"
         )
-    return {**facts, "processes": signals.identities(chosen)}
+    return {**facts, "processes": signals.identify_processes(chosen)}
 
 
-def _chosen(facts: Facts) -> list[psutil.Process]:
-    found = [one for group in facts["groups"] for one in lookup.members(Path(group))]
-    return [one for one in found if facts["process"] in ("", _name(one))]
+def _chosen_processes(facts: Facts) -> list[psutil.Process]:
+    found = [one for group in facts["groups"] for one in lookup.list_processes(Path(group))]
+    return [one for one in found if facts["process"] in ("", _process_name(one))]
 
 
-def _name(one: psutil.Process) -> str:
+def _process_name(one: psutil.Process) -> str:
     try:
         return one.name()
     except psutil.Error:
@@ -52,19 +52,19 @@ class KillPod(Kind):
     lasts: ClassVar[bool] = False
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        return _resolve(lab, fault)
+        return _resolve_pod(lab, fault)
 
-    def begin(self, lab: Lab, active: Active) -> None:
-        signals.send(signals.known_again(active.facts["processes"]), signal.SIGKILL)
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
+        signals.send(signals.find_processes(active.facts["processes"]), signal.SIGKILL)
 
 
 class FreezePod(Kind):
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        return _resolve(lab, fault)
+        return _resolve_pod(lab, fault)
 
-    def begin(self, lab: Lab, active: Active) -> None:
-        signals.freeze(lambda: _chosen(dict(active.facts)))
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
+        signals.freeze(lambda: _chosen_processes(dict(active.facts)))
 
-    def end(self, lab: Lab, active: Active) -> None:
-        signals.send(signals.known_again(active.facts["processes"]), signal.SIGCONT)
-        signals.send(_chosen(dict(active.facts)), signal.SIGCONT)  # those that were started while it began
+    def end(self, lab: Lab, active: ActiveFault) -> None:
+        signals.send(signals.find_processes(active.facts["processes"]), signal.SIGCONT)
+        signals.send(_chosen_processes(dict(active.facts)), signal.SIGCONT)  # those that were started while it began

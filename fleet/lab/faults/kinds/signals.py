@@ -20,7 +20,7 @@ Processes = Callable[[], list[psutil.Process]]
 def freeze(processes: Processes) -> None:
     """Stop all of them, and those that they started meanwhile, until none runs; or let all go on, and fail."""
     deadline = time.monotonic() + PATIENCE
-    while moving := [one for one in processes() if not is_still(one)]:
+    while moving := [one for one in processes() if not is_stopped(one)]:
         if time.monotonic() > deadline:
             send(processes(), signal.SIGCONT)
             pids = ", ".join(str(one.pid) for one in moving[:5])
@@ -29,7 +29,7 @@ def freeze(processes: Processes) -> None:
         time.sleep(0.005)
 
 
-def is_still(one: psutil.Process) -> bool:
+def is_stopped(one: psutil.Process) -> bool:
     """Whether it does nothing by itself any more."""
     try:
         return one.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_TRACING_STOP)
@@ -43,17 +43,17 @@ def send(processes: Iterable[psutil.Process], what: signal.Signals) -> None:
             one.send_signal(what)
 
 
-def known_again(identities: Iterable[Owner]) -> list[psutil.Process]:
+def find_processes(identities: Iterable[Owner]) -> list[psutil.Process]:
     """Those that are still there."""
     found = []
     for identity in identities:
         with contextlib.suppress(psutil.Error):
-            if process.alive(process.known(identity)):
+            if process.is_alive(process.parse_identity(identity)):
                 found.append(psutil.Process(int(identity[0])))
     return found
 
 
-def identities(processes: Iterable[psutil.Process]) -> list[Owner]:
+def identify_processes(processes: Iterable[psutil.Process]) -> list[Owner]:
     found = []
     for one in processes:
         with contextlib.suppress(psutil.Error):

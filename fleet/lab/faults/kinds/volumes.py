@@ -25,10 +25,9 @@ import psutil
 
 from fleet.errors import ConfigurationError, NotFoundError, ResourceError
 from fleet.lab.cluster import volumes
-from fleet.lab.cluster import volumes as loops
 from fleet.lab.cluster.volumes import Volume
 from fleet.lab.faults import lookup, records
-from fleet.lab.faults.fault import Active, Facts, Fault, Kind, parse
+from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind, parse_target
 from fleet.lab.faults.kinds import signals
 from fleet.lab.programs import process
 
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
 
 def find_volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
     """The volume that a fault names, and where its files are."""
-    target = parse(fault.targets[0])
+    target = parse_target(fault.targets[0])
     spec = lab.spec.cluster(fault.cluster)
-    lookup.real(spec, "volumes with anything on them")
+    lookup.require_real_nodes(spec, "volumes with anything on them")
     claims = lab.api(spec).get(f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims")["items"]
     names = [claim["metadata"]["name"] for claim in claims]
     if target.name not in names:
@@ -48,7 +47,7 @@ def find_volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
             f"there is no claim {target.name!r} in namespace {target.namespace!r} of cluster {fault.cluster!r}",
             hint=f"its claims: {', '.join(names[:10]) or 'none'}",
         )
-    found = volumes.find(lab, fault.cluster, target.namespace, target.name)
+    found = volumes.find_claim_volume(lab, fault.cluster, target.namespace, target.name)
     if not found.mount:
         raise ConfigurationError(
             f"{target} is not mounted on its node {found.node!r}", hint="it is while a pod uses it and its node runs"
@@ -62,12 +61,15 @@ def volume_facts(found: Volume) -> Facts:
 
 
 @contextmanager
-def opened(lab: Lab, active: Active) -> Iterator[Path | None]:
+def open_volume(lab: Lab, active: ActiveFault) -> Iterator[Path | None]:
     """Where a volume's files are: as its node has it, or, while no pod uses it, mounted here. None if it is gone."""
     found = active.facts
-    first = process.running(lab.directory).get(f"{active.fault.cluster}/{found['node']}")
+    first = process.running_processes(lab.directory).get(f"{active.fault.cluster}/{found['node']}")
     mounted = Path(f"/proc/{first.pid}/root{found['place']}") if first else None
-    device = next((one for one in loops.devices(lab.directory) if loops.file_of(one.name) == Path(found["disk"])), None)
+    device = next(
+        (one for one in volumes.find_devices(lab.directory) if volumes.backing_file(one.name) == Path(found["disk"])),
+        None,
+    )
     if mounted and mounted.is_mount():
         yield mounted
     elif not Path(found["disk"]).exists():
@@ -75,12 +77,12 @@ def opened(lab: Lab, active: Active) -> Iterator[Path | None]:
     elif device is None:
         raise ResourceError(f"{active.fault.targets[0]} is attached nowhere", hint="it is when its node runs")
     else:
-        with _mounted(device, records.directory(lab.directory) / f"volume-{active.id}") as place:
+        with _mount_device(device, records.faults_directory(lab.directory) / f"volume-{active.id}") as place:
             yield place
 
 
 @contextmanager
-def _mounted(device: Path, place: Path) -> Iterator[Path]:
+def _mount_device(device: Path, place: Path) -> Iterator[Path]:
     place.mkdir(exist_ok=True)
     done = subprocess.run(["mount", str(device), str(place)], check=False, capture_output=True, text=True)
     if done.returncode:
@@ -92,15 +94,15 @@ def _mounted(device: Path, place: Path) -> Iterator[Path]:
         place.rmdir()
 
 
-def users(lab: Lab, fault: Fault) -> list[lookup.Pod]:
+def find_users(lab: Lab, fault: Fault) -> list[lookup.Pod]:
     """The running pods that use the claim."""
-    target = parse(fault.targets[0])
+    target = parse_target(fault.targets[0])
     pods = lab.api(lab.spec.cluster(fault.cluster)).get(f"/api/v1/namespaces/{target.namespace}/pods")["items"]
     found = []
     for one in pods:
         claims = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in one["spec"].get("volumes", [])]
         if target.name in claims and one["status"].get("phase") == "Running":
-            found.append(lookup.pod(lab, fault.cluster, target.namespace, one["metadata"]["name"]))
+            found.append(lookup.find_pod(lab, fault.cluster, target.namespace, one["metadata"]["name"]))
     return found
 
 
@@ -113,29 +115,29 @@ class FillVolume(Kind):
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return volume_facts(find_volume(lab, fault)[0])
 
-    def begin(self, lab: Lab, active: Active) -> None:
-        with opened(lab, active) as place:
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
+        with open_volume(lab, active) as place:
             if place:
-                fill(place / self._name(active), int(active.fault.options.get("leave", 0)))
+                fill_file_system(place / self._name(active), int(active.fault.options.get("leave", 0)))
 
-    def end(self, lab: Lab, active: Active) -> None:
-        with opened(lab, active) as place:
+    def end(self, lab: Lab, active: ActiveFault) -> None:
+        with open_volume(lab, active) as place:
             if place:
                 (place / self._name(active)).unlink(missing_ok=True)
 
     @staticmethod
-    def _name(active: Active) -> str:
+    def _name(active: ActiveFault) -> str:
         return f".fleet-fault-{active.id}"
 
 
-def fill(file: Path, leave: int) -> None:
+def fill_file_system(file: Path, leave: int) -> None:
     """Make a file of all that is free but for `leave` bytes: in large pieces first, to the last block in the end."""
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        size, piece = 0, max(BLOCK, _free(file) - leave)
+        size, piece = 0, max(BLOCK, _free_bytes(file) - leave)
         while piece >= BLOCK:
             try:
-                if leave and _free(file) - piece < leave:
+                if leave and _free_bytes(file) - piece < leave:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.posix_fallocate(handle, size, piece)
                 size += piece
@@ -147,7 +149,7 @@ def fill(file: Path, leave: int) -> None:
         os.close(handle)
 
 
-def _free(file: Path) -> int:
+def _free_bytes(file: Path) -> int:
     found = os.statvfs(file)
     return found.f_bfree * found.f_frsize
 
@@ -157,38 +159,38 @@ class CorruptVolume(Kind):
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         volume, root = find_volume(lab, fault)
-        file = choose(root, fault.options["file"])
-        places = places_in(file.stat().st_size, fault.options["places"], fault.options["seed"])
+        file = choose_file(root, fault.options["file"])
+        places = choose_places(file.stat().st_size, fault.options["places"], fault.options["seed"])
         if not places:
             raise ConfigurationError(f"{file.name} is empty: there is nothing in it to corrupt", field="--file")
         with file.open("rb") as content:
-            before = bytes(_byte(content.fileno(), place)[0] for place in places)
+            before = bytes(_read_byte(content.fileno(), place)[0] for place in places)
         facts = {"file": str(file.relative_to(root)), "places": places}
         return {**volume_facts(volume), **facts, "before": base64.b64encode(before).decode()}
 
-    def begin(self, lab: Lab, active: Active) -> None:
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
         self._replace(lab, active, lambda before, now: before ^ 0xFF)
 
-    def end(self, lab: Lab, active: Active) -> None:
+    def end(self, lab: Lab, active: ActiveFault) -> None:
         self._replace(lab, active, lambda before, now: before if now == before ^ 0xFF else now)
 
-    def _replace(self, lab: Lab, active: Active, new: Callable[[int, int], int]) -> None:
-        with opened(lab, active) as root:
+    def _replace(self, lab: Lab, active: ActiveFault, new: Callable[[int, int], int]) -> None:
+        with open_volume(lab, active) as root:
             file = root / active.facts["file"] if root else None
             if file and file.is_file():
-                rewrite(file, active.facts["places"], base64.b64decode(active.facts["before"]), new)
+                rewrite_bytes(file, active.facts["places"], base64.b64decode(active.facts["before"]), new)
 
 
-def rewrite(file: Path, places: Sequence[int], before: bytes, new: Callable[[int, int], int]) -> None:
+def rewrite_bytes(file: Path, places: Sequence[int], before: bytes, new: Callable[[int, int], int]) -> None:
     """Write bytes that are made from what was there before and what is there now; a file that is shorter stays so."""
     with file.open("r+b") as content:
         for place, old in zip(places, before, strict=True):
-            if now := _byte(content.fileno(), place):
+            if now := _read_byte(content.fileno(), place):
                 os.pwrite(content.fileno(), bytes([new(old, now[0])]), place)
         os.fsync(content.fileno())
 
 
-def choose(root: Path, name: str) -> Path:
+def choose_file(root: Path, name: str) -> Path:
     """The file that was named, or the largest."""
     files = {path: path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink()}
     if name:
@@ -201,12 +203,12 @@ def choose(root: Path, name: str) -> Path:
     return min(files, key=lambda path: (-files[path], str(path)))
 
 
-def places_in(size: int, count: int, seed: int) -> list[int]:
+def choose_places(size: int, count: int, seed: int) -> list[int]:
     """Where bytes are changed: the same for the same seed, spread over the file."""
     return sorted(Random(seed).sample(range(size), min(count, size)))  # noqa: S311 - nothing secret about it
 
 
-def _byte(handle: int, place: int) -> bytes:
+def _read_byte(handle: int, place: int) -> bytes:
     return os.pread(handle, 1, place)
 
 
@@ -220,25 +222,25 @@ class LoseVolume(Kind):
     lasts: ClassVar[bool] = False
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        pods = users(lab, fault)
+        pods = find_users(lab, fault)
         groups = [str(group) for pod in pods for group in pod.groups.values()]
         return {**volume_facts(find_volume(lab, fault)[0]), "groups": groups}
 
-    def begin(self, lab: Lab, active: Active) -> None:
+    def begin(self, lab: Lab, active: ActiveFault) -> None:
         signals.freeze(lambda: self._processes(active))
-        with opened(lab, active) as place:
+        with open_volume(lab, active) as place:
             if place:
-                empty(place)
+                empty_directory(place)
 
-    def end(self, lab: Lab, active: Active) -> None:
-        signals.send([one for one in self._processes(active) if signals.is_still(one)], signal.SIGKILL)
+    def end(self, lab: Lab, active: ActiveFault) -> None:
+        signals.send([one for one in self._processes(active) if signals.is_stopped(one)], signal.SIGKILL)
 
     @staticmethod
-    def _processes(active: Active) -> list[psutil.Process]:
-        return [one for group in active.facts["groups"] for one in lookup.members(Path(group))]
+    def _processes(active: ActiveFault) -> list[psutil.Process]:
+        return [one for group in active.facts["groups"] for one in lookup.list_processes(Path(group))]
 
 
-def empty(root: Path) -> None:
+def empty_directory(root: Path) -> None:
     """Remove all that is in a directory, but not the directory, nor what a new file system has."""
     for path in root.iterdir():
         if path.is_dir() and not path.is_symlink():
