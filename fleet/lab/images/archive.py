@@ -1,8 +1,6 @@
-"""Image archives and layers.
+"""Image archives and their layers, as `docker save` writes and containerd imports them: layers, a config, a manifest.
 
-Write image archives in the form that `docker save` has and containerd imports: layers, a config, a manifest.
-
-What one root file system adds to another, as a layer: images with the same base have that once on a node.
+A layer is a directory, or what one root file system adds to another: a node stores what images share only once.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ def write_archive(
     user: str = "",
     environment: Sequence[str] = (),
 ) -> None:
-    """Make `target` from layers, each a tar of a part of the root file system."""
+    """Write an image archive from layers, each a tar of a part of the root file system."""
     digests = [hash_file(layer) for layer in layers]
     config: dict[str, Any] = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
@@ -55,9 +53,9 @@ def write_archive(
 
 
 def write_layer(files: Path, target: Path, *, owned: Iterable[str] = (), owner: int = 0) -> None:
-    """A layer from a directory, of root and with a fixed time: equal content gives an equal layer.
+    """Write a layer from a directory, owned by root and with a fixed time: equal content gives an equal layer.
 
-    `owned` are directories that the layer has beside, empty ones of `owner`.
+    `owned` are further directories of the layer, empty and owned by `owner`.
     """
     with tarfile.open(target, "w") as layer:
         for file in sorted(files.rglob("*")):
@@ -69,7 +67,7 @@ def write_layer(files: Path, target: Path, *, owned: Iterable[str] = (), owner: 
 
 
 def read_images(archive: Path) -> dict[str, str]:
-    """The images inside an archive, by name, each with what identifies its content; nothing if it is none."""
+    """Return the images of an archive by name, each with the identity of its content; none if it is no archive."""
     try:
         with tarfile.open(archive) as tar:
             names = tar.getnames()
@@ -86,15 +84,15 @@ def read_images(archive: Path) -> dict[str, str]:
 
 
 def is_whole(archive: Path, reference: str) -> bool:
-    """Whether an archive of ours has this image, as it was written: its parts are called by their checksums.
+    """Return whether an archive of ours has this image undamaged: its parts have their checksums as names.
 
     A process reads a file once for that, and again if it changed.
     """
     try:
-        about = archive.stat()
+        status = archive.stat()
     except OSError:
         return False
-    return _is_whole(archive, reference, (about.st_ino, about.st_size, about.st_mtime_ns))
+    return _is_whole(archive, reference, (status.st_ino, status.st_size, status.st_mtime_ns))
 
 
 @cache
@@ -143,27 +141,27 @@ Fingerprint = tuple[object, ...]
 
 
 def write_difference(below: Path, whole: Path, target: Path, *, without: Iterable[str] = ()) -> None:
-    """Write what the tar `whole` has that the tar `below` has not; a file that is gone is said to be gone.
+    """Write a layer with what the tar `whole` has and the tar `below` has not, and with marks for removed files.
 
     `without` are patterns of paths that are left out; as in dpkg's, `*` matches any text.
     """
-    known = dict(_fingerprints(below))
+    fingerprints_below = dict(_fingerprints(below))
     patterns = tuple(without)
-    seen = set()
+    paths = set()
     with tarfile.open(whole) as source, tarfile.open(target, "w") as layer:
         for member in source:
             path = _path(member)
-            seen.add(path)
+            paths.add(path)
             if any(fnmatchcase(f"/{path}", pattern) for pattern in patterns):
                 continue
-            if known.get(path) != _fingerprint(source, member):
+            if fingerprints_below.get(path) != _fingerprint(source, member):
                 member.name = path
                 # Of a long name: it would win over the new one.
                 member.pax_headers = {key: value for key, value in member.pax_headers.items() if key != "path"}
                 layer.addfile(member, source.extractfile(member) if member.isreg() else None)
-        for path in sorted(known.keys() - seen):
+        for path in sorted(fingerprints_below.keys() - paths):
             parent, name = posixpath.split(path)
-            if parent in seen or not parent:  # below a directory that is gone there is nothing more to say
+            if parent in paths or not parent:  # below a directory that is gone there is nothing more to say
                 layer.addfile(tarfile.TarInfo(posixpath.join(parent, f"{WHITEOUT}{name}")))
 
 

@@ -1,8 +1,7 @@
-"""Recipes to archives.
+"""Image archives from recipes, in the cache: one per recipe and content, so a second time costs nothing.
 
-This project as part of an image: built as a wheel and installed with the dependencies that are installed here.
-
-Bake recipes into archives in the cache, one per recipe and content; a second time costs nothing.
+An image of this project contains its wheel, built from the source tree, and the versions of its dependencies that are
+installed here.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ENVIRONMENT = (f"PYTHONPATH=/{INSTALL_DIRECTORY}", "PYTHONDONTWRITEBYTECODE=1")
 
 
 def build_wheel() -> Path:
-    """This project as a wheel, built from its source tree."""
+    """Build this project's wheel from its source tree, and return the file."""
     if not (SOURCE / "pyproject.toml").is_file():
         raise ResourceError(
             "the images of fleet itself are made from the project's source tree, and this is an installed package",
@@ -41,7 +40,7 @@ def build_wheel() -> Path:
     target = store.wheels_directory()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target) as work:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-P", "-m", "hatchling", "build", "--target", "wheel", "--directory", work],
             cwd=SOURCE,
             check=False,
@@ -50,35 +49,35 @@ def build_wheel() -> Path:
             env={**os.environ, "SOURCE_DATE_EPOCH": "315532800"},  # equal source gives an equal wheel
         )
         wheels = list(Path(work).glob("*.whl"))
-        if done.returncode or not wheels:
+        if process.returncode or not wheels:
             raise ResourceError(
-                f"the project's wheel did not build:\n{done.stderr.strip()[-800:]}",
+                f"the project's wheel did not build:\n{process.stderr.strip()[-800:]}",
                 hint="`make setup` installs what the build needs",
             )
         # Below its content: the cache is shared, and another checkout has a wheel of the same name.
-        kept = target / hash_file(wheels[0]) / wheels[0].name
-        kept.parent.mkdir(exist_ok=True)
-        wheels[0].replace(kept)
-        return kept
+        wheel = target / hash_file(wheels[0]) / wheels[0].name
+        wheel.parent.mkdir(exist_ok=True)
+        wheels[0].replace(wheel)
+        return wheel
 
 
 def install_wheel(wheel: Path, python: str, target: Path) -> None:
-    """Install the wheel with the versions of its dependencies that this environment has."""
+    """Install a wheel into a directory, with the versions of its dependencies that this environment has."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.write(
             "\n".join(
-                f"{dist.metadata['Name']}=={dist.version}"
-                for dist in importlib.metadata.distributions()
-                if dist.metadata["Name"] != "fleet-gitops"
+                f"{distribution.metadata['Name']}=={distribution.version}"
+                for distribution in importlib.metadata.distributions()
+                if distribution.metadata["Name"] != "fleet-gitops"
             )
         )
         constraints.flush()
         command = [*python_installer(), "--target", str(target), "--only-binary", ":all:"]
         command += ["--python-version", python, *_platform(command[0])]
         command += ["--constraint", constraints.name, str(wheel)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ResourceError(f"the project's dependencies could not be installed:\n{done.stderr.strip()[-800:]}")
+        process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode:
+        raise ResourceError(f"the project's dependencies could not be installed:\n{process.stderr.strip()[-800:]}")
 
 
 def _platform(installer: str) -> list[str]:
@@ -86,11 +85,11 @@ def _platform(installer: str) -> list[str]:
     if Path(installer).name == "uv":
         return ["--python-platform", f"{machine}-manylinux_2_28"]
     tags = ("manylinux_2_28", "manylinux_2_17", "manylinux2014")
-    return ["--implementation", "cp", *(word for tag in tags for word in ("--platform", f"{tag}_{machine}"))]
+    return ["--implementation", "cp", *(option for tag in tags for option in ("--platform", f"{tag}_{machine}"))]
 
 
 def bake_pause(reference: str) -> Path:
-    """The image of the process that holds a pod's namespaces: one static binary."""
+    """Return the archive of the image that holds a pod's namespaces, one static binary; make it if it is not there."""
     programs = build_module(MODULES["pause"])
     target = store.images_directory() / f"{programs.name}.tar"
     if not is_whole(target, reference):
@@ -106,41 +105,46 @@ def bake_pause(reference: str) -> Path:
 
 
 def bake(recipe: Recipe) -> Path:
-    """The archive of a recipe's image, made if the cache does not have it."""
+    """Return the archive of a recipe's image; make it if the cache does not have it."""
     with explain_disk_errors(f"making the image {recipe.reference}"):
-        project = build_wheel() if recipe.wheel else None
-        target = _archive_path(recipe, project)
+        wheel = build_wheel() if recipe.wheel else None
+        target = _archive_path(recipe, wheel)
         with store.lock_archive(target):
             if not is_whole(target, recipe.reference):
                 remove_path(target)
                 with Progress(f"making the image {recipe.reference}"):
-                    _bake_image(recipe, project, target)
+                    _bake_image(recipe, wheel, target)
                 store.remove_unused(f"{recipe.name}-{recipe.version}")
     return target
 
 
 def find_archive(recipe: Recipe) -> Path | None:
-    """The archive of a recipe if it was made; that of this project may be of other code than today's."""
+    """Return the archive of a recipe if the cache has one, else None.
+
+    The image of this project may be of other code than today's.
+    """
     if recipe.wheel:
         return store.newest_archive(f"{recipe.name}-{recipe.version}")
     target = _archive_path(recipe, None)
     return target if target.exists() else None
 
 
-def _archive_path(recipe: Recipe, project: Path | None) -> Path:
+def _archive_path(recipe: Recipe, wheel: Path | None) -> Path:
+    """Return the path of a recipe's archive; its name depends on everything that the image is made from."""
     content = f"{recipe} {read_lock(recipe)} {debian.LEAN} {debian.LITTER} {platform.machine()} "
     content += build_key(ETCDS[recipe.version]) if recipe.exact else ""
-    content += project.name + hash_file(project) if project else ""
+    content += wheel.name + hash_file(wheel) if wheel else ""
     key = hashlib.sha256(content.encode()).hexdigest()[:12]
     return store.images_directory() / f"{recipe.name}-{recipe.version}-{key}.tar"
 
 
-def _bake_image(recipe: Recipe, project: Path | None, target: Path) -> None:
+def _bake_image(recipe: Recipe, wheel: Path | None, target: Path) -> None:
+    """Make the image of a recipe in a work directory, and move its archive to `target`."""
     with store.work_directory() as work:
         root, layer, image = work / "root", work / "layer.tar", work / "image.tar"
         root.mkdir()
-        if project:
-            install_wheel(project, recipe.python, root / INSTALL_DIRECTORY)
+        if wheel:
+            install_wheel(wheel, recipe.python, root / INSTALL_DIRECTORY)
         jars = read_lock(recipe)
         for jar, file in zip(jars, fetch_jars(jars), strict=True):
             link_file(file, root / jar.directory.strip("/") / jar.name)
@@ -155,7 +159,7 @@ def _bake_image(recipe: Recipe, project: Path | None, target: Path) -> None:
         if any(root.iterdir()) or recipe.owned:
             write_layer(root, layer, owned=recipe.owned, owner=OWNER)
             layers.append(layer)
-        environment = [*recipe.environment, *(ENVIRONMENT if project else ())]
+        environment = [*recipe.environment, *(ENVIRONMENT if wheel else ())]
         write_archive(image, recipe.reference, layers, recipe.command, user=recipe.runs_as, environment=environment)
         image.replace(target)
 

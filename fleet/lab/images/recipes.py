@@ -1,4 +1,4 @@
-"""The recipes of images, as data: what they are called, what is inside, what runs in them."""
+"""The recipes of images, as data: their names, their content, and the command that runs in them."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Recipe:
 
     @property
     def reference(self) -> str:
-        """The name by which a pod asks for it; `localhost/` keeps a kubelet from looking for a registry."""
+        """Return the name by which a pod asks for it; `localhost/` keeps a kubelet from looking for a registry."""
         return f"{PREFIX}/{self.name}:{self.version}"
 
     @property
     def runs_as(self) -> str:
-        """The user of the image's process, in numbers: a kubelet can see that it is not root."""
+        """Return the user of the image's process, in numbers: a kubelet can see that it is not root."""
         return self.user or (f"{OWNER}:{OWNER}" if self.account else "")
 
     @property
@@ -84,17 +84,20 @@ def _freeze(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def find_recipes(wanted: str) -> list[Recipe]:
-    """The recipes that `etcd` (all of them), `etcd:3.5` (that one) or `images` (every one that there is) names."""
-    if wanted == ALL_IMAGES:
+def find_recipes(reference: str) -> list[Recipe]:
+    """Return the recipes that a user names: `etcd` (all versions), `etcd:3.5` (that one) or `images` (every recipe).
+
+    Raises ConfigurationError if there is none.
+    """
+    if reference == ALL_IMAGES:
         return list(all_recipes())
-    name, _, version = wanted.partition(":")
-    named = [recipe for recipe in all_recipes() if recipe.name == name]
-    if not named:
-        known = ", ".join(dict.fromkeys(recipe.name for recipe in all_recipes()))
-        raise ConfigurationError(f"there is no recipe for an image {name!r}", hint=f"there are: {known}")
-    found = [recipe for recipe in named if version in ("", recipe.version)]
-    if not found:
-        known = ", ".join(f"{recipe.name}:{recipe.version}" for recipe in named)
-        raise ConfigurationError(f"there is no recipe for version {version} of {name}", hint=f"there are: {known}")
-    return found
+    name, _, version = reference.partition(":")
+    versions = [recipe for recipe in all_recipes() if recipe.name == name]
+    if not versions:
+        names = ", ".join(dict.fromkeys(recipe.name for recipe in all_recipes()))
+        raise ConfigurationError(f"there is no recipe for an image {name!r}", hint=f"there are: {names}")
+    recipes = [recipe for recipe in versions if version in ("", recipe.version)]
+    if not recipes:
+        names = ", ".join(f"{recipe.name}:{recipe.version}" for recipe in versions)
+        raise ConfigurationError(f"there is no recipe for version {version} of {name}", hint=f"there are: {names}")
+    return recipes

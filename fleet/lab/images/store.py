@@ -1,11 +1,12 @@
-"""What the cache of images holds, and for how long.
+"""The cache of images: what it holds, and for how long.
 
 - An archive is called NAME-VERSION-CONTENT.tar. Of a recipe stay the three that were used last, and every one that was
   used in the last hour: another process may be about to load it. Labs have files of their own, so none of them
-  misses what goes here.
-- Layers and jars stay as long as something is made with them at least once a month, wheels for a month. They have their
-  checksum in their name: what was damaged since is found when it is used.
-- Half-made things are in directories that are locked while their maker lives; those of makers that were killed go.
+  misses what is removed here.
+- Layers and jars stay as long as an image is made with them at least once a month, wheels for a month. They have their
+  checksum in their name: a file that was damaged since is found when it is used.
+- Half-made images are in directories that are locked while their maker lives; those of makers that were killed are
+  removed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def wheels_directory() -> Path:
 
 @contextmanager
 def work_directory() -> Iterator[Path]:
-    """A directory beside the images to make one in, gone afterwards."""
+    """Make a directory beside the images to make one in; it is removed afterwards."""
     images_directory().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".bake-", ignore_cleanup_errors=True) as work:
         handle = os.open(work, os.O_RDONLY)
@@ -53,7 +54,10 @@ def work_directory() -> Iterator[Path]:
 
 @contextmanager
 def lock_archive(archive: Path) -> Iterator[None]:
-    """Two processes that need an image make it once. The lock's time says when the image was used last."""
+    """Work on an archive alone, so that two processes that need an image make it once.
+
+    The lock's time says when the image was used last.
+    """
     archive.parent.mkdir(parents=True, exist_ok=True)
     with _lock_file(archive).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -62,7 +66,7 @@ def lock_archive(archive: Path) -> Iterator[None]:
 
 
 def find_layer(key: str) -> Path | None:
-    """The layer that was kept under this key, if it is whole."""
+    """Return the layer that was kept under this key, None if there is none or it is damaged."""
     for file in images_directory().glob(f".base-{key}-*.tar"):
         if file.is_file() and hash_file(file) == file.stem.rpartition("-")[2]:
             return mark_used(file)
@@ -70,18 +74,19 @@ def find_layer(key: str) -> Path | None:
     return None
 
 
-def keep_layer(key: str, made: Path) -> Path:
-    return made.replace(images_directory() / f".base-{key}-{hash_file(made)}.tar")
+def keep_layer(key: str, layer: Path) -> Path:
+    """Move a layer into the cache, under its key and its checksum."""
+    return layer.replace(images_directory() / f".base-{key}-{hash_file(layer)}.tar")
 
 
 def mark_used(file: Path) -> Path:
-    """Say that a layer or a jar is still of use."""
+    """Record that a layer or a jar is still of use, and return it."""
     os.utime(file)
     return file
 
 
 def newest_archive(recipe: str) -> Path | None:
-    """The archive of a recipe (NAME-VERSION) that was used last."""
+    """Return the archive of a recipe (NAME-VERSION) that was used last, None if there is none."""
     return max(_list_archives(recipe), key=_last_use, default=None)
 
 
@@ -104,13 +109,14 @@ def remove_unused(recipe: str) -> None:
 
 
 def _list_archives(recipe: str) -> list[Path]:
-    """By exact name: `redis-7.0` is not `redis-7.0-x`, and what is between the name and the end is one content."""
+    """Return the archives of exactly this recipe: `redis-7.0` is not `redis-7.0-x`; the rest is one content."""
     return [
         path for path in images_directory().glob(f"{recipe}-*.tar") if "-" not in path.stem.removeprefix(f"{recipe}-")
     ]
 
 
 def _remove_archive(archive: Path) -> None:
+    """Remove an archive, unless a process uses it or has used it meanwhile."""
     try:
         lock = _lock_file(archive).open("r+")
     except FileNotFoundError:  # then nobody has it
@@ -125,6 +131,7 @@ def _remove_archive(archive: Path) -> None:
 
 
 def _remove_abandoned(work: Path) -> None:
+    """Remove a work directory, unless its maker lives."""
     with suppress(FileNotFoundError):
         handle = os.open(work, os.O_RDONLY)
         try:

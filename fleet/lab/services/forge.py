@@ -22,6 +22,7 @@ ADMINISTRATOR = "lab"
 
 
 def build() -> Path:
+    """Build the forge, and return the directory of its programs."""
     packages.require_programs({"git": "git"}, "a forge")
     return build_module(MODULES["gitea"])
 
@@ -31,7 +32,7 @@ def credentials() -> tuple[str, str]:
 
 
 def program(record: Record, programs: Path) -> Program:
-    """Write its certificate and its settings, and return how it is started."""
+    """Write the forge's certificate and settings, and return the program to start."""
     record.certify()
     write_file(_settings_file(record), _format_settings(settings(record, programs)), 0o600)
     command: list[str | Path] = [programs / "gitea", "web", "--config", _settings_file(record)]
@@ -43,12 +44,12 @@ def _settings_file(record: Record) -> Path:
 
 
 def _derive_secret(record: Record, purpose: str) -> str:
-    """A secret that the forge keeps things under: the same at every start, and nothing more to remember."""
+    """Return a secret under which the forge stores data: the same at every start, and nothing more to keep."""
     return hashlib.sha256(f"{purpose} {record.secret}".encode()).hexdigest()
 
 
 def settings(record: Record, programs: Path) -> dict[str, dict[str, object]]:
-    """By section. What a lab does not need is off; nothing is asked of the Internet."""
+    """Return the forge's settings by section. What a lab does not need is off; nothing is asked of the Internet."""
     data = record.directory
     certificate, key = record.authority.pair(record.name)
     off: dict[str, object] = {"ENABLED": False}
@@ -110,20 +111,21 @@ def _format_settings(sections: dict[str, dict[str, object]]) -> str:
 
 
 def complete(record: Record, programs: Path) -> None:
-    """Make the administrator, if the forge does not know it yet."""
+    """Make the administrator, if the forge does not have it yet."""
     if is_answering(f"{record.url}/api/v1/user", record.user, record.secret, trust=record.trust):
         return
     command: list[str | Path] = [programs / "gitea", "--config", _settings_file(record), "admin", "user", "create"]
     command += ["--username", record.user, "--password", record.secret, "--email", "lab@example.com"]
     command += ["--admin", "--must-change-password=false"]
-    keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=keep, cwd="/", timeout=60)
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip())[-600:]
-        raise ResourceError(f"the forge's administrator could not be made: {said}")
+    variables = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    process = subprocess.run(command, check=False, capture_output=True, text=True, env=variables, cwd="/", timeout=60)
+    if process.returncode:
+        output = (process.stderr.strip() or process.stdout.strip())[-600:]
+        raise ResourceError(f"the forge's administrator could not be made: {output}")
 
 
 def environment(record: Record) -> dict[str, str]:
+    """Return the environment for clients of the forge, its administrator's secret included."""
     login = f"{record.scheme}://{record.user}:{record.secret}@{record.address}:{record.port}"
     return {
         "FORGE_URL": record.url,

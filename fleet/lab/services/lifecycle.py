@@ -1,12 +1,11 @@
-"""Start, stop, status, address.
+"""The life of a lab's services: they are started, stopped and described, and have one address.
 
-One address for the services of a lab, on a link of its own: the same URL works on this machine and in every pod.
+Every operation can be repeated at any time; data stays until `down`.
 
-A forge writes its URL into what it answers (where to clone from, where a pull request is) and a signature for S3
-covers the host's name, so two addresses for one service would be two services. Pods reach it because all that is not
-theirs goes to the host. The link begins with the lab's identity and so is found and removed like the others.
-
-Start, stop and look at the services of a lab. Every verb can be repeated at any time; data stays until `down`.
+The address is on a link of its own, so that the same URL works on this machine and in every pod. A forge writes its URL
+into its responses (where to clone from, where a pull request is) and a signature for S3 covers the host's name, so two
+addresses for one service would be two services. Pods reach it because all addresses that are not theirs go to the host.
+The link begins with the lab's identity and so is found and removed like the others.
 """
 
 from __future__ import annotations
@@ -47,35 +46,39 @@ POOLS = [IPv4Network(f"10.{octet}.0.0/16") for octet in range(99, 63, -1)]  # cl
 
 
 def choose_address() -> str:
-    """An address for a lab: its own where links can be made, else loopback, where there are no pods to reach it."""
+    """Choose an address for a lab: its own where links can be made, else loopback.
+
+    Where no link can be made there are no pods that would have to reach it.
+    """
     if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("ip"):
         return LOOPBACK
     routes = [route["dst"] for route in json.loads(network.run_ip("-json", "-4", "route", "show", "table", "all"))]
     return free_address(routes, _used_addresses())
 
 
-def free_address(routes: list[str], known: set[str]) -> str:
-    """One that no route of the machine leads to and no other lab has."""
+def free_address(routes: list[str], used: set[str]) -> str:
+    """Choose an address that no route of the machine leads to and no other lab has."""
     taken = [IPv4Network(route, strict=False) for route in routes if route != "default" and "." in route]
     for pool in POOLS:
         address = str(pool[secrets.randbelow(pool.num_addresses - 2) + 1])
-        if address not in known and not any(IPv4Address(address) in network for network in taken):
+        if address not in used and not any(IPv4Address(address) in network for network in taken):
             return address
     raise ResourceError("no free address is left for services", hint="`fleet lab list` shows labs to take down")
 
 
 def _used_addresses() -> set[str]:
-    found = set()
+    """Return the addresses of the services of all labs."""
+    addresses = set()
     for name in specs.list_lab_names():
         try:
-            found |= {record.address for record in read_records(name).values()}
+            addresses |= {record.address for record in read_records(name).values()}
         except FleetError:  # a lab that cannot be read has no say here
             continue
-    return found
+    return addresses
 
 
 def choose_port(address: str, usual: int) -> int:
-    """The usual one on an address of its own; on loopback any that is free."""
+    """Return the usual port on an address of its own; on loopback a free one."""
     while address == LOOPBACK:
         port = secrets.choice(PORTS)
         with socket.socket() as probe:
@@ -88,7 +91,7 @@ def choose_port(address: str, usual: int) -> int:
 
 
 def lay_link(lab: str, address: str) -> None:
-    """Make the link with the address; what is there already stays."""
+    """Make the link with a lab's address; an existing link stays."""
     if address == LOOPBACK:
         return
     link = f"fl{specs.lab_identity(lab)}-svc"
@@ -104,13 +107,17 @@ STUCK_AFTER = 20  # seconds for one that runs to say that it serves, before it c
 
 
 def find_service(name: str) -> Service:
+    """Return a service by its name; raise NotFoundError if there is none."""
     if name not in SERVICES:
         raise NotFoundError(f"there is no service {name!r}", hint=f"there are: {', '.join(SERVICES)}")
     return SERVICES[name]
 
 
 def start_services(lab: str, names: Sequence[str], *, owner: Identity | None = None) -> list[Record]:
-    """Have these services run in a lab, which is made if there is none; what serves already is left alone."""
+    """Start services in a lab, and return their records.
+
+    The lab is made if it does not exist; a service that answers is left alone.
+    """
     specs.check_name(lab, "lab")
     kinds = [find_service(name) for name in names]
     remove_orphans()
@@ -128,6 +135,7 @@ def _ensure_lab(lab: str, owner: Identity | None) -> None:
 
 
 def _converge_service(lab: str, kind: Service, programs: Path) -> Record:
+    """Start a service unless it answers, wait until it does, and complete it."""
     record = _ensure_record(lab, kind)
     started = []
     if not _is_serving(record, kind):
@@ -144,16 +152,16 @@ def _converge_service(lab: str, kind: Service, programs: Path) -> Record:
 
 
 def _ensure_record(lab: str, kind: Service) -> Record:
-    """What was decided at its first start, which this may be."""
-    known = read_records(lab)
-    if kind.name in known:
-        record = replace(known[kind.name], scheme=kind.scheme)
-        if record != known[kind.name]:  # of an older version
+    """Return what was decided at a service's first start, which this may be."""
+    existing = read_records(lab)
+    if kind.name in existing:
+        record = replace(existing[kind.name], scheme=kind.scheme)
+        if record != existing[kind.name]:  # of an older version
             record.save()
         return record
     with lock_addresses():
-        place = next((record.address for record in known.values()), "") or choose_address()
-        record = Record(lab, kind.name, place, choose_port(place, kind.port), *kind.credentials(), kind.scheme)
+        address = next((record.address for record in existing.values()), "") or choose_address()
+        record = Record(lab, kind.name, address, choose_port(address, kind.port), *kind.credentials(), kind.scheme)
         record.save()
     return record
 
@@ -165,7 +173,7 @@ def _is_serving(record: Record, kind: Service) -> bool:
 
 
 def _service_processes(record: Record) -> list[psutil.Process]:
-    """Of a service and all that it started, the oldest first."""
+    """Return the processes of a service and of all that it started, the oldest first."""
     return sorted(
         process.processes_of_role(specs.lab_directory(record.lab), record.role), key=lambda one: one.create_time()
     )
@@ -177,53 +185,58 @@ def _describe_delay(record: Record) -> str:
 
 
 def stop_services(lab: str, names: Sequence[str] = ()) -> list[str]:
-    """End services, all of them if none is named; what they keep stays. Returns those that ran."""
+    """End services, all of them if the user names none, and return those that ran; their data stays."""
     LabSpec.load(lab)  # says it when there is no such lab
-    wanted = {find_service(name).name for name in names} or set(SERVICES)
+    kinds = {find_service(name).name for name in names} or set(SERVICES)
     with lock_lab(lab):
-        running = [one for one in read_records(lab).values() if one.name in wanted and _service_processes(one)]
+        running = [
+            record for record in read_records(lab).values() if record.name in kinds and _service_processes(record)
+        ]
         for record in running:
             _end_service(record, grace=GRACE)
     return [record.name for record in running]
 
 
 def _end_service(record: Record, grace: float) -> None:
-    """As a service manager does: ask the first, wait, then by force; nothing that it started stays."""
-    found = _service_processes(record)
+    """End a service as a service manager does: ask its first process, wait, then kill.
+
+    Nothing that it started stays.
+    """
+    processes = _service_processes(record)
     with contextlib.suppress(psutil.Error):
-        if found and grace:
-            found[0].terminate()
-            psutil.wait_procs(found, timeout=grace)
-    while left := _service_processes(record):
-        for one in left:
+        if processes and grace:
+            processes[0].terminate()
+            psutil.wait_procs(processes, timeout=grace)
+    while remaining := _service_processes(record):
+        for child in remaining:
             with contextlib.suppress(psutil.Error):
-                one.kill()
-        psutil.wait_procs(left, timeout=1)
+                child.kill()
+        psutil.wait_procs(remaining, timeout=1)
 
 
 def read_status(lab: str) -> list[dict[str, Any]]:
-    """The services of a lab as data, with what their administrator needs."""
+    """Return the services of a lab as data, with what their administrator needs."""
     LabSpec.load(lab)
     return [_service_status(record) for record in read_records(lab).values()]
 
 
 def _service_status(record: Record) -> dict[str, Any]:
-    kind, found = find_service(record.name), _service_processes(record)
+    kind, processes = find_service(record.name), _service_processes(record)
     return {
         "lab": record.lab,
         "name": record.name,
         "program": kind.title,
         "url": record.url,
         "environment": kind.environment(record),
-        "ready": bool(found) and is_answering(f"{record.url}{kind.health}", trust=record.trust),
-        "pid": found[0].pid if found else None,
-        "memory": _memory(found[0]) if found else 0,
+        "ready": bool(processes) and is_answering(f"{record.url}{kind.health}", trust=record.trust),
+        "pid": processes[0].pid if processes else None,
+        "memory": _memory(processes[0]) if processes else 0,
         "log": str(record.log),
     }
 
 
-def _memory(one: psutil.Process) -> int:
+def _memory(process: psutil.Process) -> int:
     try:
-        return int(one.memory_info().rss)
+        return int(process.memory_info().rss)
     except psutil.Error:
         return 0

@@ -33,11 +33,11 @@ def program(record: Record, programs: Path) -> Program:
 
 
 def complete(record: Record, programs: Path) -> None:
-    """Its administrator is among its settings."""
+    """Do nothing: the administrator of this service is among its settings."""
 
 
 def environment(record: Record) -> dict[str, str]:
-    """What every client of S3 reads."""
+    """Return the environment that every client of S3 reads."""
     return {
         "AWS_ENDPOINT_URL": record.url,
         "AWS_ACCESS_KEY_ID": record.user,

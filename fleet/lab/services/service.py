@@ -1,10 +1,7 @@
-"""What a service is.
+"""A kind of service, the record of one in a lab, and the question whether it answers.
 
-What a service of a lab is: where it listens and who may do everything there, decided at its first start.
-
-What is particular about each kind of service, as data and a few functions.
-
-A question to a service of the lab. Never through a proxy: it is on this machine.
+The record says where a service listens and who administrates it; that is decided at its first start. A kind is data and
+a few functions. Requests to a service never go through a proxy: it is on this machine.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ SYSTEM_AUTHORITIES = (  # where systems keep the authorities that they trust
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A service, and its administrator: a user with a password, or an access key with its secret."""
+    """A service of a lab, and its administrator: a user with a password, or an access key with its secret."""
 
     lab: str
     name: str
@@ -48,39 +45,43 @@ class Record:
 
     @property
     def url(self) -> str:
-        """The same for this machine and for pods."""
+        """Return the service's address, which is the same for this machine and for pods."""
         return f"{self.scheme}://{self.address}:{self.port}"
 
     @property
     def authority(self) -> Authority:
-        """The one that signs what the services of this lab show."""
+        """Return the authority that signs the certificates of this lab's services."""
         return Authority(services_directory(self.lab) / "authority")
 
     @property
     def trust(self) -> ssl.SSLContext | None:
-        """What a client needs to know that it talks to this service; None without TLS."""
+        """Return what a client needs to verify this service; None without TLS."""
         if self.scheme == "http" or not self.authority.certificate_file.exists():
             return None
         return ssl.create_default_context(cafile=str(self.authority.certificate_file))
 
     @property
     def bundle(self) -> Path:
-        """The authority with those that this machine trusts: a client that is given it reaches others as before."""
+        """Return the file of the authority and those that this machine trusts: its clients reach other servers too."""
         return self.authority.directory / "bundle.crt"
 
     def certify(self) -> tuple[Path, Path]:
-        """Return certificate and key of the service. They are made, and the bundle anew."""
+        """Issue the certificate of the service, write the bundle anew, and return certificate and key."""
         self.authority.make()
-        ours = self.authority.certificate_file.read_bytes()
-        usual = [os.environ.get("SSL_CERT_FILE", ""), ssl.get_default_verify_paths().cafile or "", *SYSTEM_AUTHORITIES]
-        others = (Path(each) for each in usual if each)
-        system = next((each.read_bytes() for each in others if each != self.bundle and each.is_file()), b"")
-        write_file(self.bundle, system.rstrip() + b"\n" + ours)
+        own_authority = self.authority.certificate_file.read_bytes()
+        candidates = [
+            os.environ.get("SSL_CERT_FILE", ""),
+            ssl.get_default_verify_paths().cafile or "",
+            *SYSTEM_AUTHORITIES,
+        ]
+        files = (Path(candidate) for candidate in candidates if candidate)
+        system = next((file.read_bytes() for file in files if file != self.bundle and file.is_file()), b"")
+        write_file(self.bundle, system.rstrip() + b"\n" + own_authority)
         return self.authority.issue(self.name, self.name, addresses=[self.address, "127.0.0.1", "localhost"])
 
     @property
     def directory(self) -> Path:
-        """All that the service keeps."""
+        """Return the directory with all data of the service."""
         return services_directory(self.lab) / self.name
 
     @property
@@ -89,7 +90,7 @@ class Record:
 
     @property
     def role(self) -> str:
-        """What its process is called among those of the lab."""
+        """Return the role of the service's process among those of the lab."""
         return f"service/{self.name}"
 
     def save(self) -> None:
@@ -101,8 +102,8 @@ def services_directory(lab: str) -> Path:
 
 
 def read_records(lab: str) -> dict[str, Record]:
-    """The services that were started in a lab, whether they run or not."""
-    found = {}
+    """Return the services that were started in a lab, whether they run or not."""
+    records = {}
     for file in sorted(services_directory(lab).glob("*/service.json")):
         try:
             record = Record(**orjson.loads(file.read_bytes()))
@@ -110,8 +111,8 @@ def read_records(lab: str) -> dict[str, Record]:
             raise ConfigurationError(
                 f"{file} cannot be read: {error}", hint=f"`fleet lab down --name {lab}` removes the lab"
             ) from None
-        found[record.name] = record
-    return found
+        records[record.name] = record
+    return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +137,19 @@ OK = 200
 def is_answering(
     url: str, user: str = "", secret: str = "", timeout: float = 5, trust: ssl.SSLContext | None = None
 ) -> bool:
-    """Tell whether it gives what it is asked for. With TLS, `trust` says whose certificates are taken."""
-    place = urlsplit(url)
+    """Return whether a URL is answered with 200.
+
+    With TLS, `trust` says whose certificates are accepted.
+    """
+    parts = urlsplit(url)
     login = b64encode(f"{user}:{secret}".encode()).decode()
     connection = (
-        http.client.HTTPSConnection(place.netloc, timeout=timeout, context=trust)
-        if place.scheme == "https"
-        else http.client.HTTPConnection(place.netloc, timeout=timeout)
+        http.client.HTTPSConnection(parts.netloc, timeout=timeout, context=trust)
+        if parts.scheme == "https"
+        else http.client.HTTPConnection(parts.netloc, timeout=timeout)
     )
     try:
-        connection.request("GET", place.path, headers={"Authorization": f"Basic {login}"} if user else {})
+        connection.request("GET", parts.path, headers={"Authorization": f"Basic {login}"} if user else {})
         return connection.getresponse().status == OK
     except (OSError, http.client.HTTPException):
         return False
