@@ -1,4 +1,4 @@
-"""The objects every new cluster of a lab gets: storage, names, rights of the lab's own programs, simulated nodes."""
+"""Objects that every new cluster of a lab gets: storage, DNS, rights of the lab's own programs, simulated nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WATCH = ["get", "list", "watch"]
 
 
 def addons(cluster: ClusterSpec) -> list[dict[str, Any]]:
-    """All of them, in the order in which they are applied."""
+    """Return the objects of a cluster, in the order in which they are applied."""
     objects = [_storage_class(), *_provisioner_rights()]
     if cluster.network:
         return [*objects, *_dns(cluster), *_proxy_rights()]
@@ -75,7 +75,10 @@ def _proxy_rights() -> list[dict[str, Any]]:
 
 
 def _dns(cluster: ClusterSpec) -> list[dict[str, Any]]:
-    """CoreDNS runs beside the control plane, not in a pod: names work before the first node does, and on any."""
+    """Return the objects of the cluster's DNS.
+
+    CoreDNS runs beside the control plane, not in a pod: names work before the first node does, and on any.
+    """
     ports = [{"name": protocol.lower(), "port": 53, "protocol": protocol} for protocol in ("UDP", "TCP")]
     metadata: dict[str, Any] = {"name": "kube-dns", "namespace": "kube-system"}
     labels = {"kubernetes.io/service-name": "kube-dns"}
@@ -105,7 +108,7 @@ def _dns(cluster: ClusterSpec) -> list[dict[str, Any]]:
 
 
 def _simulation_rights() -> list[dict[str, Any]]:
-    """Of the provisioner, which plays the kubelets of simulated nodes too."""
+    """Return the rights of the provisioner as the kubelet of simulated nodes."""
     everything = [*WATCH, "create", "update", "patch", "delete"]
     return _rights(
         "fleet-lab-simulation",
@@ -119,7 +122,7 @@ def _simulation_rights() -> list[dict[str, Any]]:
 
 
 def simulated_node(name: str) -> dict[str, Any]:
-    """A node that the provisioner keeps alive: as large as scheduling needs, with nothing behind it."""
+    """Return a node that the provisioner keeps alive: as large as scheduling needs, with nothing behind it."""
     resources = {"cpu": "64", "memory": "256Gi", "pods": "1000", "ephemeral-storage": "1Ti"}
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "type": "simulated"}
     return {

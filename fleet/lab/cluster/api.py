@@ -1,10 +1,7 @@
-"""Kubeconfigs, and requests to its API server.
+"""Kubeconfigs of a cluster, and the few requests that the lab itself makes to an API server, over one connection.
 
-Kubeconfig files: one per program of a cluster, and one per lab with a context per cluster.
-
-The few requests that the lab itself makes to an API server, over one connection.
-
-A kubectl for each would take longer than all of them, and has the API server compute its OpenAPI documents first.
+There is a kubeconfig per program of a cluster, and one per lab with a context per cluster. A kubectl for each request
+would take longer than all of them, and has the API server compute its OpenAPI documents first.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from fleet.lab.files import write_file
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How one user reaches one cluster."""
+    """The credentials with which one user reaches one cluster."""
 
     context: str
     server: str
@@ -37,7 +34,7 @@ class Access:
 
 
 def save_kubeconfig(file: Path, accesses: list[Access]) -> Path:
-    """Write a kubeconfig with everything inside it, so that it can be copied; the first context is current."""
+    """Write a kubeconfig with all data inside it, so that it can be copied; the first context is current."""
     document: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
     document["current-context"] = accesses[0].context if accesses else ""
     for access in accesses:
@@ -66,11 +63,11 @@ FAILED, OVERLOADED, TOO_MANY = 400, 500, 429
 
 
 class RefusedError(ResourceError):
-    """The API server looked at the request and said no."""
+    """A request that the API server looked at and refused."""
 
 
 class Api:
-    """A cluster's API server, as the user of `access`."""
+    """A cluster's API server, as the user of `access`. Methods raise ResourceError when a request fails."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -83,11 +80,12 @@ class Api:
         self._connection = http.client.HTTPSConnection(address.netloc, timeout=TIMEOUT, context=context)
 
     def get(self, path: str) -> dict[str, Any]:
-        found: dict[str, Any] = orjson.loads(self._request("GET", path))
-        return found
+        """Return the object or list at a path."""
+        document: dict[str, Any] = orjson.loads(self._request("GET", path))
+        return document
 
     def has(self, path: str) -> bool:
-        """Whether there is something at a path; nothing is also when the API server does not answer."""
+        """Return whether there is something at a path; false also when the API server does not answer."""
         try:
             self._request("GET", path)
         except ResourceError:
@@ -95,31 +93,33 @@ class Api:
         return True
 
     def apply(self, manifest: dict[str, Any], *, manager: str = "fleet-lab") -> None:
-        """Create the object, or make it what it should be, whoever changed it."""
+        """Create an object, or make it as the manifest says, whichever field manager changed it."""
         path = f"{_object_path(manifest)}?fieldManager={manager}&force=true"
         self._request("PATCH", path, orjson.dumps(manifest), {"Content-Type": "application/apply-patch+yaml"})
 
     def delete(self, manifest: dict[str, Any]) -> None:
-        """Begin to delete the object; it may be gone already."""
+        """Begin to delete an object; it may be gone already."""
         with contextlib.suppress(RefusedError):
             self._request("DELETE", _object_path(manifest))
 
     def _request(self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
-        is_kept = self._connection.sock is not None
+        is_reused = self._connection.sock is not None
         try:
             self._connection.request(verb, path, body, {"User-Agent": "fleet-lab", **(headers or {})})
-            answer = self._connection.getresponse()
-            content = answer.read()
+            response = self._connection.getresponse()
+            content = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()  # the next request opens it again
-            if is_kept and isinstance(error, ConnectionError):  # the server had closed it; all of these may be repeated
+            if is_reused and isinstance(
+                error, ConnectionError
+            ):  # the server had closed it; all of these may be repeated
                 return self._request(verb, path, body, headers)
             raise ResourceError(f"{self._access.server} does not answer: {error}") from error
-        if answer.status >= FAILED:
-            refused = answer.status < OVERLOADED and answer.status != TOO_MANY
-            said = content.decode(errors="replace").strip()[:600]
-            kind = RefusedError if refused else ResourceError
-            raise kind(f"{verb} {path} in {self._access.context}: {answer.status} {said}")
+        if response.status >= FAILED:
+            is_refused = response.status < OVERLOADED and response.status != TOO_MANY
+            text = content.decode(errors="replace").strip()[:600]
+            kind = RefusedError if is_refused else ResourceError
+            raise kind(f"{verb} {path} in {self._access.context}: {response.status} {text}")
         return content
 
 

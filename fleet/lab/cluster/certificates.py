@@ -1,6 +1,6 @@
 """A certificate authority per cluster and the certificates its programs identify themselves with.
 
-Only `make` makes an authority. Whoever just looks at a lab must leave nothing in it: it may go at this moment.
+Only `make` makes an authority. A command that only reads a lab must leave nothing in it: it may be removed meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIFE = datetime.timedelta(days=3650)
 
 
 class Authority:
-    """The CA kept in `directory`."""
+    """The certificate authority kept in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -40,7 +40,7 @@ class Authority:
         return key
 
     def make(self) -> None:
-        """Make it if it is not there."""
+        """Make the authority if it does not exist."""
         if self.certificate_file.exists() and self.key_file.exists():
             return
         key = ec.generate_private_key(ec.SECP256R1())
@@ -66,7 +66,7 @@ class Authority:
     def issue(
         self, file: str, name: str, *, groups: Sequence[str] = (), addresses: Sequence[str] = ()
     ) -> tuple[Path, Path]:
-        """A certificate and key for client and server use, kept as `file`.crt and `file`.key."""
+        """Issue a certificate for client and server use, and return it and its key: `file`.crt and `file`.key."""
         certificate_file, key_file = self.pair(file)
         if certificate_file.exists() and key_file.exists():
             return certificate_file, key_file
@@ -89,7 +89,7 @@ class Authority:
         )
         if addresses:
             builder = builder.add_extension(
-                x509.SubjectAlternativeName([_alternative(one) for one in addresses]), critical=False
+                x509.SubjectAlternativeName([_alternative(address) for address in addresses]), critical=False
             )
         certificate = builder.sign(self._key, hashes.SHA256())
         write_file(key_file, _pem(key), 0o600)
@@ -97,11 +97,11 @@ class Authority:
         return certificate_file, key_file
 
     def pair(self, file: str) -> tuple[Path, Path]:
-        """Where a certificate and its key are kept, whether they were issued or not."""
+        """Return where a certificate and its key are kept, whether they were issued or not."""
         return self.directory / f"{file}.crt", self.directory / f"{file}.key"
 
     def signing_pair(self, file: str) -> tuple[Path, Path]:
-        """A key and its public half, for service account tokens."""
+        """Return a key and its public half, for service account tokens; make them if they do not exist."""
         public_file, key_file = self.directory / f"{file}.pub", self.directory / f"{file}.key"
         if not (public_file.exists() and key_file.exists()):
             key = ec.generate_private_key(ec.SECP256R1())

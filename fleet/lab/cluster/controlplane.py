@@ -41,14 +41,14 @@ LOW_MEMORY = {"GOGC": "50"}
 
 
 def program_names(cluster: ClusterSpec) -> tuple[str, ...]:
-    """The programs beside a cluster's nodes."""
+    """Return the names of the programs that run beside a cluster's nodes."""
     names = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "provisioner")
     return (*names, "coredns") if cluster.network else names
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A process of the lab: what to run, and where it says that it is ready ("" when nobody waits for it)."""
+    """A process of the lab: its command, and where it reports that it is ready ("" when no command waits for it)."""
 
     role: str
     command: Sequence[str | Path]
@@ -75,15 +75,16 @@ class ControlPlane:
         return self.directory / "logs" / f"{program}.log"
 
     def create_authority(self) -> Access:
-        """Make what there is before any program: an authority, and an administrator that it knows."""
+        """Make what precedes any program, an authority and its administrator, and return the access."""
         self.authority.make()
         return self.access(ADMIN, ADMIN, ["system:masters"])
 
     def admin(self) -> Access:
-        """The administrator, if the cluster was founded."""
+        """Return the administrator's access; its files exist once the authority was made."""
         return self._access(*self.authority.pair(ADMIN))
 
     def access(self, file: str, user: str, groups: Sequence[str] = ()) -> Access:
+        """Issue a user's certificate, and return the access with it."""
         return self._access(*self.authority.issue(file, user, groups=groups))
 
     def _access(self, certificate: Path, key: Path) -> Access:
@@ -94,11 +95,11 @@ class ControlPlane:
         return api.save_kubeconfig(self.directory / f"{program}.kubeconfig", [access])
 
     def controllers(self) -> list[Program]:
-        """Those of Kubernetes; an API server that is ready has given them their rights."""
+        """Return the programs of Kubernetes that get their rights from an API server that is ready."""
         return [self._controller_manager(), self._scheduler()]
 
     def companions(self) -> list[Program]:
-        """Those of the lab; their rights are among the lab's objects."""
+        """Return the programs of the lab; their rights are among the lab's objects."""
         return [self._provisioner(), *([self._coredns()] if self.spec.network else [])]
 
     def _program(
@@ -218,7 +219,7 @@ class ControlPlane:
         return self._program("kube-scheduler", self._controller("kube-scheduler"), "/healthz", **LOW_MEMORY)
 
     def _controller(self, name: str) -> dict[str, object]:
-        """What the programs that only talk to the API server have in common."""
+        """Return the flags that the programs share which only talk to the API server."""
         config = self.kubeconfig(name)
         certificate, key = self.authority.issue(f"{name}-serving", name, addresses=["127.0.0.1", "localhost"])
         return {

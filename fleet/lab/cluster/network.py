@@ -18,18 +18,19 @@ from fleet.lab.spec import ClusterSpec
 
 
 def run_ip(*arguments: str | int) -> str:
+    """Run `ip` and return what it printed; raise ResourceError when it fails."""
     command = ["ip", *(str(argument) for argument in arguments)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
-    return done.stdout
+    process = subprocess.run(command, check=False, capture_output=True, text=True)
+    if process.returncode:
+        raise ResourceError(f"`{' '.join(command)}` failed: {process.stderr.strip()}")
+    return process.stdout
 
 
 def free_network(also_taken: list[str]) -> str:
-    """A /16 that neither the host's routes, nor its addresses, nor another lab use."""
+    """Return a /16 that neither the host's routes, nor its addresses, nor another lab use."""
     taken = [IPv4Network(network) for network in also_taken]
     for lab in specs.load_readable_specs():
-        taken += [IPv4Network(one.network) for one in lab.clusters if one.network]
+        taken += [IPv4Network(cluster.network) for cluster in lab.clusters if cluster.network]
     for route in json.loads(run_ip("-json", "-4", "route", "show", "table", "all")):
         destination = route["dst"]
         if destination != "default" and "." in destination:
@@ -46,7 +47,10 @@ def bridge_name(lab: str, cluster: ClusterSpec) -> str:
 
 
 def hardware_address(lab: str, cluster: ClusterSpec) -> str:
-    """Of the host's end of the bridge; the second digit says that no manufacturer gave it."""
+    """Return the hardware address of the host's end of the bridge.
+
+    Its second digit says that no manufacturer assigned it.
+    """
     octets = bytes.fromhex(lab) + IPv4Network(cluster.network)[0].packed[1:2]
     return f"02:f1:{octets.hex(':')}"
 
@@ -56,7 +60,7 @@ def cable_name(lab: str, cluster: ClusterSpec, node: int) -> str:
 
 
 def find_links(lab: str) -> list[str]:
-    """The links of a lab on the host."""
+    """Return the links of a lab on the host."""
     prefix = f"fl{lab}-"
     if not Path("/sys/class/net").is_dir():
         return []
@@ -64,13 +68,13 @@ def find_links(lab: str) -> list[str]:
 
 
 def lay_bridge(lab: str, cluster: ClusterSpec) -> None:
-    """Make the cluster's bridge with its address and routes; what is there already stays."""
+    """Make the cluster's bridge with its address and routes; an existing bridge stays."""
     bridge = bridge_name(lab, cluster)
     if bridge not in find_links(lab):
         # With an address of its own: else it has one of its nodes', and when that node goes the others look for it
         # where it was and find nobody, the API server included, for half a minute.
-        own = hardware_address(lab, cluster)
-        run_ip("link", "add", bridge, "address", own, "type", "bridge", "stp_state", 0, "forward_delay", 0)
+        address = hardware_address(lab, cluster)
+        run_ip("link", "add", bridge, "address", address, "type", "bridge", "stp_state", 0, "forward_delay", 0)
     # Where a firewall looks at bridged packets too (Docker turns that on), neighbours would not reach each other.
     for family in ("iptables", "ip6tables", "arptables"):
         switch = Path(f"/sys/class/net/{bridge}/bridge/nf_call_{family}")
@@ -83,16 +87,16 @@ def lay_bridge(lab: str, cluster: ClusterSpec) -> None:
 def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> bool:
     """Connect the network namespace of `process` to the bridge; inside, the end is called eth0.
 
-    Returns whether there was anything to do. It may have been cut short before: plugging it in is the last step, so
-    a cable that is plugged in and has an end inside is laid whole. An end that is there is kept, because its node gives
-    it an address once.
+    Returns whether there was anything to do. It may have been cut short before: plugging it in is the last step, so a
+    cable that is plugged in and has an end inside is laid whole. An existing end is kept, because its node gives it an
+    address once.
     """
     bridge, cable = bridge_name(lab, cluster), cable_name(lab, cluster, node)
     _wait_for_namespace(process)
-    inside = _has_link(process, "eth0")
-    if inside and _is_plugged(cable, bridge):
+    has_end = _has_link(process, "eth0")
+    if has_end and _is_plugged(cable, bridge):
         return False
-    if not inside:
+    if not has_end:
         _remove_link(cable)  # of a node that ended a moment ago and whose namespace is not collected yet
         run_ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", process)
     run_ip("route", "replace", str(cluster.pods(node)), "via", cluster.node_address(node), "dev", bridge)
@@ -101,7 +105,7 @@ def lay_cable(lab: str, cluster: ClusterSpec, node: int, process: int) -> bool:
 
 
 def _has_link(process: int, name: str) -> bool:
-    """Whether the network namespace that a process is in has a link of this name."""
+    """Return whether the network namespace that a process is in has a link of this name."""
     lines = Path(f"/proc/{process}/net/dev").read_text().splitlines()
     return any(line.partition(":")[0].strip() == name for line in lines)
 
@@ -112,11 +116,15 @@ def _is_plugged(cable: str, bridge: str) -> bool:
 
 
 def _wait_for_namespace(process: int, patience: float = 10) -> None:
-    """A process that was just started is in the host's namespace until it has made its own."""
+    """Wait until a process has a network namespace of its own.
+
+    A process that was just started is in the host's namespace until it has made one. Raises ResourceError if it ends
+    before, or makes none.
+    """
     deadline = time.monotonic() + patience
-    own, its = Path("/proc/self/ns/net"), Path(f"/proc/{process}/ns/net")
+    host_namespace, namespace = Path("/proc/self/ns/net"), Path(f"/proc/{process}/ns/net")
     try:
-        while its.readlink() == own.readlink():
+        while namespace.readlink() == host_namespace.readlink():
             if time.monotonic() > deadline:
                 raise ResourceError(f"process {process} has no network namespace of its own")
             time.sleep(0.005)
@@ -130,5 +138,8 @@ def remove_links(lab: str) -> None:
 
 
 def _remove_link(link: str) -> None:
-    """Whether there is one or not: the kernel removes those of a namespace that nobody is in, when it gets to it."""
+    """Remove a link, whether it exists or not.
+
+    The kernel removes those of a namespace without processes by itself, some time later.
+    """
     subprocess.run(["ip", "link", "delete", link], check=False, capture_output=True)

@@ -25,7 +25,7 @@ COVERED_DIRECTORIES = ("/run", "/var/log", "/var/lib", "/proc", "/sys", "/dev")
 
 
 class Node:
-    """Worker `index` (from 1) of a cluster."""
+    """Worker `index` (from 1) of a cluster, as a real node."""
 
     def __init__(self, lab: LabSpec, plane: ControlPlane, index: int) -> None:
         self.lab = lab
@@ -44,7 +44,7 @@ class Node:
         return self.directory / "containerd.sock"
 
     def program(self) -> Program:
-        """Write the node's files and return the command that is its first process."""
+        """Write the node's files, and return the program that is its first process."""
         if len(str(self.socket)) > 100:
             raise ConfigurationError(
                 f"{self.socket} is too long for a socket's path", hint="put labs in a shorter FLEET_STATE_DIR"
@@ -61,13 +61,13 @@ class Node:
             "kube-proxy": [self.plane.binaries["kube-proxy"], f"--config={self._proxy()}"],
         }
         # Also to nodes that may join later: nobody tells the ones that run.
-        others = [other for other in range(1, MOST_WORKERS + 1) if other != self.index]
+        other_indexes = [other for other in range(1, MOST_WORKERS + 1) if other != self.index]
         document = {
             "name": self.name,
             "address": f"{self.cluster.node_address(self.index)}/24",
             "routes": {
                 "default": self.cluster.gateway,
-                **{str(self.cluster.pods(other)): self.cluster.node_address(other) for other in others},
+                **{str(self.cluster.pods(other)): self.cluster.node_address(other) for other in other_indexes},
             },
             "empty": ["/run", "/var/lib"],
             "binds": {"/var/log": str(self.directory / "log")},
@@ -209,19 +209,21 @@ class Node:
         return self.directory / "kube-proxy.yaml"
 
     def cable(self, process: int) -> bool:
-        """Connect the node, whose first process this is, with the others; returns whether it was not."""
+        """Connect the node, whose first process this is, with the others; return whether it was not connected."""
         return network.lay_cable(self.lab.id, self.cluster, self.index, process)
 
     def images(self) -> set[str]:
+        """Return the names of the images that the node has."""
         return set(self._ctr("images", "list", "--quiet").split())
 
     def load(self, archive: Path) -> list[str]:
-        """Import an archive and return the names it brought."""
+        """Import an archive, and return the names of its images that are new."""
         before = self.images()
         self._ctr("images", "import", "--all-platforms", str(archive))
         return sorted(self.images() - before)
 
     def wait_for_runtime(self, timeout: float = 30) -> None:
+        """Wait until containerd answers; raise ResourceError if it does not in time."""
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -236,18 +238,21 @@ class Node:
 
     def _ctr(self, *arguments: str) -> str:
         command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
-        if done.returncode:
-            raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()[-600:]}")
-        return done.stdout
+        process = subprocess.run(command, check=False, capture_output=True, text=True, timeout=600)
+        if process.returncode:
+            raise ResourceError(f"`{' '.join(command)}` failed: {process.stderr.strip()[-600:]}")
+        return process.stdout
 
 
 def _choose_snapshotter(directory: Path) -> str:
-    """Layers are stacked by the kernel, except on a file system that is itself such a stack."""
-    best, kind = Path("/"), ""
+    """Return containerd's snapshotter for a directory.
+
+    Layers are stacked by the kernel, except on a file system that is itself such a stack.
+    """
+    mount_point, kind = Path("/"), ""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields, _, rest = line.partition(" - ")
         place = Path(fields.split()[4])
-        if directory.is_relative_to(place) and len(place.parts) >= len(best.parts):
-            best, kind = place, rest.split()[0]
+        if directory.is_relative_to(place) and len(place.parts) >= len(mount_point.parts):
+            mount_point, kind = place, rest.split()[0]
     return "native" if kind == "overlay" else "overlayfs"

@@ -1,7 +1,7 @@
 """The first process of a real node. Run by path, without packages: it may import the standard library only.
 
-It is process 1 of namespaces of its own (processes, mounts, network, host name), so that whatever runs on the node
-ends when it ends, whoever killed it: containers, their shims, mounts and all.
+It is process 1 of namespaces of its own (processes, mounts, network, host name), so that all that runs on the node
+ends when it ends, however it ends: containers, their shims, mounts and all.
 """
 
 import json
@@ -34,25 +34,26 @@ def main() -> None:
 
 
 def private_places(node: dict) -> None:  # type: ignore[type-arg]  # plain JSON
-    """What programs write to fixed places goes to the node's directory and not to the machine."""
+    """Mount what the node has of its own, so that programs that write to fixed places do not write to the machine."""
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "proc", "proc", "/proc")
     for place in node["empty"]:
         run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", place)
-    for place, own in node["binds"].items():
-        Path(own).mkdir(parents=True, exist_ok=True)
-        run("mount", "--bind", own, place)
+    for place, source in node["binds"].items():
+        Path(source).mkdir(parents=True, exist_ok=True)
+        run("mount", "--bind", source, place)
     for name, value in KERNEL.items():
         if (switch := Path("/proc/sys") / name).exists():
-            own = Path("/run/kernel") / name
-            own.parent.mkdir(parents=True, exist_ok=True)
-            own.write_text(f"{value}\n")
-            run("mount", "--bind", str(own), str(switch))
+            source = Path("/run/kernel") / name
+            source.parent.mkdir(parents=True, exist_ok=True)
+            source.write_text(f"{value}\n")
+            run("mount", "--bind", str(source), str(switch))
     # Volumes that pods share with the node have to see each other's mounts; the machine's stay apart.
     run("mount", "--make-rshared", "/")
 
 
 def connect(node: dict) -> None:  # type: ignore[type-arg]
+    """Wait for the node's cable, and give the node its address and routes."""
     run("ip", "link", "set", "lo", "up")
     while True:  # the lab lays the cable from outside
         try:

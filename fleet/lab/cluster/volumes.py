@@ -1,13 +1,9 @@
-"""Volumes and loop devices.
+"""Volumes of a cluster's claims as the machine reaches them, and the loop devices behind them.
 
-The loop devices behind a lab's volumes: found by the file that they show, and released.
+A process on the machine changes what a pod sees: files in `mount` are the pod's, bytes of `file` are its disk.
 
-A device outlives whoever made it, so it is found from the lab's directory alone: the provisioner links to a device
-before it makes it, and removes the link after it.
-
-Where the volume of a claim is, as seen from the machine: its node, file, device and mount.
-
-What is done to it from there, a pod sees: files in `mount` are the pod's, bytes of `file` are its disk.
+A device outlives the program that made it, so it is found from the lab's directory alone: the provisioner links to a
+device before it makes it, and removes the link after it.
 """
 
 from __future__ import annotations
@@ -33,37 +29,37 @@ BLOCKS = Path("/sys/block")
 
 
 def find_devices(directory: Path) -> list[Path]:
-    """Those that show a file below a directory, and those that were made for one and show none yet."""
+    """Return the devices that show a file below a directory, and those that were made for one and show none yet."""
     below = directory.resolve()
-    found = {
-        entry.name for entry in BLOCKS.glob("loop*") if (shown := backing_file(entry.name)) and below in shown.parents
+    names = {
+        entry.name for entry in BLOCKS.glob("loop*") if (file := backing_file(entry.name)) and below in file.parents
     }
     for name in read_device_links(directory):
         if (BLOCKS / name).exists() and backing_file(name) is None:
-            found.add(name)
-    return sorted(Path("/dev") / name for name in found)
+            names.add(name)
+    return sorted(Path("/dev") / name for name in names)
 
 
 def read_device_links(directory: Path) -> dict[str, Path]:
-    """The links of a lab's provisioner by the devices that they name; it may remove some meanwhile."""
-    found = {}
+    """Return the links of a lab's provisioner by their devices; it may remove some meanwhile."""
+    links = {}
     for link in glob.glob(f"{glob.escape(str(directory))}/*/volumes/*/*/device"):  # noqa: PTH207 - pathlib's would fail
         with contextlib.suppress(OSError):
-            found[Path(link).readlink().name] = Path(link)
-    return found
+            links[Path(link).readlink().name] = Path(link)
+    return links
 
 
 def backing_file(name: str) -> Path | None:
-    """The file that a device shows, also if it is deleted meanwhile; None if it shows none."""
+    """Return the file that a device shows, also if it was deleted since; None if it shows none."""
     try:
-        shown = (BLOCKS / name / "loop" / "backing_file").read_text().strip()
+        path = (BLOCKS / name / "loop" / "backing_file").read_text().strip()
     except OSError:
         return None
-    return Path(shown.removesuffix(" (deleted)"))
+    return Path(path.removesuffix(" (deleted)"))
 
 
 def release_device(device: Path) -> None:
-    """Take its file from a device and remove it; one that is still open somewhere stays until it is closed there."""
+    """Take its file from a device and remove it; one that is still open stays until it is closed."""
     with contextlib.suppress(OSError):
         _control_device(device, CLEAR_FILE)
     try:
@@ -71,7 +67,7 @@ def release_device(device: Path) -> None:
     except OSError:
         time.sleep(0.05)
     else:
-        device.unlink(missing_ok=True)  # where /dev is not the kernel's, nobody else does
+        device.unlink(missing_ok=True)  # where /dev is not the kernel's, the kernel does not
 
 
 def _control_device(device: Path, request: int, argument: int = 0) -> None:
@@ -102,15 +98,15 @@ class Volume:
 
 
 def find_claim_volume(lab: Lab, cluster: str, namespace: str, claim: str) -> Volume:
-    """The volume of a claim that is bound."""
+    """Find the volume of a bound claim; raise NotFoundError if there is none."""
     return _read_volume(lab, cluster, _real_cluster_api(lab, cluster), namespace, claim)
 
 
 def find_pod_volumes(lab: Lab, cluster: str, namespace: str, pod: str) -> list[Volume]:
-    """The volumes of a pod's claims, in the order of its specification."""
+    """Find the volumes of a pod's claims, in the order of its specification."""
     api = _real_cluster_api(lab, cluster)
-    found = _get_object(api, f"/api/v1/namespaces/{namespace}/pods/{pod}", f"pod {pod!r} in {namespace!r}")
-    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in found["spec"].get("volumes", [])
+    manifest = _get_object(api, f"/api/v1/namespaces/{namespace}/pods/{pod}", f"pod {pod!r} in {namespace!r}")
+    claims = [volume["persistentVolumeClaim"]["claimName"] for volume in manifest["spec"].get("volumes", [])
               if "persistentVolumeClaim" in volume]  # fmt: skip
     return [_read_volume(lab, cluster, api, namespace, claim) for claim in claims]
 
@@ -126,18 +122,19 @@ def _real_cluster_api(lab: Lab, cluster: str) -> Api:
 
 
 def _read_volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -> Volume:
-    what = f"claim {claim!r} in {namespace!r}"
-    found = _get_object(api, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}", what)
-    name = found["spec"].get("volumeName")
+    """Return the volume of a claim; raise NotFoundError if it has none yet."""
+    claim_name = f"claim {claim!r} in {namespace!r}"
+    manifest = _get_object(api, f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{claim}", claim_name)
+    name = manifest["spec"].get("volumeName")
     if not name:
-        raise NotFoundError(f"{what} has no volume yet", hint="it gets one when a pod that uses it is scheduled")
+        raise NotFoundError(f"{claim_name} has no volume yet", hint="it gets one when a pod that uses it is scheduled")
     volume = _get_object(api, f"/api/v1/persistentvolumes/{name}", f"volume {name!r}")
     if volume["metadata"].get("annotations", {}).get(PROVISIONED_BY) != "lab.fleet.dev/node-volume":
-        raise ConfigurationError(f"the volume of {what} is not one that the lab provisioned")
+        raise ConfigurationError(f"the volume of {claim_name} is not one that the lab provisioned")
     link = Path(volume["spec"]["local"]["path"])
     node = link.parent.parent.name
     file = link.with_name("disk")
-    directory = next(one.directory for one in lab.nodes(lab.spec.cluster(cluster)) if one.name == node)
+    directory = next(worker.directory for worker in lab.nodes(lab.spec.cluster(cluster)) if worker.name == node)
     place = directory / MOUNTS / name
     mount = _find_mount(lab, cluster, node, place)
     return Volume(name, cluster, namespace, claim, node, file, _attached_device(link, file), place, mount)
@@ -152,14 +149,17 @@ def _attached_device(link: Path, file: Path) -> Path | None:
 
 
 def _find_mount(lab: Lab, cluster: str, node: str, place: Path) -> Path | None:
-    """Mounts of a node are its own; its first process shows them."""
+    """Return where the machine reaches a mount of a node; None if it is not mounted.
+
+    Mounts of a node are its own; its first process shows them.
+    """
     first = process.running_processes(lab.directory).get(f"{cluster}/{node}")
-    reached = Path(f"/proc/{first.pid}/root") / place.relative_to("/") if first else None
-    return reached if reached and reached.is_mount() else None
+    mount = Path(f"/proc/{first.pid}/root") / place.relative_to("/") if first else None
+    return mount if mount and mount.is_mount() else None
 
 
-def _get_object(api: Api, path: str, what: str) -> dict[str, Any]:
+def _get_object(api: Api, path: str, thing: str) -> dict[str, Any]:
     try:
         return api.get(path)
     except RefusedError as error:
-        raise NotFoundError(f"there is no {what}: {error}") from None
+        raise NotFoundError(f"there is no {thing}: {error}") from None

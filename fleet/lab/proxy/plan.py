@@ -1,8 +1,4 @@
-"""Rules and their decision.
-
-Which requests a rule is about. What is not said matches everything.
-
-What a proxy does to which requests, written as data; and the decision, which is pure.
+"""The plan of a proxy: rules that say what is done to which requests, written as data; and the decision, which is pure.
 
     Plan([
         Rule(Match(verb="watch", resource="configmaps"), Cut(after_events=2, after_bytes=10), nth=3),
@@ -31,11 +27,14 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
+_STRICT = {"extra": "forbid"}  # read by pydantic, where plans come from JSON
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
     """All that is said has to be so. `resource="pods"` is pods and not `pods/log`; `agent` is how its name begins."""
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, where plans come from JSON
+    __pydantic_config__ = _STRICT
 
     verb: str = ""
     group: str | None = None
@@ -59,9 +58,6 @@ class Match:
         )
 
 
-_STRICT = {"extra": "forbid"}
-
-
 @dataclass(frozen=True, slots=True)
 class Rule:
     """An act, and when: at the `nth` request that matches, each `every`-th, the `first` so many, a `share`; or all."""
@@ -76,16 +72,18 @@ class Rule:
     share: float | None = None
 
     def __post_init__(self) -> None:
-        said = [one for one in (self.nth, self.every, self.first, self.share) if one is not None]
-        if len(said) > 1:
+        conditions = [
+            condition for condition in (self.nth, self.every, self.first, self.share) if condition is not None
+        ]
+        if len(conditions) > 1:
             raise ConfigurationError(f"{self} says in two ways when", hint="nth, every, first or share")
-        if any(one is not None and one < 1 for one in (self.nth, self.every, self.first)):
+        if any(condition is not None and condition < 1 for condition in (self.nth, self.every, self.first)):
             raise ConfigurationError(f"{self} never acts", hint="requests are counted from 1")
         if self.share is not None and not 0 < self.share <= 1:
             raise ConfigurationError(f"{self.share} is no share of the requests", hint="more than 0, at most 1")
 
     def is_due(self, number: int, draw: float) -> bool:
-        """At the `number`-th request that matches, with a draw from 0 to 1 for it."""
+        """Return whether the rule acts at the `number`-th request that matches, given a draw from 0 to 1 for it."""
         return (
             (self.nth is None or number == self.nth)
             and (self.every is None or number % self.every == 0)
@@ -115,8 +113,8 @@ class Plan:
 
         try:
             return _plan_adapter().validate_json(text)
-        except ValidationError as problem:
-            first = problem.errors()[0]
+        except ValidationError as error:
+            first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"])
             raise ConfigurationError(f"not a plan of a proxy: {first['msg']}", field=field or None) from None
 
@@ -129,7 +127,7 @@ class State:
 
 
 def decide(plan: Plan, state: State, call: Call) -> tuple[tuple[Act, ...], State]:
-    """What to do to a request, and what is to be remembered for the next one."""
+    """Return what to do to a request, and the state for the next one."""
     counts = list(state.counts) or [0] * len(plan.rules)
     acts: list[Act] = []
     for index, rule in enumerate(plan.rules):
@@ -145,11 +143,11 @@ def _draw(*point: int) -> float:
 
 
 def _to_data(value: Any) -> Any:
-    """As plain data, without what is as it always is; but which act it is, is said."""
+    """Return a plan as plain data, without defaults; the kind of an act is always written."""
     if is_dataclass(value):
         pairs = ((field, getattr(value, field.name)) for field in fields(value))
-        return {one.name: _to_data(found) for one, found in pairs if one.name == "kind" or found != one.default}
-    return [_to_data(one) for one in value] if isinstance(value, tuple) else value
+        return {field.name: _to_data(inner) for field, inner in pairs if field.name == "kind" or inner != field.default}
+    return [_to_data(item) for item in value] if isinstance(value, tuple) else value
 
 
 @cache

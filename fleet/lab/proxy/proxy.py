@@ -1,10 +1,7 @@
-"""The proxy itself.
+"""The proxy: it passes requests on to one API server and does to each what the plan says. It decides nothing itself.
 
-Connections that become something else after a request, as those for commands in pods do: bytes both ways.
-
-Passes requests on to one API server and does to each what the plan says. What is to be done was decided elsewhere.
-
-A client that goes away takes its watches with it, as it does with a real server; what else it had asked for is done.
+A client that closes its connection ends its watches, as with a real server; its other requests are completed.
+Connections that become something else after a request, as those for commands in pods do, are passed on as bytes.
 """
 
 from __future__ import annotations
@@ -36,12 +33,15 @@ _CHUNK = 1 << 16
 
 
 def is_identity_header(name: str) -> bool:
-    """Whether a header, in lower case, is about who asks. That is not for the client to say to the server."""
+    """Return whether a header, in lower case, says who the user is.
+
+    That is for the proxy to say to the server, not for the client.
+    """
     return name == "authorization" or name.startswith("x-remote-")
 
 
 class _ClientData:
-    """What aiohttp calls a parser: it gets what comes from the client."""
+    """What aiohttp calls a parser: it gets the client's bytes, and passes them on to the server."""
 
     def __init__(self, server: asyncio.StreamWriter) -> None:
         self._server = server
@@ -57,7 +57,7 @@ class _ClientData:
 async def tunnel(
     request: web.BaseRequest, connect: Connect, identity: Sequence[tuple[str, str]], note: Callable[[int], None]
 ) -> web.StreamResponse:
-    """Ask for the other protocol. If the server agrees, pass on what either side says, until one has enough."""
+    """Ask the server for another protocol; if it agrees, pass on the bytes of both sides until one of them ends."""
     reader, writer = await connect()
     try:
         writer.write(_request_head(request, identity))
@@ -66,9 +66,9 @@ async def tunnel(
         status = int(first.split()[1])
         note(status)
         if status != 101:
-            said = BytesParser().parsebytes(rest, headersonly=True)
-            body = await reader.readexactly(int(said.get("Content-Length") or 0))
-            return web.Response(status=status, body=body, headers={"Content-Type": said.get_content_type()})
+            headers = BytesParser().parsebytes(rest, headersonly=True)
+            body = await reader.readexactly(int(headers.get("Content-Length") or 0))
+            return web.Response(status=status, body=body, headers={"Content-Type": headers.get_content_type()})
         transport = request.transport
         if transport is None:
             raise ConnectionResetError
@@ -78,9 +78,9 @@ async def tunnel(
             transport.write(data)
             await request.protocol._drain_helper()
         transport.close()
-        return web.Response()  # to nobody
-    except asyncio.IncompleteReadError as broken:
-        raise ConnectionResetError from broken
+        return web.Response()  # the connection is gone
+    except asyncio.IncompleteReadError as error:
+        raise ConnectionResetError from error
     finally:
         with contextlib.suppress(OSError):
             writer.close()
@@ -94,18 +94,14 @@ def _request_head(request: web.BaseRequest, identity: Sequence[tuple[str, str]])
 
 
 _HOP_HEADERS = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "te"})
-_AUTOMATIC_HEADERS = (
-    "Accept",
-    "Accept-Encoding",
-    "Content-Type",
-    "User-Agent",
-)  # by the client: then not by the proxy either
+# aiohttp would add these by itself: where the client did not send one, the proxy does not either.
+_AUTOMATIC_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _STREAMED_RESOURCES = frozenset({"pods/log", "pods/proxy", "services/proxy", "nodes/proxy"})
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How a client's requests go on: over which connections, and what says there who asks."""
+    """The way of a client's requests: the connections to the server, and the headers that name the user there."""
 
     session: aiohttp.ClientSession
     server: str
@@ -115,7 +111,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class _ServerResponse:
-    """Whole, or as it comes."""
+    """A response of the server, whole or still being read."""
 
     status: int
     headers: CIMultiDictProxy[str]
@@ -123,7 +119,7 @@ class _ServerResponse:
 
 
 class ProxyService:
-    """`handle` is for an aiohttp server. All but the plan is used in that server's loop only."""
+    """The handler of requests, for an aiohttp server. All but the plan is used in that server's loop only."""
 
     def __init__(self, route: Callable[[web.BaseRequest], Route], kill: Callable[[], None] | None = None) -> None:
         self.requests: list[Recorded] = []
@@ -141,11 +137,12 @@ class ProxyService:
         return bool(self._open_requests or self._tasks)
 
     def set_plan(self, plan: Plan) -> None:
-        """From any thread. What the last plan holds is let go once the loop hears of it: see `release_held`."""
+        """Set the plan, from any thread. What the last one holds goes on after `release_held` in the loop."""
         with self._plan_lock:
             self._plan, self._state = plan, State()
 
     def release_held(self) -> None:
+        """Let the requests and responses go on that the last plan holds."""
         self._plan_changed.set()
         self._plan_changed = asyncio.Event()
 
@@ -166,7 +163,7 @@ class ProxyService:
             self._open_requests -= 1
 
     async def _run_to_end(self, work: Coroutine[Any, Any, _ServerResponse]) -> _ServerResponse:
-        """Done whole, also when the client does not live to see it."""
+        """Complete a request, also when the client closes its connection before that."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -175,7 +172,7 @@ class ProxyService:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever asked may be gone, and then nobody wants to know
+            task.exception()  # the client may be gone, and then the error is of no use
 
     async def _hold(self, seconds: float | None) -> None:
         with contextlib.suppress(TimeoutError):
@@ -184,7 +181,7 @@ class ProxyService:
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(
         self, service: ProxyService, request: web.BaseRequest, body: bytes, call: Call, acts: tuple[Act, ...]
@@ -218,47 +215,48 @@ class _Exchange:
         if "upgrade" in self._request.headers.get("Connection", "").lower():
             return await tunnel(self._request, route.connect, route.identity, self._record)
         if self._call.verb == "watch" or self._call.resource in _STREAMED_RESOURCES:
-            async with self._request_server(route) as answer:
-                return await self._forward(_ServerResponse(answer.status, answer.headers, answer.content))
+            async with self._request_server(route) as response:
+                return await self._forward(_ServerResponse(response.status, response.headers, response.content))
         return await self._forward(await self._service._run_to_end(self._read_whole(route)))
 
     def _request_server(self, route: Route) -> _RequestContextManager:
-        body, headers = self._body, forwarded_headers(self._request.headers)
+        content, headers = self._body, forwarded_headers(self._request.headers)
         headers.extend(route.identity)
         if self._shapes or self._skew or self._empty:  # what is to be changed has to be read: as JSON, not compressed
             headers["Accept"] = json_accept(headers.get("Accept", ""))
             headers["Accept-Encoding"] = "identity"
-        if body and self._skew:
-            body = self._service._clock.store(body)
+        if content and self._skew:
+            content = self._service._clock.store(content)
             headers.pop("Content-Length", None)
         url = URL(route.server + self._request.raw_path, encoded=True)
         return route.session.request(
-            self._request.method, url, headers=headers, data=body or None, skip_auto_headers=_AUTOMATIC_HEADERS
+            self._request.method, url, headers=headers, data=content or None, skip_auto_headers=_AUTOMATIC_HEADERS
         )
 
     async def _read_whole(self, route: Route) -> _ServerResponse:
-        async with self._request_server(route) as answer:
-            return _ServerResponse(answer.status, answer.headers, await answer.read())
+        async with self._request_server(route) as response:
+            return _ServerResponse(response.status, response.headers, await response.read())
 
-    async def _forward(self, answer: _ServerResponse) -> web.StreamResponse:
-        self._record(answer.status)
+    async def _forward(self, received: _ServerResponse) -> web.StreamResponse:
+        self._record(received.status)
         for act in self._acts:
             if isinstance(act, Kill):
                 return self._kill_client()
             if isinstance(act, Lose):
                 return _abort_connection(self._request)
-        headers = forwarded_headers(answer.headers)
-        if isinstance(answer.body, bytes):
-            body = self._skew_leases(_empty_list(answer.body) if self._empty and answer.status == 200 else answer.body)
+        headers = forwarded_headers(received.headers)
+        if isinstance(received.body, bytes):
+            is_emptied = self._empty and received.status == 200
+            body = self._skew_leases(_empty_list(received.body) if is_emptied else received.body)
             headers["Content-Length"] = str(len(body))
             if not self._shapes:
-                return web.Response(status=answer.status, headers=headers, body=body)
+                return web.Response(status=received.status, headers=headers, body=body)
             pieces = _single_piece(body)
         elif self._call.verb == "watch" and (self._shapes or self._skew):
-            pieces = self._events(answer.body)
+            pieces = self._events(received.body)
         else:
-            pieces = answer.body.iter_any()
-        response = web.StreamResponse(status=answer.status, headers=headers)
+            pieces = received.body.iter_any()
+        response = web.StreamResponse(status=received.status, headers=headers)
         await response.prepare(self._request)
         if self._shapes:
             pieces = ResponseShape(self._acts, self._call.verb == "watch", self._service._hold).apply(pieces)
@@ -292,7 +290,7 @@ class _Exchange:
 
 
 def forwarded_headers(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """All but those of a connection, and those that say who asks: they are the route's."""
+    """Return the headers without those of a connection, and without those that name the user: they are the route's."""
     return CIMultiDict((name, value) for name, value in headers.items() if not _is_left_out_header(name.lower()))
 
 
@@ -301,7 +299,7 @@ def _is_left_out_header(name: str) -> bool:
 
 
 def json_accept(accept: str) -> str:
-    """What a client accepts, as far as it is JSON; clients of Kubernetes go by what they get."""
+    """Return the kinds of JSON that a client accepts; clients of Kubernetes go by what they get."""
     kinds = [kind.strip() for kind in accept.split(",") if kind.strip().startswith("application/json")]
     return ",".join(kinds) or "application/json"
 
@@ -309,7 +307,7 @@ def json_accept(accept: str) -> str:
 def _abort_connection(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
-    return web.Response(status=503)  # to nobody
+    return web.Response(status=503)  # the connection is gone
 
 
 async def _single_piece(body: bytes) -> AsyncIterator[bytes]:
@@ -317,7 +315,7 @@ async def _single_piece(body: bytes) -> AsyncIterator[bytes]:
 
 
 def _empty_list(document: bytes) -> bytes:
-    """A list with nothing in it, and nothing that would follow."""
-    found = orjson.loads(document)
-    kept = {name: value for name, value in found.get("metadata", {}).items() if name == "resourceVersion"}
-    return orjson.dumps({**found, "metadata": kept, "items": []})
+    """Return a list with its items removed, and without a link to further ones."""
+    listing = orjson.loads(document)
+    metadata = {name: value for name, value in listing.get("metadata", {}).items() if name == "resourceVersion"}
+    return orjson.dumps({**listing, "metadata": metadata, "items": []})

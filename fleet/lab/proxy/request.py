@@ -1,9 +1,4 @@
-"""A request as the API server understands it.
-
-A request as the API server understands it: not a method and a path, but a verb on a resource.
-
-What came by, as data.
-"""
+"""A request as the API server understands it, as a verb on a resource; and the proxy's record of one."""
 
 from __future__ import annotations
 
@@ -33,6 +28,7 @@ class Call:
 
     @classmethod
     def of(cls, method: str, path: str, agent: str = "", body: bytes = b"") -> Call:
+        """Return the request that a method, a path and a body make."""
         plain, _, text = path.partition("?")
         query = parse_qs(text, keep_blank_values=True) if text else {}
         group, parts = _split_group(plain.strip("/").split("/"))
@@ -59,12 +55,15 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """Whether it could change something: dry-runs do not, and neither do reviews of rights."""
+        """Return whether it could change something: dry-runs do not, and neither do reviews of rights."""
         return self.verb in WRITES and not self.dry_run and not self.resource.endswith("reviews")
 
 
 def _split_group(parts: list[str]) -> tuple[str, list[str]]:
-    """The group, and what comes after its version; nothing for what is no resource (discovery, health, metrics)."""
+    """Return the group, and the parts of the path after its version.
+
+    Both are empty for what is no resource (discovery, health, metrics).
+    """
     if parts[0] == "api":
         return "", parts[2:]
     if parts[0] == "apis" and len(parts) > 2:
@@ -73,14 +72,14 @@ def _split_group(parts: list[str]) -> tuple[str, list[str]]:
 
 
 def _is_dry_run(options: bytes) -> bool:
-    """Whether what is sent with a deletion says so: as JSON, or packed, where it is the fifth field."""
+    """Return whether the options of a deletion say so: as JSON, or packed, where it is the fifth field."""
     if options.startswith(b"k8s\x00"):
         return b"\x2a\x03All" in options
     try:
-        found = orjson.loads(options)
+        document = orjson.loads(options)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(found, dict) and bool(found.get("dryRun"))
+    return isinstance(document, dict) and bool(document.get("dryRun"))
 
 
 def _verb(method: str, name: str, *, resource: bool, watch: bool) -> str:

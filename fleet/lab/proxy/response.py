@@ -1,13 +1,9 @@
-"""Bodies, errors, skewed leases.
+"""Responses of the proxy: errors of an API server, bodies as the acts of a plan change them, and skewed Leases.
 
-What an API server says when it says no.
+A body is bytes, or events of a watch that come one by one.
 
-What the acts of a plan do to the body of an answer, which is bytes, or events that come one by one.
-
-Leases as seen by somebody whose clock is another one.
-
-What is stored stays true: a client that changes a Lease often sends a time back as it saw it (who renews keeps
-`acquireTime`), and a shift that is stored and shown again would grow with every renewal.
+Of a shifted Lease, what is stored stays true: a client that changes a Lease often sends a time back as it saw it (a
+holder that renews keeps `acquireTime`), and a shift that is stored and shown again would grow with every renewal.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ REASONS = {
 
 
 def status_object(code: int, message: str = "", retry_after: int | None = None) -> dict[str, Any]:
-    """The object that an error of this code comes with."""
+    """Return the Status object that an API server sends with an error of this code."""
     reason = REASONS.get(code, "")
     return {
         "kind": "Status",
@@ -58,11 +54,11 @@ Hold = Callable[[float | None], Awaitable[None]]  # so many seconds, or for as l
 
 
 class CutError(Exception):
-    """Here the connection is to break."""
+    """The place in a body where the connection is to break."""
 
 
 class BreakPoints:
-    """Where an answer is to be cut or frozen, and how far it has come."""
+    """The places where a body is to be cut or frozen, and how far it has been sent."""
 
     def __init__(self, acts: Sequence[Act]) -> None:
         self._left = [act for act in acts if isinstance(act, Cut | Freeze)]
@@ -77,9 +73,12 @@ class BreakPoints:
         self._marks.append(self._passed)
 
     def advance(self, most: int) -> tuple[int, Cut | Freeze | None]:
-        """How many of the next `most` bytes pass, and what happens then. Asked with 0 in between two pieces."""
+        """Return how many of the next `most` bytes pass, and the act that follows.
+
+        It is called with 0 between two pieces.
+        """
         rooms = [(self._room(act), act) for act in self._left if act.after_events <= self.events]
-        room, act = min(rooms, key=lambda one: one[0], default=(most, None))
+        room, act = min(rooms, key=lambda pair: pair[0], default=(most, None))
         if act is None or room > most or (room == most and most):
             self._passed += most
             return most, None
@@ -93,14 +92,14 @@ class BreakPoints:
 
 @dataclass(frozen=True, slots=True)
 class ResponseShape:
-    """What a client is to see of an answer: `events` says whether each piece of it is an event of a watch."""
+    """What a client is to see of a response: `events` says whether each piece of it is an event of a watch."""
 
     acts: Sequence[Act]
     events: bool
     hold: Hold
 
     async def apply(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The body as it goes on. Raises CutError where it breaks."""
+        """Yield the body as the client gets it; raise CutError where it breaks."""
         places, number = BreakPoints(self.acts), 0
         async for part in self._halting(b"", places):
             yield part
@@ -142,25 +141,25 @@ class ResponseShape:
 
 
 async def _delay_pieces(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """Each so many seconds after it came, also when many come at once."""
-    came: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
+    """Yield each piece so many seconds after it came, also when many come at once."""
+    arrivals: asyncio.Queue[tuple[float, bytes | None]] = asyncio.Queue()
 
     async def take() -> None:
         async for piece in pieces:
-            came.put_nowait((time.monotonic(), piece))
+            arrivals.put_nowait((time.monotonic(), piece))
 
-    taking = asyncio.create_task(take())
-    taking.add_done_callback(lambda _: came.put_nowait((time.monotonic(), None)))
+    reader = asyncio.create_task(take())
+    reader.add_done_callback(lambda _: arrivals.put_nowait((time.monotonic(), None)))
     try:
         while True:
-            moment, piece = await came.get()
+            moment, piece = await arrivals.get()
             await asyncio.sleep(moment + seconds - time.monotonic())
             if piece is None:
-                await taking  # to hear of it if it broke
+                await reader  # to hear of it if it broke
                 return
             yield piece
     finally:
-        taking.cancel()
+        reader.cancel()
 
 
 LEASE_TIMES = ("acquireTime", "renewTime")
@@ -168,23 +167,23 @@ _MOST_REMEMBERED = 10_000
 
 
 class LeaseClock:
-    """Shifts what is shown, and knows again what it has shown."""
+    """A clock that shifts the times in Leases, and restores those that a client sends back."""
 
     def __init__(self) -> None:
         self._shown: dict[str, str] = {}  # as shown → as stored
 
     def show(self, document: bytes, seconds: float) -> bytes:
-        """A Lease, a list of them or an event of a watch, with times shifted. Anything else is left alone."""
+        """Shift the times of a Lease, a list of them or an event of a watch; other documents are left alone."""
         try:
-            found = orjson.loads(document)
+            content = orjson.loads(document)
         except orjson.JSONDecodeError:
             return document
-        for lease in found.get("items") or [found.get("object", found)]:
+        for lease in content.get("items") or [content.get("object", content)]:
             spec = lease.get("spec") or {}
             for name in LEASE_TIMES:
                 if spec.get(name):
                     spec[name] = self._shift(spec[name], seconds)
-        return orjson.dumps(found)
+        return orjson.dumps(content)
 
     def _shift(self, stored: str, seconds: float) -> str:
         moment = datetime.fromisoformat(stored.replace("Z", "+00:00")) + timedelta(seconds=seconds)
@@ -195,15 +194,15 @@ class LeaseClock:
         return shown
 
     def store(self, document: bytes) -> bytes:
-        """What a client writes, with times that it only saw as they were. Anything but JSON is left alone."""
+        """Restore the times in a Lease that a client only saw; documents without one are left alone."""
         try:
-            written = orjson.loads(document)
+            content = orjson.loads(document)
         except orjson.JSONDecodeError:
             return document
-        spec = written.get("spec") if isinstance(written, dict) else None
+        spec = content.get("spec") if isinstance(content, dict) else None
         if not isinstance(spec, dict) or not any(spec.get(name) in self._shown for name in LEASE_TIMES):
             return document
         for name in LEASE_TIMES:
             if spec.get(name) in self._shown:
                 spec[name] = self._shown[spec[name]]
-        return orjson.dumps(written)
+        return orjson.dumps(content)
