@@ -47,7 +47,7 @@ def find_residue(name: str) -> Residue:
     running = process.running_processes(directory)
     orphans = {str(pid) for pid in cgroups.list_lab_processes(lab)} - {str(child.pid) for child in running.values()}
     return Residue(
-        processes=(*(f"{role} ({one.pid})" for role, one in running.items()), *sorted(orphans)),
+        processes=(*(f"{role} ({child.pid})" for role, child in running.items()), *sorted(orphans)),
         mounts=tuple(str(mount) for mount in list_mounts(directory)),
         cgroups=tuple(str(tree) for tree in cgroups.find_trees(lab)),
         links=tuple(network.find_links(lab)),

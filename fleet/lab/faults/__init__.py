@@ -1,4 +1,4 @@
-"""Things that go wrong in a lab on purpose, and how each is undone, whatever happens to whoever wanted it.
+"""Faults made in a lab on purpose, each undone in the end, whatever happens to the process that made it.
 
 A `Fault` is data: a kind and what it happens to. `inject` makes it so and `clear` undoes it:
 
@@ -6,7 +6,7 @@ A `Fault` is data: a kind and what it happens to. `inject` makes it so and `clea
     active = inject(lab, fault, owner=identify(os.getpid()))
     clear(lab, [active.id])
 
-**A new kind** is a subclass of `Kind` in a module of its own and one line in `kinds.KINDS` (imported when it is
+**A new kind** is a subclass of `Kind` in a module of its own and one line in `fault.KINDS` (imported when it is
 used):
 
 - `resolve(lab, fault)` looks and changes nothing. It refuses what cannot be (ConfigurationError, NotFoundError) and
@@ -18,20 +18,20 @@ used):
 - `lasts = False` is for what happens once (a process is killed): `end` comes right after `begin` and brings it to its
   end, which is often nothing. If the process that makes it dies in between, `end` comes when that is noticed.
 
-**A record** is `faults/ID.json` in the lab's directory, an `Active`: the fault, its facts, since when, `owner`
+**A record** is `faults/ID.json` in the lab's directory, an `ActiveFault`: the fault, its facts, since when, `owner`
 (process id and start time: the fault ends with that process) and `until` (it ends at that time). Without both it
-stays until somebody clears it. `list_active` reads them; `clear` ends those named, the last one first, and removes
+stays until a user clears it. `list_active` reads them; `clear` ends those named, the last one first, and removes
 their records.
 
 **The guardian** (`guardian.py`) is one process per lab, started with the first fault that has an owner or an end. It
 waits for the deaths of owners and for the time, and clears. If it was killed too, the next command about faults does
 its work.
 
-**A program that a fault needs** while it lasts (a proxy, a queue of packets) is started with `programs.start(lab,
-active, name, command)` in `begin` and ended with `programs.stop(lab, active)` in `end`. It carries the lab's mark
-like all of its processes, so `lab down` ends it. **Packet rules** belong in the network namespaces of nodes and pods
-(`packets.py`), which go with their nodes: nothing is ever added to the machine's own. So `down` needs to know nothing
-about faults.
+**A program that a fault needs** while it lasts (a proxy, a queue of packets) is started with
+`records.start_program(lab, active, name, command)` in `begin` and ended with `records.stop_programs(lab, active)` in
+`end`. It carries the lab's mark like all of its processes, so `lab down` ends it. **Packet rules** belong in the
+network namespaces of nodes and pods (`kinds/packets.py`), which go with their nodes: nothing is ever added to the
+machine's own. So `down` needs to know nothing about faults.
 """
 
 from fleet.lab.faults.fault import ActiveFault, Facts, Fault, Kind

@@ -1,6 +1,6 @@
-"""From a verb and what was said with it to a fault. The command line, tests and schedules all come through here. Pure.
+"""The way from a verb and its arguments to a fault, for the command line, tests and schedules. Pure.
 
-What is wrong with the words themselves is said here; whether there is such a pod or node is found out by the kind.
+Wrong arguments are refused here; whether there is such a pod or node is found out by the kind.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ API_SERVER = "kube-apiserver"
 
 @dataclass(frozen=True, slots=True)
 class FaultBuilder:
-    """Speaks of one cluster; pods and volumes without a namespace are in `namespace`."""
+    """A builder of faults of one cluster; pods and volumes without a namespace are in `namespace`."""
 
     cluster: str
     namespace: str = "default"
 
     def kill(self, target: str, *, container: str = "", process: str = "") -> Fault:
         """Kill -9: all processes of a pod (or of one container, or those of one name), a node, a program."""
-        found = expect_target(target, self.namespace, "kill", "pod", "node", "program")
+        thing = expect_target(target, self.namespace, "kill", "pod", "node", "program")
         options = {"container": container, "process": process}
-        return self._single_target(f"kill-{found.thing}", found, self._pod_options(found, options))
+        return self._single_target(f"kill-{thing.thing}", thing, self._pod_options(thing, options))
 
     def freeze(self, target: str, *, container: str = "", process: str = "") -> Fault:
         """Let processes stand still, as they are: they hold what they have and answer nothing."""
-        found = expect_target(target, self.namespace, "freeze", "pod", "node", "program")
+        thing = expect_target(target, self.namespace, "freeze", "pod", "node", "program")
         options = {"container": container, "process": process}
-        return self._single_target(f"freeze-{found.thing}", found, self._pod_options(found, options))
+        return self._single_target(f"freeze-{thing.thing}", thing, self._pod_options(thing, options))
 
     def stop(self, target: str, *, grace: float = 10) -> Fault:
         """Shut a node down in good order: its pods are asked to end and get `grace` seconds for that."""
-        found = expect_target(target, self.namespace, "stop", "node")
-        return self._single_target("stop-node", found, {"grace": _check_at_least(0, grace, "--grace")})
+        node = expect_target(target, self.namespace, "stop", "node")
+        return self._single_target("stop-node", node, {"grace": _check_at_least(0, grace, "--grace")})
 
     def partition(self, side: Sequence[str], other: Sequence[str] = (), *, one_way: bool = False) -> Fault:
-        """Let no packet through between two sides, or between one side and all others."""
+        """Let no packet through between two sides, or between one side and all other addresses."""
         return self._two_sides("partition", side, other, {"one-way": one_way})
 
     def disturb(
@@ -77,24 +77,24 @@ class FaultBuilder:
 
     def fill(self, target: str, *, leave: int = 0) -> Fault:
         """Take all that is free on a volume, but for `leave` bytes."""
-        found = expect_target(target, self.namespace, "fill", "volume")
-        return self._single_target("fill-volume", found, {"leave": int(_check_at_least(0, leave, "--leave"))})
+        volume = expect_target(target, self.namespace, "fill", "volume")
+        return self._single_target("fill-volume", volume, {"leave": int(_check_at_least(0, leave, "--leave"))})
 
     def corrupt(self, target: str, *, file: str = "", places: int = 16, seed: int = 0) -> Fault:
         """Change bytes of a file on a volume (or of the largest) at some places."""
-        found = expect_target(target, self.namespace, "corrupt", "volume")
+        volume = expect_target(target, self.namespace, "corrupt", "volume")
         if not 1 <= places <= 10_000:
             raise ConfigurationError(f"{places} places are not possible", field="--places", hint="1 to 10000")
         if file.startswith("/") or ".." in file.split("/"):
             raise ConfigurationError(
                 f"{file!r} is not a path on the volume", field="--file", hint="relative to the volume's own root"
             )
-        return self._single_target("corrupt-volume", found, {"file": file, "places": places, "seed": seed})
+        return self._single_target("corrupt-volume", volume, {"file": file, "places": places, "seed": seed})
 
     def lose(self, target: str) -> Fault:
         """Lose what is on a volume for good, or a node together with the disks of all its volumes."""
-        found = expect_target(target, self.namespace, "lose", "volume", "node")
-        return self._single_target(f"lose-{found.thing}", found, {})
+        thing = expect_target(target, self.namespace, "lose", "volume", "node")
+        return self._single_target(f"lose-{thing.thing}", thing, {})
 
     def _single_target(self, kind: str, target: Target, options: Mapping[str, Any]) -> Fault:
         return Fault(kind, self.cluster, (str(target),), options)
@@ -117,18 +117,18 @@ class FaultBuilder:
         return Fault(kind, self.cluster, tuple(near), {"from": far, **options})
 
     def _parse_side(self, text: str, kind: str) -> Target:
-        found = expect_target(text, self.namespace, kind, *SIDE_THINGS)
-        if found.thing == "program" and found.name != API_SERVER:
+        target = expect_target(text, self.namespace, kind, *SIDE_THINGS)
+        if target.thing == "program" and target.name != API_SERVER:
             raise ConfigurationError(
                 f"{text} has no packets of its own to tell apart", hint=f"nodes, pods and {API_SERVER} have"
             )
-        return found
+        return target
 
     @staticmethod
     def _pod_options(target: Target, options: dict[str, str]) -> dict[str, str]:
-        given = [f"--{name}" for name, value in options.items() if value]
-        if given and target.thing != "pod":
-            raise ConfigurationError(f"{given[0]} is for pods, and {target} is none", field=given[0])
+        flags = [f"--{name}" for name, value in options.items() if value]
+        if flags and target.thing != "pod":
+            raise ConfigurationError(f"{flags[0]} is for pods, and {target} is none", field=flags[0])
         return options if target.thing == "pod" else {}
 
 

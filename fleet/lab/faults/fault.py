@@ -1,17 +1,12 @@
-"""Fault, Active, Kind, targets, registry.
+"""Faults as data, the kinds of faults, and what a fault can happen to.
 
-A fault as data: what shall be wrong, and what is wrong now. Pure.
+A `Fault` says what shall be wrong, an `ActiveFault` what is wrong now. A `Kind` says how a fault begins and ends; a new
+one is a module and a line in `KINDS`, imported when it is used. Targets are written as at the command line:
 
-What every kind of fault has to say: how it begins and how it ends.
-
-The kinds of faults by name. A new one is a module and a line here; it is imported when it is used.
-
-What a fault can happen to, in the words of the command line. Pure.
-
-pod/web-0             a pod of the namespace that was said, or pod/shop/web-0
-volume/data-web-0     the volume of a claim, as pods
-node/lab-node-1       a node
-kube-apiserver        a program of the control plane
+    pod/web-0             a pod of the namespace that the user gave, or pod/shop/web-0
+    volume/data-web-0     the volume of a claim, as pods
+    node/lab-node-1       a node
+    kube-apiserver        a program of the control plane
 """
 
 from __future__ import annotations
@@ -33,7 +28,7 @@ Owner = Identity
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What shall be wrong. Targets are written as at the command line: `pod/default/web-0`, `node/lab-node-1`."""
+    """A fault that shall be. Targets are written as at the command line: `pod/default/web-0`, `node/lab-node-1`."""
 
     kind: str
     cluster: str
@@ -41,7 +36,7 @@ class Fault:
     options: Mapping[str, Any] = field(default_factory=dict)  # plain JSON; what they mean is the kind's matter
 
     def __str__(self) -> str:
-        """One line for people; what is empty or zero is not worth a word."""
+        """Return one line for people, without options that are empty or zero."""
         options = [f"{name}={_format_value(value)}" for name, value in self.options.items() if value]
         return " ".join([self.kind, *self.targets, *options])
 
@@ -58,12 +53,12 @@ class ActiveFault:
     until: float | None = None
 
     def is_over(self, now: float, alive: Callable[[Owner], bool]) -> bool:
-        """Whether its time is up or its owner gone."""
+        """Return whether its time is up or its owner gone."""
         return (self.until is not None and now >= self.until) or (self.owner is not None and not alive(self.owner))
 
     @property
     def is_watched(self) -> bool:
-        """Whether it ends by itself, so that somebody has to wait for that."""
+        """Return whether it ends by itself, so that the guardian has to wait for that."""
         return self.owner is not None or self.until is not None
 
     def as_json(self) -> dict[str, Any]:
@@ -91,28 +86,31 @@ Facts = dict[str, Any]  # plain JSON
 
 
 class Kind(ABC):
-    """One way in which something can be wrong."""
+    """A way in which something in a lab can be wrong."""
 
     lasts: ClassVar[bool] = True  # or it happens once: it ends as soon as it has begun, and nothing is undone
 
     @abstractmethod
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        """Find what it happens to, and refuse what cannot be. Changes nothing."""
+        """Find what the fault happens to, and return the facts; refuse what cannot be. Changes nothing."""
 
     @abstractmethod
     def begin(self, lab: Lab, active: ActiveFault) -> None:
-        """Make it so."""
+        """Make the fault."""
 
     def end(self, lab: Lab, active: ActiveFault) -> None:
-        """Undo it, as often as asked, whatever is left of it; from its facts alone."""
+        """Undo the fault, as often as it is called, however much of it is left; from its facts alone."""
         return
 
     def settle(self, lab: Lab, active: ActiveFault) -> None:
-        """Wait until what was undone works again. Comes when all that is to be undone is: one may need another."""
+        """Wait until what was undone works again.
+
+        It is called when all faults are undone that are to be: one may need another.
+        """
         return
 
     def renew(self, lab: Lab, active: ActiveFault, node: str) -> None:
-        """A node may have come back: make again what it had of this fault and has lost with its namespaces, if so."""
+        """Make the fault again on a node that came back, if the node lost it with its namespaces."""
         return
 
 
@@ -138,11 +136,12 @@ KINDS = {
 
 
 def load_kind(name: str) -> Kind:
+    """Return the kind of this name; raise ConfigurationError if there is none."""
     if name not in KINDS:
         raise ConfigurationError(f"there is no fault {name!r}", hint=f"there are: {', '.join(KINDS)}")
     module, _, attribute = KINDS[name].partition(":")
-    found: type[Kind] = getattr(importlib.import_module(f"fleet.lab.faults.{module}"), attribute)
-    return found()
+    kind_class: type[Kind] = getattr(importlib.import_module(f"fleet.lab.faults.{module}"), attribute)
+    return kind_class()
 
 
 Thing = Literal["pod", "volume", "node", "program"]
@@ -152,6 +151,8 @@ HINT = f"write pod/NAME, pod/NAMESPACE/NAME, volume/CLAIM, node/NAME, or one of 
 
 @dataclass(frozen=True, slots=True)
 class Target:
+    """A thing that a fault can happen to."""
+
     thing: Thing
     name: str
     namespace: str = ""
@@ -163,7 +164,10 @@ class Target:
 
 
 def parse_target(text: str, namespace: str = "default") -> Target:
-    """What a text means; said in full it means the same everywhere."""
+    """Return the target that a text means; a target written as text means the same in every namespace.
+
+    Raises ConfigurationError if it means none.
+    """
     if text in PROGRAMS:
         return Target("program", text)
     thing, *rest = text.split("/")
@@ -172,15 +176,15 @@ def parse_target(text: str, namespace: str = "default") -> Target:
             return Target("node", name)
         case ("pod" | "volume", [name]) if name:
             return Target(thing, name, namespace)
-        case ("pod" | "volume", [named, name]) if named and name:
-            return Target(thing, name, named)
+        case ("pod" | "volume", [own_namespace, name]) if own_namespace and name:
+            return Target(thing, name, own_namespace)
     raise ConfigurationError(f"{text!r} is nothing that a fault can happen to", hint=HINT)
 
 
 def expect_target(text: str, namespace: str, verb: str, *things: Thing) -> Target:
-    """A target of a kind that the verb makes sense for."""
+    """Return the target that a text means; raise ConfigurationError if the verb makes no sense for it."""
     target = parse_target(text, namespace)
     if target.thing not in things:
-        known = " or a ".join(things)
-        raise ConfigurationError(f"{text} is a {target.thing}; {verb} is for a {known}", hint=HINT)
+        kinds = " or a ".join(things)
+        raise ConfigurationError(f"{text} is a {target.thing}; {verb} is for a {kinds}", hint=HINT)
     return target

@@ -1,7 +1,7 @@
 """The process that undoes faults when their owner has died or their time is up: one per lab, while it has such faults.
 
-It holds a lock for as long as it lives, so that everybody sees whether there is one; and it ends only while it holds
-the lock of the faults, so that none begins unwatched in that moment.
+It holds a lock for as long as it lives, so that every command sees whether there is one; and it ends only while it
+holds the lock of the faults, so that none begins unwatched in that moment.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ RETRY_INTERVAL = 5.0  # seconds until it tries again to undo what could not be u
 
 
 def ensure_guardian(lab: Path) -> None:
-    """Have a guardian. The caller holds the lock of the faults."""
-    with _try_lock_guardian(lab) as alone:
-        if not alone:
+    """Start a guardian if none runs. The caller holds the lock of the faults."""
+    with _try_lock_guardian(lab) as is_free:
+        if not is_free:
             return
     process.start(
         lab,
@@ -38,26 +38,29 @@ def ensure_guardian(lab: Path) -> None:
 
 
 def _environment(lab: Path) -> dict[str, str]:
-    """The same lab and the same programs as here: it may have to start one again, and must not build it."""
-    found = {"FLEET_STATE_DIR": str(lab.parent.parent), "FLEET_CACHE_DIR": str(files.cache_directory())}
-    return found | {name: os.environ[name] for name in ("KUBEBUILDER_ASSETS",) if name in os.environ}
+    """Return an environment with the same labs and programs as here.
+
+    The guardian may have to start a program again, and must not build it.
+    """
+    environment = {"FLEET_STATE_DIR": str(lab.parent.parent), "FLEET_CACHE_DIR": str(files.cache_directory())}
+    return environment | {name: os.environ[name] for name in ("KUBEBUILDER_ASSETS",) if name in os.environ}
 
 
 def _try_lock_guardian(lab: Path) -> AbstractContextManager[bool]:
-    """Whether this is the guardian, for as long as that lasts."""
+    """Yield whether this process is the guardian, for as long as the block lasts."""
     return try_lock(records.faults_directory(lab) / "guardian")
 
 
 def watch_faults(name: str) -> None:
-    """Until nothing has been there to watch for a while, or the lab is gone."""
+    """Undo faults until there has been none to watch for a while, or the lab is gone."""
     from fleet.errors import FleetError  # noqa: PLC0415 - all of this is for the process that watches
     from fleet.lab.faults.inject import sweep  # noqa: PLC0415
     from fleet.lab.lab import Lab  # noqa: PLC0415
 
     lab = Lab.open(name)
-    with _try_lock_guardian(lab.directory) as alone:
+    with _try_lock_guardian(lab.directory) as is_guardian:
         idle_since = time.monotonic()
-        while alone and records.faults_directory(lab.directory).exists():
+        while is_guardian and records.faults_directory(lab.directory).exists():
             pause = INTERVAL
             try:
                 for active in sweep(lab):

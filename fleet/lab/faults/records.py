@@ -1,10 +1,7 @@
-"""Records and helper programs of faults.
+"""Records of a lab's faults on disk, a file each, and the programs that a fault needs while it lasts.
 
-The faults of a lab on disk: a file each, one who writes at a time.
-
-The lock is not the lab's own: `lab up` holds that for as long as it waits, perhaps for what a fault has broken.
-
-Programs that a fault needs while it lasts. They are the lab's, so that `lab down` ends them like all others.
+One process writes at a time. The lock is not the lab's own: `lab up` holds that for as long as it waits, perhaps for
+what a fault has broken. The programs are the lab's, so that `lab down` ends them like all others.
 """
 
 from __future__ import annotations
@@ -48,12 +45,12 @@ def lock_faults(lab: Path) -> Iterator[None]:
 
 
 def read_faults(lab: Path) -> list[ActiveFault]:
-    """All that are there, in the order in which they began."""
-    found = []
+    """Return the active faults of a lab, in the order in which they began."""
+    faults = []
     for path in faults_directory(lab).glob("*.json"):
         with contextlib.suppress(FileNotFoundError):  # cleared meanwhile
-            found.append(ActiveFault.from_json(orjson.loads(path.read_bytes())))
-    return sorted(found, key=lambda active: active.id)
+            faults.append(ActiveFault.from_json(orjson.loads(path.read_bytes())))
+    return sorted(faults, key=lambda active: active.id)
 
 
 def save_fault(lab: Path, active: ActiveFault) -> None:
@@ -66,7 +63,7 @@ def delete_fault(lab: Path, active: ActiveFault) -> None:
 
 
 def next_id(lab: Path) -> int:
-    """A number that no fault of this lab has had: what one clears is never another one's."""
+    """Return an id that no fault of this lab has had, so that clearing one never clears another."""
     with contextlib.suppress(FileNotFoundError, ValueError):
         return int((faults_directory(lab) / "last").read_text()) + 1
     return max((active.id for active in read_faults(lab)), default=0) + 1
@@ -79,25 +76,25 @@ def start_program(
     command: Sequence[str | Path],
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start one; what it says is in `faults/ID-NAME.log` of the lab's directory."""
+    """Start a program of a fault; its output goes to `faults/ID-NAME.log` in the lab's directory."""
     log = faults_directory(lab.directory) / f"{active.id}-{name}.log"
     return process.start(lab.directory, f"fault/{active.id}/{name}", command, log, environment)
 
 
 def running_programs(lab: Lab, active: ActiveFault) -> dict[str, psutil.Process]:
-    """Those of a fault that run, by name."""
+    """Return the programs of a fault that run, by name."""
     prefix = f"fault/{active.id}/"
-    found = process.running_processes(lab.directory)
-    return {role.removeprefix(prefix): one for role, one in found.items() if role.startswith(prefix)}
+    processes = process.running_processes(lab.directory)
+    return {role.removeprefix(prefix): child for role, child in processes.items() if role.startswith(prefix)}
 
 
 def stop_programs(lab: Lab, active: ActiveFault) -> None:
-    """End all of a fault, until there is none."""
+    """Kill all programs of a fault, until there is none, and remove their logs."""
     deadline = time.monotonic() + 10
-    while (found := list(running_programs(lab, active).values())) and time.monotonic() < deadline:
-        for one in found:
+    while (children := list(running_programs(lab, active).values())) and time.monotonic() < deadline:
+        for child in children:
             with contextlib.suppress(psutil.Error):
-                one.kill()
-        psutil.wait_procs(found, timeout=1)
+                child.kill()
+        psutil.wait_procs(children, timeout=1)
     for log in faults_directory(lab.directory).glob(f"{active.id}-*.log"):
         log.unlink()

@@ -1,8 +1,7 @@
-"""Random schedules of faults.
+"""Random schedules of faults: drawn from a seed, and carried out.
 
-Faults by chance that can be had again: a pure function of a seed and of what may go wrong.
-
-Carry out a schedule: each fault at its time, undone at its end. What cannot be done is said and left out.
+The events of a schedule are a pure function of the seed and of what may go wrong, so a schedule can be had again. Each
+fault is made at its time and undone at its end; a fault that cannot be made is reported and left out.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MakeFault = Callable[[FaultBuilder, str, Random], Fault]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Something that can be chosen for targets of some kinds."""
+    """A fault that can be chosen for targets of some kinds."""
 
     name: str
     things: tuple[Thing, ...]
@@ -136,7 +135,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What happens when. The same seed and description always give the same events, on any machine.
+    """A schedule of faults. The same seed and description always give the same events, on any machine.
 
     One fault follows the other, with a pause of about `pause` seconds between, until `length` seconds are over.
     """
@@ -153,18 +152,18 @@ class Schedule:
     def events(self) -> tuple[Event, ...]:
         chance = Random(self.seed)  # noqa: S311 - it has to be known again
         possible = self._possible()
-        words = FaultBuilder(self.cluster, self.namespace)
-        found: list[Event] = []
+        builder = FaultBuilder(self.cluster, self.namespace)
+        events: list[Event] = []
         now = 0.0
         while True:
             now += chance.uniform(0.5, 1.5) * self.pause
             choice, target = possible[chance.randrange(len(possible))]
-            fault = choice.make(words, target, chance)
+            fault = choice.make(builder, target, chance)
             lasts = chance.uniform(*self.lasts)
             seconds = 0.0 if choice.once else lasts
             if now + seconds > self.length:
-                return tuple(found)
-            found.append(Event(round(now, 2), fault, round(seconds, 2)))
+                return tuple(events)
+            events.append(Event(round(now, 2), fault, round(seconds, 2)))
             now += seconds
 
     def _possible(self) -> list[tuple[Choice, str]]:
@@ -194,11 +193,14 @@ class Schedule:
 
 
 def play_schedule(lab: Lab, schedule: Schedule, say: Callable[[str], None] = print) -> list[Event]:
-    """Those that happened. The faults end with this process, should it be killed in the middle."""
+    """Carry out a schedule, and return the events that happened.
+
+    The faults end with this process, should it be killed in the middle.
+    """
     events = schedule.events()
     say(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")
     owner, began = identify(os.getpid()), time.monotonic()
-    happened = []
+    played = []
     for event in events:
         _sleep_until(began + event.at)
         try:
@@ -207,7 +209,7 @@ def play_schedule(lab: Lab, schedule: Schedule, say: Callable[[str], None] = pri
             say(f"{event}: left out: {error.message}")
             continue
         say(str(event))
-        happened.append(event)
+        played.append(event)
         if event.seconds:
             try:
                 _sleep_until(began + event.at + event.seconds)
@@ -215,7 +217,7 @@ def play_schedule(lab: Lab, schedule: Schedule, say: Callable[[str], None] = pri
                 with contextlib.suppress(NotFoundError):  # somebody else has cleared it
                     clear(lab, [active.id])
     _sleep_until(began + schedule.length)
-    return happened
+    return played
 
 
 def _sleep_until(moment: float) -> None:

@@ -2,9 +2,9 @@
 
     python -m fleet.lab.faults.api.front LAB CLUSTER
 
-It has the API server's own certificate. Whom a client's certificate names is told to the server in headers, as any
-front proxy of Kubernetes may; tokens pass through. What the API server asks itself, with a certificate that only it
-knows, passes untouched. While the API server is down, so is the proxy: clients are refused as they would be.
+It has the API server's own certificate. It tells the server in headers whom a client's certificate names, as any front
+proxy of Kubernetes may; tokens pass through. Requests of the API server to itself, with a certificate that only it
+has, pass untouched. While the API server is down, so is the proxy: clients are refused as they would be.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HELLO = 1 << 14
 
 
 class Front:
-    """One cluster's; made in the loop that it runs in."""
+    """The proxy of one cluster; made in the loop that it runs in."""
 
     def __init__(self, lab: Lab, cluster: str) -> None:
         self._lab = lab
@@ -47,37 +47,38 @@ class Front:
         self._service = ProxyService(self._route)
         self._server = web.Server(self._service.handle, handler_cancellation=True)
         self._client_context = self._make_client_context()
-        self._server_contexts = {known: self._server_context(known) for known in (True, False)}
-        self._sessions = {known: _session(context) for known, context in self._server_contexts.items()}
+        self._server_contexts = {is_known: self._server_context(is_known) for is_known in (True, False)}
+        self._sessions = {is_known: _session(context) for is_known, context in self._server_contexts.items()}
         self._listener: socket.socket | None = None
         self._server_handle = -1  # of the API server: readable once that is over
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """For as long as there are plans, and a while longer."""
+        """Serve for as long as there are plans, and a while longer."""
         directory = plans.plans_directory(self._lab, self._cluster.name)
-        done: plans.FaultIds = ()
+        carried_out: plans.FaultIds = ()
         needed = time.monotonic()
         while directory.exists() and time.monotonic() - needed < LINGER:
-            found = plans.list_plans(directory)
-            if found != done:
-                self._service.set_plan(plans.merge_plans(directory, found))
+            ids = plans.list_plans(directory)
+            if ids != carried_out:
+                self._service.set_plan(plans.merge_plans(directory, ids))
                 self._service.release_held()
-            if found:
+            if ids:
                 needed = time.monotonic()
                 if self._listener is None and ports.count_listeners(*self._place, None):
                     await self._start_listening()
             elif self._listener is not None:
                 self._stop_listening()
                 await self._server.shutdown(GRACE)
-            if found != done and (self._listener is not None or done or not found):  # at first it has to be in place
-                done = found
-                plans.write_carried_out(directory, done)
-            self._service.requests.clear()  # nobody asks here what came by
+            is_in_place = self._listener is not None or carried_out or not ids  # at first it has to listen
+            if ids != carried_out and is_in_place:
+                carried_out = ids
+                plans.write_carried_out(directory, carried_out)
+            self._service.requests.clear()  # this process never reads them
             await asyncio.sleep(INTERVAL)
 
     async def _start_listening(self) -> None:
-        """Beside the API server that listens now, and for as long as it lives."""
+        """Listen beside the API server that runs now, for as long as it lives."""
         server = process.running_processes(self._lab.directory).get(f"{self._cluster.name}/kube-apiserver")
         if server is None:
             return
@@ -90,7 +91,7 @@ class Front:
             await asyncio.sleep(INTERVAL)
 
     def _stop_listening(self) -> None:
-        """Connections that were spliced end with this, others when they have nothing under way."""
+        """Stop listening: spliced connections end, others when they have no request under way."""
         for task in self._tasks:
             task.cancel()
         if self._server_handle >= 0:
@@ -145,10 +146,10 @@ class Front:
 
         return Route(self._sessions[bool(users)], self._cluster.server, identity, connect)
 
-    def _server_context(self, known: bool) -> ssl.SSLContext:
-        """As a front proxy, for clients that are known by a certificate; as nobody for those with a token."""
+    def _server_context(self, is_known: bool) -> ssl.SSLContext:
+        """Return the TLS context of a front proxy for clients known by a certificate; an anonymous one for others."""
         context = ssl.create_default_context(cafile=str(self._authority.certificate_file))
-        if known:
+        if is_known:
             context.load_cert_chain(*self._authority.issue("front-proxy", "front-proxy"))
         return context
 
@@ -169,7 +170,7 @@ def _session(context: ssl.SSLContext) -> aiohttp.ClientSession:
 
 
 async def _peek_hello(client: socket.socket, patience: float = 10.0) -> bytes:
-    """What a client says first, which stays to be read."""
+    """Return the first bytes of a client, which stay to be read."""
     async with asyncio.timeout(patience):
         while True:
             with contextlib.suppress(BlockingIOError):

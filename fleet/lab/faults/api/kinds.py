@@ -1,10 +1,7 @@
-"""Fault kinds of an API server.
+"""Faults of a cluster's API server: it answers with errors, is slow, forgets, or tells the time of Leases wrong.
 
-The faults of a cluster's API server: it answers with errors, is slow, forgets, or tells the time of Leases wrong.
-
-Each is a plan for the proxy in front of it. They can be had together, and meet every client of the cluster.
-
-From what was said to a fault of an API server. The command line and tests both come through here. Pure.
+Each is a plan for the proxy in front of the server. They can be active together, and meet every client of the cluster.
+The command line and tests both describe them with `ApiFaultBuilder`, which is pure.
 """
 
 from __future__ import annotations
@@ -30,18 +27,18 @@ MATCH_FIELDS = tuple(field.name for field in fields(Match))
 
 
 class ApiKind(Kind):
-    """A rule of the proxy; its options are those of `ApiWords`."""
+    """A rule of the proxy; its options are those of `ApiFaultBuilder`."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
-        said = fault.options
-        match = Match(**{"path": API_PATH, **{name: said[name] for name in MATCH_FIELDS if name in said}})
-        plan = Plan([Rule(match, self.act(said), share=said.get("share"))], seed=said.get("seed", 0))
+        options = fault.options
+        match = Match(**{"path": API_PATH, **{name: options[name] for name in MATCH_FIELDS if name in options}})
+        plan = Plan([Rule(match, self.act(options), share=options.get("share"))], seed=options.get("seed", 0))
         _check_cluster(lab, fault.cluster)
         return {"plan": plan.to_json()}
 
     @abstractmethod
-    def act(self, said: Mapping[str, Any]) -> Act:
-        """What happens to a request."""
+    def act(self, options: Mapping[str, Any]) -> Act:
+        """Return what happens to a request."""
 
     def begin(self, lab: Lab, active: ActiveFault) -> None:
         plans.add_plan(lab, active.fault.cluster, active.id, Plan.from_json(active.facts["plan"]))
@@ -51,26 +48,35 @@ class ApiKind(Kind):
 
 
 class Fail(ApiKind):
-    def act(self, said: Mapping[str, Any]) -> Act:
-        return Answer(said.get("status", 500), said.get("message", ""), said.get("retry-after"))
+    """Requests that are answered with an error."""
+
+    def act(self, options: Mapping[str, Any]) -> Act:
+        return Answer(options.get("status", 500), options.get("message", ""), options.get("retry-after"))
 
 
 class Slow(ApiKind):
-    def act(self, said: Mapping[str, Any]) -> Act:
-        return Delay(said["seconds"])
+    """Requests that are carried out later."""
+
+    def act(self, options: Mapping[str, Any]) -> Act:
+        return Delay(options["seconds"])
 
 
 class Forget(ApiKind):
-    def act(self, said: Mapping[str, Any]) -> Act:
-        return Expire(said.get("after-events", 0))
+    """Watches that end as if the server had forgotten the past."""
+
+    def act(self, options: Mapping[str, Any]) -> Act:
+        return Expire(options.get("after-events", 0))
 
 
 class Skew(ApiKind):
-    def act(self, said: Mapping[str, Any]) -> Act:
-        return SkewLeases(said["seconds"])
+    """Leases with shifted times."""
+
+    def act(self, options: Mapping[str, Any]) -> Act:
+        return SkewLeases(options["seconds"])
 
 
 def _check_cluster(lab: Lab, cluster: str) -> None:
+    """Raise ConfigurationError, ResourceError or AccessError if a cluster cannot have such faults now."""
     if sys.platform != "linux":
         raise ConfigurationError("faults of an API server need Linux")
     server = process.running_processes(lab.directory).get(f"{cluster}/kube-apiserver")
@@ -95,7 +101,7 @@ ALL_REQUESTS = Match()
 
 @dataclass(frozen=True, slots=True)
 class ApiFaultBuilder:
-    """Speaks of one cluster's API server. `share` is that of the requests that match; `seed` says which."""
+    """A builder of faults of one API server. `share` is that of the requests that match; `seed` draws them."""
 
     cluster: str
 
@@ -109,13 +115,13 @@ class ApiFaultBuilder:
         message: str = "",
         seed: int = 0,
     ) -> Fault:
-        """Requests are answered with an error, and not carried out."""
+        """Answer requests with an error; they are not carried out."""
         Rule(match, Answer(status, message, retry_after), share=share)
-        own = {"status": status, "retry-after": retry_after, "message": message}
-        return self._fault("fail-api", match, {**own, "share": share, "seed": seed})
+        error = {"status": status, "retry-after": retry_after, "message": message}
+        return self._fault("fail-api", match, {**error, "share": share, "seed": seed})
 
     def slow(self, seconds: float, match: Match = ALL_REQUESTS, *, share: float | None = None, seed: int = 0) -> Fault:
-        """Requests are carried out so many seconds later."""
+        """Carry requests out so many seconds later."""
         if seconds <= 0:
             raise ConfigurationError(f"{seconds:g} s later is not later", hint="more than 0")
         return self._fault("slow-api", match, {"seconds": seconds, "share": share, "seed": seed})
@@ -123,15 +129,15 @@ class ApiFaultBuilder:
     def forget(
         self, match: Match = ALL_REQUESTS, *, after_events: int = 0, share: float | None = None, seed: int = 0
     ) -> Fault:
-        """Watches end with 410 after so many events: clients have to list anew."""
+        """End watches with 410 after so many events: clients have to list anew."""
         return self._fault("forget-api", match, {"after-events": after_events, "share": share, "seed": seed})
 
     def skew(self, seconds: float, match: Match = ALL_REQUESTS) -> Fault:
-        """Clients see times in Leases that are so many seconds later than what is stored, or earlier if negative."""
+        """Show times in Leases so many seconds later than what is stored, or earlier if negative."""
         if not seconds:
             raise ConfigurationError("times that differ by 0 s do not differ", hint="positive for later, or negative")
         return self._fault("skew-leases", match, {"seconds": seconds})
 
     def _fault(self, kind: str, match: Match, options: dict[str, Any]) -> Fault:
-        which = {name: value for name, value in asdict(match).items() if value != getattr(ALL_REQUESTS, name)}
-        return Fault(kind, self.cluster, ("kube-apiserver",), {**options, **which})
+        conditions = {name: value for name, value in asdict(match).items() if value != getattr(ALL_REQUESTS, name)}
+        return Fault(kind, self.cluster, ("kube-apiserver",), {**options, **conditions})

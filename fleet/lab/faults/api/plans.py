@@ -1,6 +1,6 @@
-"""What is wrong with a cluster's API server: a plan per fault in a directory, and one process that carries them out.
+"""Plans of the faults of an API server: a file per fault in a directory, and one process that carries them out.
 
-It says in a file beside them which it has taken up, so whoever adds or removes one knows when that is so.
+It says in a file beside them which it carries out, so a command that adds or removes one knows when that is so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def plans_directory(lab: Lab, cluster: str) -> Path:
 
 
 def add_plan(lab: Lab, cluster: str, number: int, plan: Plan) -> None:
-    """Returns when it is carried out."""
+    """Add the plan of a fault; return when it is carried out. Raises ResourceError if the proxy does not start."""
     place = plans_directory(lab, cluster)
     write_file(place / f"{number}.json", plan.to_json())
     started: subprocess.Popen[bytes] | None = None
@@ -55,7 +55,10 @@ def _start_front(lab: Lab, cluster: str, place: Path) -> subprocess.Popen[bytes]
 
 
 def remove_plan(lab: Lab, cluster: str, number: int) -> None:
-    """Returns when it is not carried out any more; a process that does not hear of it is killed."""
+    """Remove the plan of a fault; return when it is not carried out any more.
+
+    A proxy that takes no note of it is killed.
+    """
     place = plans_directory(lab, cluster)
     if not place.exists():
         return
@@ -71,11 +74,11 @@ def remove_plan(lab: Lab, cluster: str, number: int) -> None:
 
 
 def _end_front(lab: Lab, cluster: str) -> None:
-    found = process.running_processes(lab.directory).get(_role(cluster))
-    if found is not None:
+    front = process.running_processes(lab.directory).get(_role(cluster))
+    if front is not None:
         with suppress(psutil.Error):
-            found.kill()
-            found.wait(PATIENCE)
+            front.kill()
+            front.wait(PATIENCE)
 
 
 def _role(cluster: str) -> str:
@@ -88,17 +91,17 @@ def _start_error(cluster: str, place: Path) -> ResourceError:
 
 
 def list_plans(place: Path) -> FaultIds:
-    """The faults that there are."""
+    """Return the ids of the faults that have a plan."""
     return tuple(sorted(int(path.stem) for path in place.glob("*.json")))
 
 
 def merge_plans(place: Path, seen: FaultIds) -> Plan:
-    """All of them as one."""
-    found = []
+    """Return all plans as one."""
+    plans = []
     for number in seen:
         with suppress(FileNotFoundError):  # removed meanwhile: the next look will tell
-            found.append(Plan.from_json((place / f"{number}.json").read_bytes()))
-    return Plan([rule for plan in found for rule in plan.rules], seed=sum(plan.seed for plan in found))
+            plans.append(Plan.from_json((place / f"{number}.json").read_bytes()))
+    return Plan([rule for plan in plans for rule in plan.rules], seed=sum(plan.seed for plan in plans))
 
 
 def write_carried_out(place: Path, seen: FaultIds) -> None:
@@ -106,21 +109,21 @@ def write_carried_out(place: Path, seen: FaultIds) -> None:
 
 
 def try_lock_front(place: Path) -> AbstractContextManager[bool]:
-    """Whether nobody else carries plans out, and nobody will meanwhile."""
+    """Yield whether this process alone carries out plans, for as long as the block lasts."""
     return try_lock(place / "front")
 
 
 def _is_running(place: Path) -> bool:
-    with try_lock_front(place) as none:
-        return not none
+    with try_lock_front(place) as is_free:
+        return not is_free
 
 
 def _read_carried_out(place: Path) -> list[int]:
     try:
-        found: list[int] = orjson.loads((place / "carried-out").read_bytes())
+        ids: list[int] = orjson.loads((place / "carried-out").read_bytes())
     except FileNotFoundError:
         return []
-    return found
+    return ids
 
 
 def _log(place: Path) -> Path:

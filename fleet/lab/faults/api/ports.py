@@ -1,15 +1,12 @@
-"""Its port, connections and TLS hello.
+"""A place at the API server's own port, the end of connections that clients have there, and the name in a TLS hello.
 
-A place at the API server's own port, for a while.
+The lab's API servers let other sockets bind their port too (`--permit-port-sharing`), and the kernel asks a small
+program which of the listeners gets a connection: the proxy, but the API server if it is the proxy that connects. So
+every client is reached without a rule in any packet filter, without a right to make one, and without a moment in which
+no socket listens. When the proxy's socket is gone, for whatever reason, there is one listener left: the API server.
 
-The lab's API servers let others bind their port too (`--permit-port-sharing`), and the kernel asks a small program
-which of the listeners gets a connection: the proxy, but the API server if it is the proxy that connects. So every
-client is reached without a rule in any packet filter, without a right to make one, and without a moment in which
-nobody listens. When the proxy's socket is gone, for whatever reason, there is one listener left: the API server.
-
-End connections that clients have with an API server, so that they come again and meet the proxy.
-
-The name that a TLS client asks for, read from its first message without taking part in the talk.
+Connections that clients have already are ended, so that they come again and meet the proxy. The name that a TLS client
+asks for is read from its first message, without taking part in the handshake.
 """
 
 from __future__ import annotations
@@ -34,39 +31,39 @@ _LISTEN = "0A"
 
 
 def listen_beside(address: str, port: int) -> socket.socket:
-    """Take the connections of all but the proxy itself. The API server has to listen already, and first."""
-    joined = socket.socket()
+    """Accept the connections of all clients but the proxy itself. The API server has to listen already."""
+    listener = socket.socket()
     try:
-        joined.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        joined.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        joined.bind((address, port))
-        joined.listen(1024)
-        joined.setblocking(False)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((address, port))
+        listener.listen(1024)
+        listener.setblocking(False)
         code = [
             (_LOAD_WORD, 0, 0, (_NETWORK_HEADER + _SOURCE) & 0xFFFFFFFF),
             (_JUMP_IF_EQUAL, 0, 1, int(IPv4Address(PROXY_ADDRESS))),
             (_RETURN, 0, 0, _FIRST),
             (_RETURN, 0, 0, _SECOND),
         ]
-        instructions = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in code))
+        instructions = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *instruction) for instruction in code))
         program = struct.pack("HP", len(code), ctypes.addressof(instructions))
-        joined.setsockopt(socket.SOL_SOCKET, _ATTACH_REUSEPORT_CBPF, program)
+        listener.setsockopt(socket.SOL_SOCKET, _ATTACH_REUSEPORT_CBPF, program)
     except BaseException:
-        joined.close()
+        listener.close()
         raise
-    return joined
+    return listener
 
 
 def count_listeners(address: str, port: int, own: socket.socket | None) -> int:
-    """How many other sockets listen there: none while the API server is down."""
+    """Return how many other sockets listen there: none while the API server is down."""
     inode = str(os.fstat(own.fileno()).st_ino) if own else ""
-    wanted = f"{struct.unpack('<I', IPv4Address(address).packed)[0]:08X}:{port:04X}"
-    found = 0
+    address_text = f"{struct.unpack('<I', IPv4Address(address).packed)[0]:08X}:{port:04X}"
+    count = 0
     with contextlib.suppress(FileNotFoundError):
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
             cells = line.split()
-            found += cells[1] == wanted and cells[3] == _LISTEN and cells[9] != inode
-    return found
+            count += cells[1] == address_text and cells[3] == _LISTEN and cells[9] != inode
+    return count
 
 
 _PIDFD_GETFD = 438
@@ -74,31 +71,38 @@ _YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 
 
 def can_end_connections() -> bool:
-    """Whether this user may take hold of another process's connections."""
+    """Return whether this user may take hold of another process's connections."""
     return os.geteuid() == 0 or not _YAMA.exists() or _YAMA.read_text().strip() == "0"
 
 
 def end_connections(server: int, port: int) -> int:
-    """Those that the process `server` took at its port, but for the ones with itself. How many there were."""
+    """End the connections that the process `server` accepted at its port, and return how many there were.
+
+    Connections of the server with itself stay.
+    """
     try:
-        found = [one for one in psutil.Process(server).net_connections("tcp4") if one.raddr]
+        connections = [entry for entry in psutil.Process(server).net_connections("tcp4") if entry.raddr]
         handle = os.pidfd_open(server)
     except (psutil.NoSuchProcess, ProcessLookupError):
         return 0
-    own = {one.laddr for one in found if one.raddr.port == port}
-    chosen = [one for one in found if one.laddr.port == port and one.raddr not in own and one.raddr.ip != PROXY_ADDRESS]
-    chosen = [one for one in chosen if one.status == psutil.CONN_ESTABLISHED]
+    own_addresses = {entry.laddr for entry in connections if entry.raddr.port == port}
+    clients = [
+        entry
+        for entry in connections
+        if entry.laddr.port == port and entry.raddr not in own_addresses and entry.raddr.ip != PROXY_ADDRESS
+    ]
+    clients = [client for client in clients if client.status == psutil.CONN_ESTABLISHED]
     try:
-        for one in chosen:
-            with contextlib.suppress(OSError), _borrow_socket(handle, one.fd) as connection:
+        for client in clients:
+            with contextlib.suppress(OSError), _borrow_socket(handle, client.fd) as connection:
                 connection.shutdown(socket.SHUT_RDWR)
     finally:
         os.close(handle)
-    return len(chosen)
+    return len(clients)
 
 
 def _borrow_socket(handle: int, number: int) -> socket.socket:
-    """A file of another process, which keeps it too."""
+    """Return a socket of another process, which keeps it too."""
     libc = ctypes.CDLL(None, use_errno=True)
     copy = libc.syscall(_PIDFD_GETFD, handle, number, 0)
     if copy < 0:
@@ -110,12 +114,12 @@ _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 
 
 def is_whole_record(data: bytes) -> bool:
-    """Whether there is all of the first record, or something that is none."""
+    """Return whether the bytes have all of the first TLS record, or are none."""
     return len(data) >= 5 and (data[0] != _HANDSHAKE or len(data) >= 5 + struct.unpack_from("!H", data, 3)[0])
 
 
 def read_server_name(data: bytes) -> str:
-    """ "" where there is none."""
+    """Return the name that a TLS client asks for; "" where there is none."""
     try:
         if data[0] != _HANDSHAKE or data[5] != _CLIENT_HELLO:
             return ""

@@ -1,1 +1,1 @@
-"""Kinds of faults, one module per thing that they are about."""
+"""Kinds of faults, one module per thing that they happen to."""

@@ -1,4 +1,4 @@
-"""Faults of the control plane's programs, the API server first of all. Simulated nodes do for them."""
+"""Faults of the control plane's programs, above all the API server. Simulated nodes suffice for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _resolve_program(lab: Lab, fault: Fault) -> Facts:
 
 
 class KillProgram(Kind):
-    """Nobody starts it again until the fault is over."""
+    """The death of a program, which does not start again until the fault is over."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return _resolve_program(lab, fault)
@@ -47,7 +47,7 @@ class KillProgram(Kind):
 
 
 class FreezeProgram(Kind):
-    """Its port takes connections, and then nothing comes."""
+    """A program that stands still: its port takes connections, and then nothing comes."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return _resolve_program(lab, fault)
@@ -61,7 +61,7 @@ class FreezeProgram(Kind):
 
 def _find_program(lab: Lab, fault: Fault) -> Program:
     plane, name = lab.plane(lab.spec.cluster(fault.cluster)), fault.targets[0]
-    for one in (plane.etcd(), plane.apiserver(), *plane.controllers(), *plane.companions()):
-        if one.role == f"{fault.cluster}/{name}":
-            return one
+    for program in (plane.etcd(), plane.apiserver(), *plane.controllers(), *plane.companions()):
+        if program.role == f"{fault.cluster}/{name}":
+            return program
     raise ConfigurationError(f"cluster {fault.cluster!r} has no program {name!r}")

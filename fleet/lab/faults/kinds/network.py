@@ -1,10 +1,7 @@
-"""Partition and disturbance.
+"""Faults of the networks of nodes and pods: partition and disturbance.
 
-The networks of nodes and pods: enter them, give them rules and take those away.
-
-No packet goes between two sides, or between one side and everybody else.
-
-Packets that come late, not at all, or in another order.
+In a partition no packet passes between two sides, or between one side and all other addresses. Disturbed packets come
+late, not at all, or in another order. Both are rules in the network of each node or pod, which this module enters.
 
 The kernels of many machines (small virtual ones, for instance) come without `netem`, so packets go through a queue into
 a program of ours (`packet_queue.py`), which lets them go when their time has come. If it dies, they pass untouched.
@@ -34,12 +31,14 @@ RESTORE = ("iptables-restore", "--noflush", "--wait", "5")
 
 
 def find_members(lab: Lab, cluster: str, targets: Sequence[str]) -> list[Member]:
+    """Find the members of a side; raise ConfigurationError for a pod without a network of its own."""
     spec = lab.spec.cluster(cluster)
     lookup.require_real_nodes(spec, "network of their own")
     return [_find_member(lab, cluster, parse_target(text)) for text in targets]
 
 
 def find_sides(lab: Lab, fault: Fault) -> tuple[list[Member], list[Member]]:
+    """Find the members of both sides of a fault."""
     return find_members(lab, fault.cluster, fault.targets), find_members(lab, fault.cluster, fault.options["from"])
 
 
@@ -60,33 +59,33 @@ def _find_member(lab: Lab, cluster: str, target: Target) -> Member:
 
 
 def find_holder(lab: Lab, active: ActiveFault, target: str) -> Owner | None:
-    """A process in the network of one of a fault's places, if there is one now: a node comes back as another one."""
+    """Return a process in a target's network, None if it has none now: a node comes back with another process."""
     if target.startswith("node/"):
         first = process.running_processes(lab.directory).get(f"{active.fault.cluster}/{parse_target(target).name}")
         return process.identify(first.pid) if first else None
-    found = process.parse_identity(active.facts["places"][target]["holder"])
-    return found if process.is_alive(found) else None
+    holder = process.parse_identity(active.facts["places"][target]["holder"])
+    return holder if process.is_alive(holder) else None
 
 
 def enter_command(holder: Owner, *command: str) -> list[str]:
-    """The command line that runs a program of this machine in the network that a process is in."""
+    """Return the command line that runs a program of this machine in the network that a process is in."""
     return ["nsenter", f"--target={holder[0]}", "--net", "--", *command]
 
 
 def set_rules(holder: Owner, fault: int, rules: Chains, *, first: bool) -> None:
-    """Have these rules of a fault, and no others of it. A network that goes meanwhile needs none."""
+    """Set the rules of a fault in a network, and no others of it. A network that goes meanwhile needs none."""
     remove_rules(holder, fault)
     _run_in_network(holder, *RESTORE, script=packets.restore_script(fault, rules, first=first))
 
 
 def lacks_rules(lab: Lab, active: ActiveFault, target: str) -> bool:
-    """Whether a place of a fault has a network now, and none of the fault's rules in it."""
-    found = find_holder(lab, active, target) if target in active.facts["places"] else None
-    return found is not None and not packets.removal_script(active.id, _read_rules(found))
+    """Return whether a target of a fault has a network now, and none of the fault's rules in it."""
+    holder = find_holder(lab, active, target) if target in active.facts["places"] else None
+    return holder is not None and not packets.removal_script(active.id, _read_rules(holder))
 
 
 def remove_rules(holder: Owner, fault: int) -> None:
-    """Have no rules of a fault."""
+    """Remove the rules of a fault from a network."""
     if script := packets.removal_script(fault, _read_rules(holder)):
         _run_in_network(holder, *RESTORE, script=script)
 
@@ -96,23 +95,26 @@ def _read_rules(holder: Owner) -> str:
 
 
 def _run_in_network(holder: Owner, *program: str, script: str = "") -> str:
-    """What a program of the packet filter says there. One that fails is no error if its network is gone."""
+    """Run a program of the packet filter in a network, and return what it printed.
+
+    Raises ResourceError when it fails, unless the network is gone.
+    """
     command = enter_command(holder, *program)
-    done = subprocess.run(command, input=script, check=False, capture_output=True, text=True)
-    if done.returncode and process.is_alive(holder):
-        raise ResourceError(f"`{' '.join(command)}` failed: {done.stderr.strip()}\n{script}".rstrip())
-    return done.stdout
+    finished = subprocess.run(command, input=script, check=False, capture_output=True, text=True)
+    if finished.returncode and process.is_alive(holder):
+        raise ResourceError(f"`{' '.join(command)}` failed: {finished.stderr.strip()}\n{script}".rstrip())
+    return finished.stdout
 
 
 def resolve_members(lab: Lab, fault: Fault, action: str, *, once: bool) -> Facts:
-    """Where rules are to be, and which: facts that `disturb` has too."""
+    """Return the facts of `partition` and `disturb`: the targets with a network, and the rules of each."""
     side, other = find_sides(lab, fault)
     rules = packets.build_chains(side, other, action, one_way=bool(fault.options["one-way"]), once=once)
     holders = {member.target: member.holder for member in (*side, *other) if member.holder}
     return {
         "places": {
-            target: {"holder": holders[target], "outgoing": found.outgoing, "incoming": found.incoming}
-            for target, found in rules.items()
+            target: {"holder": holders[target], "outgoing": chains.outgoing, "incoming": chains.incoming}
+            for target, chains in rules.items()
         }
     }
 
@@ -123,6 +125,8 @@ def read_fault_rules(active: ActiveFault, target: str) -> Chains:
 
 
 class Partition(Kind):
+    """A network fault that drops all packets between the sides."""
+
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return resolve_members(lab, fault, "DROP", once=False)
 
@@ -148,6 +152,8 @@ QUEUE = "NFQUEUE --queue-num NUMBER --queue-bypass"
 
 
 class Disturb(Kind):
+    """A network fault that delays, drops and reorders packets between the sides."""
+
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         facts = resolve_members(lab, fault, QUEUE, once=True)
         _refuse_second_disturbance(lab, fault.cluster, set(facts["places"]))
@@ -166,11 +172,11 @@ class Disturb(Kind):
         script = Path(packet_queue.__file__)
         command = enter_command(holder, sys.executable, "-I", "-S", str(script), number, *settings)
         name = target.replace("/", "-")
-        started = records.start_program(lab, active, name, command)
+        child = records.start_program(lab, active, name, command)
         log = records.faults_directory(lab.directory) / f"{active.id}-{name}.log"
         deadline = time.monotonic() + 10
         while packet_queue.READY not in read_tail(log):
-            if started.poll() is not None or time.monotonic() > deadline:
+            if child.poll() is not None or time.monotonic() > deadline:
                 raise ResourceError(
                     f"packets of {target} cannot be queued: {read_tail(log)}",
                     hint="the kernel needs nfnetlink_queue and the NFQUEUE target",
@@ -190,7 +196,10 @@ class Disturb(Kind):
 
 
 def _refuse_second_disturbance(lab: Lab, cluster: str, places: set[str]) -> None:
-    """A packet that one queue has let go does not see another."""
+    """Raise ConfigurationError if packets of a target are disturbed already.
+
+    A packet that one queue has let go does not see another.
+    """
     for active in records.read_faults(lab.directory):
         shared = places & set(active.facts.get("places", ()))
         if active.fault.kind == "disturb" and active.fault.cluster == cluster and shared:

@@ -1,4 +1,4 @@
-"""Faults of whole nodes: their first process, on which all of their programs and containers hang."""
+"""Faults of whole nodes, by way of their first process, which ends or stops all of their programs and containers."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def _resolve_node(lab: Lab, fault: Fault) -> Facts:
 
 
 def _node_processes(facts: Facts) -> list[psutil.Process]:
-    """All that runs on a node, its first process before its children."""
-    found = []
+    """Return all processes of a node, its first process before its children."""
+    processes = []
     for first in signals.find_processes([facts["first"]]):
         with contextlib.suppress(psutil.Error):
             if first.status() != psutil.STATUS_ZOMBIE:  # it may stay one: whoever started it need not ask how it ended
-                found += [first, *first.children(recursive=True)]
-    return found
+                processes += [first, *first.children(recursive=True)]
+    return processes
 
 
 def _kill_node(facts: Facts) -> None:
-    """The kernel ends all of a node with its first process."""
-    everything = _node_processes(facts)
-    signals.send(everything[:1], signal.SIGKILL)
-    psutil.wait_procs(everything, timeout=10)
+    """Kill a node's first process; the kernel ends all others of the node with it."""
+    processes = _node_processes(facts)
+    signals.send(processes[:1], signal.SIGKILL)
+    psutil.wait_procs(processes, timeout=10)
 
 
 def _restart_node(lab: Lab, active: ActiveFault) -> None:
-    """As after a reboot: its disk is as it was, its memory and its network are new."""
+    """Start a node as after a reboot: its disk is as it was, its memory and its network are new."""
     node = lookup.find_node(lab, active.fault.cluster, active.facts["node"])
     with lock_lab(lab.spec.name):  # `lab up` may be starting it
         first = process.running_processes(lab.directory).get(node.role)
@@ -56,7 +56,7 @@ def _restart_node(lab: Lab, active: ActiveFault) -> None:
 
 
 class KillNode(Kind):
-    """As when the power goes."""
+    """A node that ends as when the power goes."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return _resolve_node(lab, fault)
@@ -69,20 +69,20 @@ class KillNode(Kind):
 
 
 class StopNode(Kind):
-    """As by `shutdown`: nothing is started any more, containers are asked to end, then the power goes."""
+    """A node that ends as by `shutdown`: nothing is started any more, containers are asked to end, the power goes."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return _resolve_node(lab, fault)
 
     def begin(self, lab: Lab, active: ActiveFault) -> None:
         facts = dict(active.facts)
-        keepers = [one for one in _node_processes(facts) if _is_supervisor(one)]
-        signals.freeze(lambda: keepers)
+        supervisors = [child for child in _node_processes(facts) if _is_supervisor(child)]
+        signals.freeze(lambda: supervisors)
         groups = [tree / facts["node"] for tree in cgroups.find_trees(lab.spec.id)]
-        inside = {one for group in groups for one in lookup.list_processes(group) if _can_end(one)}
-        signals.send(inside, signal.SIGTERM)
+        workloads = {child for group in groups for child in lookup.list_processes(group) if _can_end(child)}
+        signals.send(workloads, signal.SIGTERM)
         deadline = time.monotonic() + float(active.fault.options.get("grace", 10))
-        while time.monotonic() < deadline and any(_can_end(one) for one in inside):
+        while time.monotonic() < deadline and any(_can_end(child) for child in workloads):
             time.sleep(0.05)
         _kill_node(facts)
 
@@ -92,7 +92,7 @@ class StopNode(Kind):
 
 
 class LoseNode(Kind):
-    """As when a machine burns: its volumes are lost with it. A new one of the same name comes in its place."""
+    """A node that is lost with its volumes, as when a machine burns. A new one of the same name comes in its place."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return _resolve_node(lab, fault)
@@ -115,7 +115,7 @@ class LoseNode(Kind):
 
 
 def _detach_lost(volumes: Path) -> None:
-    """Release the devices of disks that are lost; the links to them go last."""
+    """Release the devices of lost disks; the links to them go last."""
     lost = [link for link in volumes.glob("*/device") if not link.with_name("disk").exists()]
     deadline = time.monotonic() + 10
     while devices := [device for link in lost for device in find_devices(link.parent)]:
@@ -128,7 +128,7 @@ def _detach_lost(volumes: Path) -> None:
 
 
 class FreezeNode(Kind):
-    """As a virtual machine that its host has paused: it keeps its memory, and its connections hang."""
+    """A node that is paused as a virtual machine by its host: it keeps its memory, and its connections hang."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return _resolve_node(lab, fault)
@@ -140,17 +140,17 @@ class FreezeNode(Kind):
         signals.send(_node_processes(dict(active.facts)), signal.SIGCONT)
 
 
-def _is_supervisor(one: psutil.Process) -> bool:
-    """The node's first process and its kubelet, which would start again what ends."""
+def _is_supervisor(child: psutil.Process) -> bool:
+    """Return whether this is the node's first process or its kubelet, which would start again what ends."""
     try:
-        return one.name() == "kubelet" or "node_init.py" in " ".join(one.cmdline())
+        return child.name() == "kubelet" or "node_init.py" in " ".join(child.cmdline())
     except psutil.Error:
         return False
 
 
-def _can_end(one: psutil.Process) -> bool:
-    """Whether it is one that can end by itself: what holds a pod's network never does."""
+def _can_end(child: psutil.Process) -> bool:
+    """Return whether a process runs that can end by itself: the one that holds a pod's network never does."""
     try:
-        return one.is_running() and one.status() != psutil.STATUS_ZOMBIE and one.name() != lookup.PAUSE
+        return child.is_running() and child.status() != psutil.STATUS_ZOMBIE and child.name() != lookup.PAUSE
     except psutil.Error:
         return False

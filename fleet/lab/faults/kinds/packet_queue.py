@@ -1,7 +1,8 @@
-"""A queue of packets with a will of its own. Run by path, without packages: it may import the standard library only.
+"""A queue that delays, drops and reorders packets.
 
-It takes packets from the kernel (nfnetlink_queue, in the network that it was started in) and says of each when it goes
-on, or that it does not. Packets themselves are never copied here: only their numbers are.
+It is run by path, without packages, and may import the standard library only. It takes packets from the kernel
+(nfnetlink_queue, in the network that it was started in) and says of each when it goes on, or that it does not. Packets
+themselves are never copied here: only their numbers are.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MOST_WAITING = 1 << 16  # packets; more than that are lost, as in a router that
 
 @dataclass(slots=True)
 class Disturbance:
-    """What becomes of packets, one after the other. Pure: the same seed says the same of the same sequence."""
+    """What happens to packets, one after the other. Pure: the same seed decides the same for the same sequence."""
 
     delay: float = 0
     jitter: float = 0
@@ -40,12 +41,15 @@ class Disturbance:
         self._chance = Random(self.seed)  # noqa: S311 - nothing secret about it
 
     def release_time(self, now: float) -> float | None:
-        """When a packet that came now goes on; None if never. Only those that are held back lose their place."""
-        lost, held, shift = (self._chance.random() for _ in range(3))
-        if lost < self.loss:
+        """Return when a packet that came now goes on; None if never.
+
+        Only packets that are held back lose their place.
+        """
+        loss_draw, hold_draw, jitter_draw = (self._chance.random() for _ in range(3))
+        if loss_draw < self.loss:
             return None
-        due = now + self.delay + self.jitter * (2 * shift - 1)
-        if held < self.reorder:
+        due = now + self.delay + self.jitter * (2 * jitter_draw - 1)
+        if hold_draw < self.reorder:
             return due + self.hold
         self._latest = max(self._latest, due)
         return self._latest
@@ -66,8 +70,8 @@ class Queue:
 
     def _configure(self, attribute: int, value: bytes) -> None:
         self._send(_CONFIG, attribute, value, flags=0x5)  # a request that is answered
-        answer = self._socket.recv(65536)
-        code = struct.unpack_from("=i", answer, 16)[0]
+        response = self._socket.recv(65536)
+        code = struct.unpack_from("=i", response, 16)[0]
         if code:
             raise OSError(-code, f"the kernel refused queue {self._number}")
 
@@ -80,7 +84,7 @@ class Queue:
         return self._socket.fileno()
 
     def arrivals(self) -> Iterator[int]:
-        """The numbers of the packets that are there now."""
+        """Yield the numbers of the packets that wait now."""
         while True:
             try:
                 data = self._socket.recv(1 << 20, socket.MSG_DONTWAIT)
@@ -93,7 +97,7 @@ class Queue:
 
 
 def packet_numbers(data: bytes) -> Iterator[int]:
-    """The packets that messages of the kernel speak of."""
+    """Yield the numbers of the packets in messages of the kernel."""
     position = 0
     while position + 16 <= len(data):
         length, message = struct.unpack_from("=IH", data, position)

@@ -1,4 +1,4 @@
-"""Which packets a fault is about: rules for the packet filter of each node's or pod's own network. Pure.
+"""Rules for the packet filter of each node's or pod's own network: which packets a fault is about. Pure.
 
 A side is nodes, pods or the API server, and a packet goes from one side to the other. It is met where it leaves
 (POSTROUTING, after a Service's address was replaced by a pod's) and where it arrives (PREROUTING); what stays inside a
@@ -18,28 +18,28 @@ KUBELET = 10250
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """An address, or a network, at the other end. With ports: only what goes to or comes from these."""
+    """An address, or a network, at the other end. With ports: only packets to or from these."""
 
     address: str
     port: int = 0  # there
     own_port: int = 0  # here
 
     def match(self, *, outgoing: bool) -> str:
-        """What the packet filter calls a packet to (or from) there."""
-        there, here = ("d", "s") if outgoing else ("s", "d")
-        parts = [f"-{there} {self.address}"]
+        """Return the packet filter's condition for a packet to (or from) this peer."""
+        far, near = ("d", "s") if outgoing else ("s", "d")
+        parts = [f"-{far} {self.address}"]
         if self.port or self.own_port:
             parts.append("-p tcp")
         if self.port:
-            parts.append(f"--{there}port {self.port}")
+            parts.append(f"--{far}port {self.port}")
         if self.own_port:
-            parts.append(f"--{here}port {self.own_port}")
+            parts.append(f"--{near}port {self.own_port}")
         return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of a side: what its packets are called, and a process in whose network rules can be made, if there is one."""
+    """A member of a side: how its packets are matched, and a process in whose network rules can be made, if any."""
 
     target: str
     peers: tuple[Peer, ...]
@@ -51,7 +51,10 @@ def node_peers(cluster: ClusterSpec, index: int) -> tuple[Peer, ...]:
 
 
 def api_server_peers(cluster: ClusterSpec) -> tuple[Peer, ...]:
-    """Requests to it, also by its Service's address as pods see it, and its own to kubelets. Names go on to work."""
+    """Return the peers of requests to an API server, also by its Service's address, and of its own to kubelets.
+
+    Packets of DNS are not among them.
+    """
     return (
         Peer(cluster.gateway, port=cluster.ports["kube-apiserver"]),
         Peer(cluster.gateway, own_port=KUBELET),
@@ -61,7 +64,7 @@ def api_server_peers(cluster: ClusterSpec) -> tuple[Peer, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Chains:
-    """What is looked at where packets leave and where they arrive; each line is a match and what then happens."""
+    """The rules for packets that leave and for those that arrive; each line is a match and what then happens."""
 
     outgoing: tuple[str, ...] = ()
     incoming: tuple[str, ...] = ()
@@ -70,7 +73,7 @@ class Chains:
         return bool(self.outgoing or self.incoming)
 
     def with_value(self, placeholder: str, value: str) -> Chains:
-        """The same with a word filled in that was not known before."""
+        """Return the same rules with a placeholder replaced by a value that was not known before."""
         return Chains(
             tuple(rule.replace(placeholder, value) for rule in self.outgoing),
             tuple(rule.replace(placeholder, value) for rule in self.incoming),
@@ -80,7 +83,7 @@ class Chains:
 def build_chains(
     side: Sequence[Member], other: Sequence[Member], action: str, *, one_way: bool = False, once: bool = False
 ) -> dict[str, Chains]:
-    """The rules of each member that has a network, by its name. Without another side it is everybody else.
+    """Return the rules of each member that has a network, by its name. Without another side it is all other addresses.
 
     `once`: a packet is met at one place only, where it leaves if there are rules there; else at both, so that one
     member's restart changes nothing.
@@ -104,17 +107,18 @@ def build_chains(
 def _near_chains(
     member: Member, side: Sequence[Member], other: Sequence[Member], action: str, *, one_way: bool
 ) -> Chains:
+    """Return the rules of a member of the first side."""
     if other:
         return Chains(_rules(other, action, outgoing=True), () if one_way else _rules(other, action, outgoing=False))
-    friends = [one for one in side if one.target != member.target]
+    neighbours = [neighbour for neighbour in side if neighbour.target != member.target]
     return Chains(
-        (*_rules(friends, "RETURN", outgoing=True), f"-j {action}"),
-        () if one_way else (*_rules(friends, "RETURN", outgoing=False), f"-j {action}"),
+        (*_rules(neighbours, "RETURN", outgoing=True), f"-j {action}"),
+        () if one_way else (*_rules(neighbours, "RETURN", outgoing=False), f"-j {action}"),
     )
 
 
 def _rules(members: Sequence[Member], action: str, *, outgoing: bool) -> tuple[str, ...]:
-    return tuple(f"{peer.match(outgoing=outgoing)} -j {action}" for one in members for peer in one.peers)
+    return tuple(f"{peer.match(outgoing=outgoing)} -j {action}" for member in members for peer in member.peers)
 
 
 def _chain_names(fault: int) -> tuple[str, str]:
@@ -127,7 +131,7 @@ def _jumps(fault: int) -> tuple[str, str]:
 
 
 def restore_script(fault: int, rules: Chains, *, first: bool) -> str:
-    """What `iptables-restore --noflush` is given to have them. `first`: before all other faults' rules."""
+    """Return the input of `iptables-restore --noflush`. `first`: before all other faults' rules."""
     out, into = _chain_names(fault)
     lines = ["*mangle", f":{out} - [0:0]", f":{into} - [0:0]"]
     lines += [f"-A {out} {rule}" for rule in rules.outgoing]
@@ -137,11 +141,11 @@ def restore_script(fault: int, rules: Chains, *, first: bool) -> str:
 
 
 def removal_script(fault: int, present: str) -> str:
-    """The script that takes away a fault's rules, given what `iptables-save -t mangle` says; "" if there are none."""
+    """Return the script that removes a fault's rules, given the output of `iptables-save`; "" if there are none."""
     lines = []
     for line in present.splitlines():
-        words = line.split()
-        if words[:1] == ["-A"] and words[-1] in _chain_names(fault):
+        parts = line.split()
+        if parts[:1] == ["-A"] and parts[-1] in _chain_names(fault):
             lines.append(f"-D {line.removeprefix('-A ')}")
     declared = {line.split()[0][1:] for line in present.splitlines() if line.startswith(":")}
     for name in _chain_names(fault):

@@ -25,29 +25,30 @@ def _resolve_pod(lab: Lab, fault: Fault) -> Facts:
     pod = lookup.find_pod(lab, fault.cluster, target.namespace, target.name)
     groups = lookup.container_groups(pod, fault.options.get("container", ""))
     facts = {"groups": [str(group) for group in groups.values()], "process": fault.options.get("process", "")}
-    chosen = _chosen_processes(facts)
-    if not chosen:
-        names = sorted({one.name() for group in groups.values() for one in lookup.list_processes(group)})
+    processes = _chosen_processes(facts)
+    if not processes:
+        names = sorted({child.name() for group in groups.values() for child in lookup.list_processes(group)})
         raise NotFoundError(
             f"pod {target.name!r} has no process {facts['process']!r}", hint=f"its processes: {', '.join(names)}"
         )
-    return {**facts, "processes": signals.identify_processes(chosen)}
+    return {**facts, "processes": signals.identify_processes(processes)}
 
 
 def _chosen_processes(facts: Facts) -> list[psutil.Process]:
-    found = [one for group in facts["groups"] for one in lookup.list_processes(Path(group))]
-    return [one for one in found if facts["process"] in ("", _process_name(one))]
+    """Return the processes that a fault happens to, as they are now."""
+    processes = [child for group in facts["groups"] for child in lookup.list_processes(Path(group))]
+    return [child for child in processes if facts["process"] in ("", _process_name(child))]
 
 
-def _process_name(one: psutil.Process) -> str:
+def _process_name(child: psutil.Process) -> str:
     try:
-        return one.name()
+        return child.name()
     except psutil.Error:
         return ""
 
 
 class KillPod(Kind):
-    """What comes after is the kubelet's matter, as when a program crashes."""
+    """Killed processes of a pod. The kubelet acts on it as when a program crashes."""
 
     lasts: ClassVar[bool] = False
 
@@ -59,6 +60,8 @@ class KillPod(Kind):
 
 
 class FreezePod(Kind):
+    """Processes of a pod that stand still."""
+
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return _resolve_pod(lab, fault)
 

@@ -1,4 +1,4 @@
-"""Stop processes, let them go on, end them; and know them again when another process has got their number."""
+"""Processes stopped, continued and ended by signals, and found again when others may have got their ids."""
 
 from __future__ import annotations
 
@@ -18,44 +18,49 @@ Processes = Callable[[], list[psutil.Process]]
 
 
 def freeze(processes: Processes) -> None:
-    """Stop all of them, and those that they started meanwhile, until none runs; or let all go on, and fail."""
+    """Stop processes, and those that they start meanwhile, until none runs.
+
+    If that takes too long, all go on and ResourceError is raised.
+    """
     deadline = time.monotonic() + PATIENCE
-    while moving := [one for one in processes() if not is_stopped(one)]:
+    while running := [child for child in processes() if not is_stopped(child)]:
         if time.monotonic() > deadline:
             send(processes(), signal.SIGCONT)
-            pids = ", ".join(str(one.pid) for one in moving[:5])
+            pids = ", ".join(str(child.pid) for child in running[:5])
             raise ResourceError(f"processes that were told to stop still run after {PATIENCE} s: {pids}")
-        send(moving, signal.SIGSTOP)
+        send(running, signal.SIGSTOP)
         time.sleep(0.005)
 
 
-def is_stopped(one: psutil.Process) -> bool:
-    """Whether it does nothing by itself any more."""
+def is_stopped(child: psutil.Process) -> bool:
+    """Return whether a process does nothing by itself any more."""
     try:
-        return one.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_TRACING_STOP)
+        return child.status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_TRACING_STOP)
     except psutil.Error:
         return True
 
 
-def send(processes: Iterable[psutil.Process], what: signal.Signals) -> None:
-    for one in processes:
+def send(processes: Iterable[psutil.Process], kind: signal.Signals) -> None:
+    """Send a signal to processes; those that have ended are left out."""
+    for child in processes:
         with contextlib.suppress(psutil.Error):
-            one.send_signal(what)
+            child.send_signal(kind)
 
 
 def find_processes(identities: Iterable[Owner]) -> list[psutil.Process]:
-    """Those that are still there."""
-    found = []
+    """Find the processes with these identities that still exist."""
+    processes = []
     for identity in identities:
         with contextlib.suppress(psutil.Error):
             if process.is_alive(process.parse_identity(identity)):
-                found.append(psutil.Process(int(identity[0])))
-    return found
+                processes.append(psutil.Process(int(identity[0])))
+    return processes
 
 
 def identify_processes(processes: Iterable[psutil.Process]) -> list[Owner]:
-    found = []
-    for one in processes:
+    """Return the identities of processes; those that have ended are left out."""
+    result = []
+    for child in processes:
         with contextlib.suppress(psutil.Error):
-            found.append(process.identify(one.pid))
-    return found
+            result.append(process.identify(child.pid))
+    return result

@@ -1,10 +1,6 @@
-"""Faults of volumes.
+"""Faults of volumes: full, with wrong bytes in a file, or empty. They are made from the machine, below what a pod sees.
 
-The volume behind a claim: where its files are now, and who uses them.
-
-Faults of volumes: full, with wrong bytes in a file, or empty. Done from the machine, below what a pod could see.
-
-What was lost is lost. What was filled is free again, and bytes that are still wrong become right again.
+What is lost stays lost. What was filled is free again in the end, and bytes that are still wrong become right again.
 """
 
 from __future__ import annotations
@@ -36,7 +32,10 @@ if TYPE_CHECKING:
 
 
 def find_volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
-    """The volume that a fault names, and where its files are."""
+    """Find the volume that a fault names, and where its files are.
+
+    Raises NotFoundError if there is no such claim, ConfigurationError if its volume is not mounted.
+    """
     target = parse_target(fault.targets[0])
     spec = lab.spec.cluster(fault.cluster)
     lookup.require_real_nodes(spec, "volumes with anything on them")
@@ -47,32 +46,30 @@ def find_volume(lab: Lab, fault: Fault) -> tuple[Volume, Path]:
             f"there is no claim {target.name!r} in namespace {target.namespace!r} of cluster {fault.cluster!r}",
             hint=f"its claims: {', '.join(names[:10]) or 'none'}",
         )
-    found = volumes.find_claim_volume(lab, fault.cluster, target.namespace, target.name)
-    if not found.mount:
+    volume = volumes.find_claim_volume(lab, fault.cluster, target.namespace, target.name)
+    if not volume.mount:
         raise ConfigurationError(
-            f"{target} is not mounted on its node {found.node!r}", hint="it is while a pod uses it and its node runs"
+            f"{target} is not mounted on its node {volume.node!r}", hint="it is while a pod uses it and its node runs"
         )
-    return found, found.mount
+    return volume, volume.mount
 
 
-def volume_facts(found: Volume) -> Facts:
-    """All that is needed to find the volume again."""
-    return {"node": found.node, "place": str(found.place), "disk": str(found.file)}
+def volume_facts(volume: Volume) -> Facts:
+    """Return all that is needed to find the volume again."""
+    return {"node": volume.node, "place": str(volume.place), "disk": str(volume.file)}
 
 
 @contextmanager
 def open_volume(lab: Lab, active: ActiveFault) -> Iterator[Path | None]:
-    """Where a volume's files are: as its node has it, or, while no pod uses it, mounted here. None if it is gone."""
-    found = active.facts
-    first = process.running_processes(lab.directory).get(f"{active.fault.cluster}/{found['node']}")
-    mounted = Path(f"/proc/{first.pid}/root{found['place']}") if first else None
-    device = next(
-        (one for one in volumes.find_devices(lab.directory) if volumes.backing_file(one.name) == Path(found["disk"])),
-        None,
-    )
-    if mounted and mounted.is_mount():
-        yield mounted
-    elif not Path(found["disk"]).exists():
+    """Yield where a volume's files are: as its node has it, or, while unused, mounted here. None if it is gone."""
+    facts = active.facts
+    first = process.running_processes(lab.directory).get(f"{active.fault.cluster}/{facts['node']}")
+    mount = Path(f"/proc/{first.pid}/root{facts['place']}") if first else None
+    devices = volumes.find_devices(lab.directory)
+    device = next((device for device in devices if volumes.backing_file(device.name) == Path(facts["disk"])), None)
+    if mount and mount.is_mount():
+        yield mount
+    elif not Path(facts["disk"]).exists():
         yield None
     elif device is None:
         raise ResourceError(f"{active.fault.targets[0]} is attached nowhere", hint="it is when its node runs")
@@ -84,9 +81,9 @@ def open_volume(lab: Lab, active: ActiveFault) -> Iterator[Path | None]:
 @contextmanager
 def _mount_device(device: Path, place: Path) -> Iterator[Path]:
     place.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", str(device), str(place)], check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise ResourceError(f"{device} cannot be mounted: {done.stderr.strip()}")
+    finished = subprocess.run(["mount", str(device), str(place)], check=False, capture_output=True, text=True)
+    if finished.returncode:
+        raise ResourceError(f"{device} cannot be mounted: {finished.stderr.strip()}")
     try:
         yield place
     finally:
@@ -95,22 +92,24 @@ def _mount_device(device: Path, place: Path) -> Iterator[Path]:
 
 
 def find_users(lab: Lab, fault: Fault) -> list[lookup.Pod]:
-    """The running pods that use the claim."""
+    """Return the running pods that use the claim."""
     target = parse_target(fault.targets[0])
     pods = lab.api(lab.spec.cluster(fault.cluster)).get(f"/api/v1/namespaces/{target.namespace}/pods")["items"]
-    found = []
-    for one in pods:
-        claims = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in one["spec"].get("volumes", [])]
-        if target.name in claims and one["status"].get("phase") == "Running":
-            found.append(lookup.find_pod(lab, fault.cluster, target.namespace, one["metadata"]["name"]))
-    return found
+    users = []
+    for manifest in pods:
+        claims = [
+            volume.get("persistentVolumeClaim", {}).get("claimName") for volume in manifest["spec"].get("volumes", [])
+        ]
+        if target.name in claims and manifest["status"].get("phase") == "Running":
+            users.append(lookup.find_pod(lab, fault.cluster, target.namespace, manifest["metadata"]["name"]))
+    return users
 
 
 BLOCK = 4096
 
 
 class FillVolume(Kind):
-    """By a file that takes all that is free; whoever writes then gets ENOSPC."""
+    """A file that takes all free space of a volume; a program that writes then gets ENOSPC."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         return volume_facts(find_volume(lab, fault)[0])
@@ -131,7 +130,7 @@ class FillVolume(Kind):
 
 
 def fill_file_system(file: Path, leave: int) -> None:
-    """Make a file of all that is free but for `leave` bytes: in large pieces first, to the last block in the end."""
+    """Make a file of all free space but for `leave` bytes: large pieces first, to the last block in the end."""
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         size, piece = 0, max(BLOCK, _free_bytes(file) - leave)
@@ -150,12 +149,13 @@ def fill_file_system(file: Path, leave: int) -> None:
 
 
 def _free_bytes(file: Path) -> int:
-    found = os.statvfs(file)
-    return found.f_bfree * found.f_frsize
+    """Return the free space of the file system that a file is on."""
+    status = os.statvfs(file)
+    return status.f_bfree * status.f_frsize
 
 
 class CorruptVolume(Kind):
-    """Some bytes of a file are turned around. The old ones are in the record, so that they can be put back."""
+    """Inverted bytes in a file. The old ones are in the record, so that they can be put back."""
 
     def resolve(self, lab: Lab, fault: Fault) -> Facts:
         volume, root = find_volume(lab, fault)
@@ -164,9 +164,9 @@ class CorruptVolume(Kind):
         if not places:
             raise ConfigurationError(f"{file.name} is empty: there is nothing in it to corrupt", field="--file")
         with file.open("rb") as content:
-            before = bytes(_read_byte(content.fileno(), place)[0] for place in places)
+            old_bytes = bytes(_read_byte(content.fileno(), place)[0] for place in places)
         facts = {"file": str(file.relative_to(root)), "places": places}
-        return {**volume_facts(volume), **facts, "before": base64.b64encode(before).decode()}
+        return {**volume_facts(volume), **facts, "before": base64.b64encode(old_bytes).decode()}
 
     def begin(self, lab: Lab, active: ActiveFault) -> None:
         self._replace(lab, active, lambda before, now: before ^ 0xFF)
@@ -182,21 +182,21 @@ class CorruptVolume(Kind):
 
 
 def rewrite_bytes(file: Path, places: Sequence[int], before: bytes, new: Callable[[int, int], int]) -> None:
-    """Write bytes that are made from what was there before and what is there now; a file that is shorter stays so."""
+    """Write bytes that are made from the old one and the present one; a file that is shorter stays so."""
     with file.open("r+b") as content:
         for place, old in zip(places, before, strict=True):
-            if now := _read_byte(content.fileno(), place):
-                os.pwrite(content.fileno(), bytes([new(old, now[0])]), place)
+            if present := _read_byte(content.fileno(), place):
+                os.pwrite(content.fileno(), bytes([new(old, present[0])]), place)
         os.fsync(content.fileno())
 
 
 def choose_file(root: Path, name: str) -> Path:
-    """The file that was named, or the largest."""
+    """Return the file that the user named, or the largest; raise an error if there is none."""
     files = {path: path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink()}
     if name:
         if root / name not in files:
-            known = ", ".join(sorted(str(path.relative_to(root)) for path in files)[:10]) or "none"
-            raise NotFoundError(f"there is no file {name!r} on the volume", field="--file", hint=f"its files: {known}")
+            names = ", ".join(sorted(str(path.relative_to(root)) for path in files)[:10]) or "none"
+            raise NotFoundError(f"there is no file {name!r} on the volume", field="--file", hint=f"its files: {names}")
         return root / name
     if not files:
         raise ConfigurationError("there is no file on the volume", hint="an empty one cannot be corrupted")
@@ -204,7 +204,7 @@ def choose_file(root: Path, name: str) -> Path:
 
 
 def choose_places(size: int, count: int, seed: int) -> list[int]:
-    """Where bytes are changed: the same for the same seed, spread over the file."""
+    """Return where bytes are changed: the same for the same seed, spread over the file."""
     return sorted(Random(seed).sample(range(size), min(count, size)))  # noqa: S311 - nothing secret about it
 
 
@@ -213,9 +213,9 @@ def _read_byte(handle: int, place: int) -> bytes:
 
 
 class LoseVolume(Kind):
-    """The pods that use it stand still while all files go, and are killed then: none can save anything.
+    """The loss of all files of a volume. Pods that use it are frozen meanwhile and killed then: none can save anything.
 
-    If that is cut short, what stands still is killed all the same. The files are not asked for again: a pod that was
+    If that is cut short, the frozen processes are killed all the same. The files are not removed again: a pod that was
     started since may have written new ones.
     """
 
@@ -233,11 +233,11 @@ class LoseVolume(Kind):
                 empty_directory(place)
 
     def end(self, lab: Lab, active: ActiveFault) -> None:
-        signals.send([one for one in self._processes(active) if signals.is_stopped(one)], signal.SIGKILL)
+        signals.send([child for child in self._processes(active) if signals.is_stopped(child)], signal.SIGKILL)
 
     @staticmethod
     def _processes(active: ActiveFault) -> list[psutil.Process]:
-        return [one for group in active.facts["groups"] for one in lookup.list_processes(Path(group))]
+        return [child for group in active.facts["groups"] for child in lookup.list_processes(Path(group))]
 
 
 def empty_directory(root: Path) -> None:
