@@ -103,5 +103,5 @@ def create_atomically(name: str) -> Iterator[None]:
 def list_mounts(directory: Path) -> list[Path]:
     """Return the places below a directory where something is mounted, in the order of the mounts."""
     table = Path("/proc/self/mountinfo")
-    places = [Path(line.split()[4]) for line in table.read_text().splitlines()] if table.exists() else []
-    return [place for place in places if place.is_relative_to(directory)]
+    mounts = [Path(line.split()[4]) for line in table.read_text().splitlines()] if table.exists() else []
+    return [mount for mount in mounts if mount.is_relative_to(directory)]

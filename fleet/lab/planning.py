@@ -98,7 +98,7 @@ def _extend_cluster(cluster: ClusterSpec, nodes: Nodes | None, workers: int | No
     return replace(cluster, workers=workers) if workers else cluster
 
 
-def _new_cluster(name: str, nodes: Nodes | None, workers: int | None, taken: list[str]) -> ClusterSpec:
+def _new_cluster(name: str, nodes: Nodes | None, workers: int | None, used_networks: list[str]) -> ClusterSpec:
     """Return a new cluster with free ports, and with a free network if its nodes are real."""
     nodes = nodes or default_nodes()
     workers = 2 if workers is None else workers
@@ -112,7 +112,7 @@ def _new_cluster(name: str, nodes: Nodes | None, workers: int | None, taken: lis
                 "real nodes need root", field="--nodes", hint=f"run it with sudo; or {ALTERNATIVES}"
             )
         packages.require_programs({"ip": "iproute2"}, "real nodes")
-        free_network = network.free_network(taken)
+        free_network = network.free_network(used_networks)
         return ClusterSpec(name, nodes, workers, {**_choose_ports(), "kube-apiserver": 6443}, free_network)
     return ClusterSpec(name, nodes, workers, _choose_ports())
 
@@ -127,7 +127,8 @@ def _choose_ports() -> dict[str, int]:
 
     The ports of labs that are stopped, or start at this moment, are not free.
     """
-    taken = {port for lab in specs.load_readable_specs() for cluster in lab.clusters for port in cluster.ports.values()}
+    clusters = [cluster for lab in specs.load_readable_specs() for cluster in lab.clusters]
+    used_ports = {port for cluster in clusters for port in cluster.ports.values()}
     ports: dict[str, int] = {}
     while len(ports) < len(PROGRAMS):
         port = secrets.choice(PORTS)
@@ -136,6 +137,6 @@ def _choose_ports() -> dict[str, int]:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in taken and port not in ports.values():
+        if port not in used_ports and port not in ports.values():
             ports[PROGRAMS[len(ports)]] = port
     return ports

@@ -1,4 +1,4 @@
-"""Who asked an API server for what: a reader of its audit log."""
+"""The audit log of an API server, read by a test: which user asked it for what."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Request:
 
     @property
     def is_write(self) -> bool:
-        """Whether it could have changed something: dry-runs do not, and neither do reviews of rights."""
+        """Return whether it could have changed something: dry-runs do not, and neither do reviews of rights."""
         return self.verb in WRITES and not self.dry_run and not self.resource.endswith("reviews")
 
 
@@ -48,12 +48,15 @@ class AuditLog:
         self.path = path
 
     def mark(self) -> int:
-        """A position: the end of the log now."""
+        """Return a position: the end of the log now."""
         self._settle()
         return self.path.stat().st_size if self.path.exists() else 0
 
     def requests(self, since: int = 0, user: str | None = None, agent: str | None = None) -> list[Request]:
-        """What was asked since a mark, by a user's name or a beginning of the client's user agent; each once."""
+        """Return the requests since a mark, each once, by a user's name or a beginning of the client's user agent.
+
+        Raises ResourceError if the server has begun a new log since the mark.
+        """
         self._settle()
         if not self.path.exists() and not since:
             return []
@@ -74,12 +77,12 @@ class AuditLog:
     def count(
         self, since: int = 0, user: str | None = None, agent: str | None = None, *, dry_run: bool = False
     ) -> Counter[tuple[str, str]]:
-        """How often each user used each verb; dry-runs are counted apart."""
+        """Count how often each user used each verb; dry-runs are counted apart."""
         requests = self.requests(since, user, agent)
-        return Counter((one.user, one.verb) for one in requests if one.dry_run == dry_run)
+        return Counter((request.user, request.verb) for request in requests if request.dry_run == dry_run)
 
     def writes(self, since: int = 0, user: str | None = None, agent: str | None = None) -> list[Request]:
-        """The requests that could have changed something."""
+        """Return the requests that could have changed something."""
         return [request for request in self.requests(since, user, agent) if request.is_write]
 
     def _settle(self, quiet: float = 0.1) -> None:
@@ -97,19 +100,19 @@ class AuditLog:
 
 
 def _last_events(events: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    """Of each request the last event: a watch has one when it begins and one when it ends."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the last event of each request: a watch has one when it begins and one when it ends."""
+    last_events: dict[str, dict[str, Any]] = {}
     for event in events:
         identity, stage = event["auditID"], event["stage"]
-        if stage == "ResponseComplete" and event["verb"] == "watch" and identity not in found:
+        if stage == "ResponseComplete" and event["verb"] == "watch" and identity not in last_events:
             continue  # it was asked for before
         if stage in STAGES:
-            found[identity] = event
-    return found.values()
+            last_events[identity] = event
+    return last_events.values()
 
 
 def _is_dry_run(event: dict[str, Any]) -> bool:
-    """Said in the query, or where things are deleted in the options that are sent."""
+    """Return whether the query says so, or the options that are sent with a deletion."""
     options = event.get("requestObject") if event.get("verb") in DELETIONS else None
     return "dryRun=All" in event.get("requestURI", "") or (isinstance(options, dict) and bool(options.get("dryRun")))
 

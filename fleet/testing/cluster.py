@@ -37,7 +37,7 @@ class Cluster:
 
     @property
     def node_names(self) -> list[str]:
-        """The nodes that the cluster has now; a lab can grow while it runs."""
+        """Return the nodes that the cluster has now; a lab can grow while it runs."""
         return [node["metadata"]["name"] for node in self.get("nodes")["items"]]
 
     def kubectl(self, *arguments: str, input: str | None = None, timeout: float = 120) -> str:  # noqa: A002
@@ -50,12 +50,12 @@ class Cluster:
         self.kubectl("apply", "--server-side", "-f", "-", input=items)
 
     def get(self, *arguments: str) -> dict[str, Any]:
-        """`kubectl get … -o json` as data."""
-        found: dict[str, Any] = orjson.loads(self.kubectl("get", *arguments, "-o", "json"))
-        return found
+        """Run `kubectl get … -o json`, and return the object or list."""
+        document: dict[str, Any] = orjson.loads(self.kubectl("get", *arguments, "-o", "json"))
+        return document
 
     def execute(self, pod: str, *command: str, timeout: float = 60) -> str:
-        """Run a command in a pod."""
+        """Run a command in a pod, and return what it printed."""
         return self.kubectl("exec", pod, "--", *command, timeout=timeout)
 
     def wait(self, what: str, condition: Callable[[], bool], timeout: float = 60) -> None:
@@ -80,7 +80,7 @@ class Cluster:
         self.lab.load_images([bake(recipe) for name in names for recipe in find_recipes(name)])
 
     def process(self, program: str) -> int:
-        """The process id of a program of the control plane, or of a node by its name."""
+        """Return the process id of a program of the control plane, or of a node by its name."""
         from fleet.lab.programs import process
 
         return process.running_processes(self.lab.directory)[f"{self.name}/{program}"].pid

@@ -1,13 +1,11 @@
-"""Faults in tests.
+"""Faults in tests: each is a context manager that undoes itself, also when the test process is killed.
 
-Faults of the API server in tests, for every client of a cluster: `faults.api.fail(429, Match(resource="pods"))`.
+    def test_it_survives(real_cluster, faults):
+        with faults.partition(["node/real-node-1"], ["kube-apiserver"]):
+            ...
+        faults.kill("pod/web-0")
 
-Faults in tests: each a context manager that undoes itself, also when the test process is killed.
-
-def test_it_survives(real_cluster, faults):
-    with faults.partition(["node/real-node-1"], ["kube-apiserver"]):
-        ...
-    faults.kill("pod/web-0")
+Faults of the API server meet every client of a cluster: `faults.api.fail(429, Match(resource="pods"))`.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ from fleet.testing.cluster import Cluster
 
 
 class ApiFaults:
-    """Which requests is said by a `Match`; `share` is that of the requests that match, and `seed` says which."""
+    """Faults of an API server. A `Match` says which requests; `share` is that of those that match, drawn by `seed`."""
 
     def __init__(self, cluster: str, inject: Callable[[Fault, float | None], Broken]) -> None:
         self._builder = ApiFaultBuilder(cluster)
@@ -79,7 +77,7 @@ class Broken:
         self.fault = active.fault
 
     def clear(self) -> None:
-        """Undo it; one that is undone already stays so."""
+        """Undo the fault; one that is undone already stays so."""
         with contextlib.suppress(NotFoundError):
             clear(self._cluster.lab, [self.id])
 
@@ -120,7 +118,7 @@ class Faults:
     def partition(
         self, side: Sequence[str], other: Sequence[str] = (), *, one_way: bool = False, seconds: float | None = None
     ) -> Broken:
-        """Let no packet through between two sides, or between one and everybody else."""
+        """Let no packet through between two sides, or between one side and all other addresses."""
         return self.inject(self._builder.partition(side, other, one_way=one_way), seconds)
 
     def disturb(
@@ -167,21 +165,21 @@ class Faults:
         lasts: tuple[float, float] = (2, 10),
         only: Sequence[str] = (),
     ) -> Schedule:
-        """Faults by chance that are the same for the same seed; `run` carries them out."""
+        """Return faults by chance that are the same for the same seed; `run` carries them out."""
         return Schedule(
             seed, self.cluster.name, tuple(targets), length, pause, lasts, tuple(only), self.cluster.namespace
         )
 
     def run(self, schedule: Schedule, say: Callable[[str], None] = print) -> list[Event]:
-        """Carry out a schedule; the seed is printed first. Returns what happened."""
+        """Carry out a schedule, and return the events that happened; the seed is printed first."""
         return play_schedule(self.cluster.lab, schedule, say)
 
     def active(self) -> list[ActiveFault]:
-        """What is wrong in the lab now, whoever made it so."""
+        """Return the faults that are active in the lab now, also those that other processes made."""
         return list_active(self.cluster.lab)
 
     def clear(self) -> None:
-        """Undo all that is wrong in this cluster."""
-        ids = [one.id for one in self.active() if one.fault.cluster == self.cluster.name]
+        """Undo all faults of this cluster."""
+        ids = [active.id for active in self.active() if active.fault.cluster == self.cluster.name]
         if ids:
             clear(self.cluster.lab, ids)

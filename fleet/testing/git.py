@@ -19,11 +19,12 @@ class GitRemote:
 
     @classmethod
     def make(cls, path: Path) -> GitRemote:
+        """Make an empty repository."""
         git(path.parent, "init", "--quiet", "--bare", "--initial-branch=main", str(path))
         return cls(path)
 
     def clone(self, target: Path) -> Path:
-        """A working clone with a user configured, so that commits work on a machine without one."""
+        """Make a working clone with a user configured, so that commits work on a machine without one."""
         git(self.path, "clone", "--quiet", str(self.path), str(target))
         git(target, "config", "user.name", "Test")
         git(target, "config", "user.email", "test@example.com")
@@ -35,7 +36,7 @@ class GitRemote:
 
 def git(directory: Path, *arguments: str) -> str:
     """Run git and return what it printed."""
-    done = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise AssertionError(f"git {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout
+    process = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise AssertionError(f"git {' '.join(arguments)}: {process.stderr.strip()}")
+    return process.stdout

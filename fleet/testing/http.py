@@ -1,4 +1,4 @@
-"""One HTTP request and its answer, to a service on this machine: no proxy, no redirects, no retries."""
+"""One HTTP request and its response, to a service on this machine: no proxy, no redirects, no retries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.errors import ResourceError
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; `headers` in lower case."""
+    """A response of the service; `headers` in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -26,15 +26,16 @@ class Answer:
 def exchange(
     method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes = b"", timeout: float = 60
 ) -> Answer:
-    place = urlsplit(url)
-    target = f"{place.path or '/'}{'?' if place.query else ''}{place.query}"
-    kind = http.client.HTTPSConnection if place.scheme == "https" else http.client.HTTPConnection
-    connection = kind(place.netloc, timeout=timeout)  # with TLS, what SSL_CERT_FILE says is trusted
+    """Send a request, and return the response; raise ResourceError if there is none."""
+    parts = urlsplit(url)
+    target = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.netloc, timeout=timeout)  # with TLS, what SSL_CERT_FILE says is trusted
     try:
         connection.request(method, target, body=body, headers=dict(headers or {}))
-        answer = connection.getresponse()
-        found = {name.lower(): value for name, value in answer.getheaders()}
-        return Answer(answer.status, found, answer.read())
+        response = connection.getresponse()
+        received = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, received, response.read())
     except (OSError, http.client.HTTPException) as error:
         raise ResourceError(f"{method} {url}: {error or type(error).__name__}") from error
     finally:

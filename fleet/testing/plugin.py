@@ -41,6 +41,7 @@ class Labs:
         self._own: dict[str, Lab] = {}
 
     def simulated(self, count: int) -> Lab:
+        """Return a lab with so many clusters of simulated nodes."""
         from fleet.lab.lab import Lab
 
         names = [f"c{index + 1}" for index in range(count)]
@@ -53,6 +54,7 @@ class Labs:
         return self._up("s", names, nodes="simulated")
 
     def real(self) -> Lab:
+        """Return a lab with a cluster of real nodes."""
         from fleet.lab.lab import Lab
 
         if self._existing and (lab := Lab.open(self._existing)).spec.clusters[0].nodes == "real":
@@ -60,6 +62,7 @@ class Labs:
         return self._up("r", ["real"], nodes="real")
 
     def extra(self, purpose: str, names: list[str], **options: object) -> Lab:
+        """Return a lab of its own for one purpose."""
         return self._up(purpose, names, **options)
 
     def _up(self, purpose: str, names: list[str], **options: object) -> Lab:
@@ -73,6 +76,7 @@ class Labs:
         return lab
 
     def close(self) -> None:
+        """Remove the labs that were started here."""
         for lab in self._own.values():
             if lab.directory.exists():
                 lab.down()
@@ -89,33 +93,33 @@ def fleet_labs(request: pytest.FixtureRequest) -> Iterator[Labs]:
 @pytest.fixture
 def cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A real API server with simulated nodes, shared by the run; a fresh namespace for this test."""
-    found = _create_namespace(fleet_labs.simulated(1), 0, request)
-    yield found
-    _remove_namespace(found)
+    own_cluster = _create_namespace(fleet_labs.simulated(1), 0, request)
+    yield own_cluster
+    _remove_namespace(own_cluster)
 
 
 @pytest.fixture
 def clusters(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Callable[[int], list[Cluster]]]:
     """`clusters(3)`: three real API servers with simulated nodes, each with a fresh namespace for this test."""
-    given: list[Cluster] = []
+    used_clusters: list[Cluster] = []
 
     def give(count: int) -> list[Cluster]:
         lab = fleet_labs.simulated(count)
-        found = [_create_namespace(lab, index, request) for index in range(count)]
-        given.extend(found)
-        return found
+        new_clusters = [_create_namespace(lab, index, request) for index in range(count)]
+        used_clusters.extend(new_clusters)
+        return new_clusters
 
     yield give
-    for one in given:
-        _remove_namespace(one)
+    for used_cluster in used_clusters:
+        _remove_namespace(used_cluster)
 
 
 @pytest.fixture
 def real_cluster(fleet_labs: Labs, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A cluster with two real nodes, shared by the run; a fresh namespace for this test."""
-    found = _create_namespace(fleet_labs.real(), 0, request)
-    yield found
-    _remove_namespace(found)
+    own_cluster = _create_namespace(fleet_labs.real(), 0, request)
+    yield own_cluster
+    _remove_namespace(own_cluster)
 
 
 @pytest.fixture
@@ -146,23 +150,27 @@ def git_remote(tmp_path: Path) -> GitRemote:
 
 
 def _create_namespace(lab: Lab, index: int, request: pytest.FixtureRequest) -> Cluster:
+    """Create a namespace for a test, and return the cluster with it."""
     from fleet.errors import ResourceError
     from fleet.testing.cluster import Cluster
 
-    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
-    found = Cluster(lab, lab.spec.clusters[index].name, f"{words[:40].strip('-')}-{secrets.token_hex(3)}")
-    manifests = _namespace_manifests(found.namespace)
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")
+    cluster = Cluster(lab, lab.spec.clusters[index].name, f"{name[:40].strip('-')}-{secrets.token_hex(3)}")
+    manifests = _namespace_manifests(cluster.namespace)
     try:
         for manifest in manifests:
-            _api(lab, found.name).apply(manifest, manager="kubectl")
+            _api(lab, cluster.name).apply(manifest, manager="kubectl")
     except ResourceError:  # it is busy, or was broken by a test before: kubectl has more patience
         everything = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
-        lab.kubectl(found.name, "apply", "--server-side", "--validate=false", "--filename=-", input=everything)
-    return found
+        lab.kubectl(cluster.name, "apply", "--server-side", "--validate=false", "--filename=-", input=everything)
+    return cluster
 
 
 def _namespace_manifests(namespace: str) -> list[dict[str, Any]]:
-    """The namespace with the account that pods run as: Kubernetes makes it too, and later than a test needs it."""
+    """Return a namespace and the account that pods run as.
+
+    Kubernetes makes the account too, and later than a test needs it.
+    """
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
     return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, account]
 
@@ -181,7 +189,7 @@ _apis: dict[tuple[Path, str], Api] = {}
 
 
 def _api(lab: Lab, cluster: str) -> Api:
-    """A connection to a cluster that is kept for the next test: two kubectl for each take longer than many tests."""
+    """Return a connection to a cluster, kept for the next test: two kubectl for each take longer than many tests."""
     key = (lab.directory, cluster)
     if key not in _apis:
         _apis[key] = lab.api(lab.spec.cluster(cluster))

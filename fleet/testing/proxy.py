@@ -4,8 +4,11 @@
         proxy.plan = Plan([Rule(Match(writes=True), Lose(), every=5)])
         my_client(proxy.kubeconfig)
 
-Crashes between any two requests are how half-done work comes to be. With this in between, a test makes every one of
-them happen: run once and count, then for each k run again, be killed at k, and look at what the next run makes of it.
+It runs in a thread, with a certificate for loopback that it signs itself, and its kubeconfig is for the client that is
+tested.
+
+Half-done work comes from crashes between any two requests. With a proxy in between, a test makes every one of them
+happen: run once and count, then for each k run again, be killed at k, and check what the next run makes of it.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ from fleet.lab.proxy.request import Call, Recorded
 
 
 def make_certificate(directory: Path, name: str) -> tuple[Path, Path]:
-    """The files of a new certificate and its key."""
+    """Make a certificate for a proxy on loopback, good for a day, and return its file and that of the key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -145,12 +148,12 @@ class Proxy:
 
     @property
     def requests(self) -> list[Recorded]:
-        """What came by, in the order in which answers began; `requests.clear()` counts anew."""
+        """Return the requests in the order in which responses began; `requests.clear()` counts anew."""
         return self._service.requests
 
     def count(self, match: Match) -> int:
-        """How many of these came by."""
-        return sum(match(one.call) for one in self.requests)
+        """Count the requests that match."""
+        return sum(match(request.call) for request in self.requests)
 
     @property
     def plan(self) -> Plan:
@@ -158,7 +161,7 @@ class Proxy:
 
     @plan.setter
     def plan(self, plan: Plan) -> None:
-        """Rules count from here on, and what the plan before froze or delays goes on."""
+        """Set the plan: its rules count from here on, and what the plan before froze or delays goes on."""
         self._plan = plan
         self._service.set_plan(plan)
         if self._loop is not None:
@@ -187,7 +190,7 @@ class Proxy:
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
     def aim(self, process: subprocess.Popen[Any]) -> None:
-        """Whom `Kill` kills, where that is not the command of a `run`."""
+        """Have `Kill` kill this process, where that is not the command of a `run`."""
         self._victim = process
         self._started.set()
 
@@ -206,16 +209,16 @@ class Proxy:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as problem:  # raised where the proxy is entered
-            self._failure = problem
+        except BaseException as error:  # raised where the proxy is entered
+            self._failure = error
             self._ready.set()
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         credentials = await Credentials.from_kubeconfig(*self._upstream)
-        own, key = make_certificate(self._directory, self.context)
+        certificate, key = make_certificate(self._directory, self.context)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(own, key)
+        context.load_cert_chain(certificate, key)
         # As it comes: what is compressed stays so.
         timeout = aiohttp.ClientTimeout(total=None)
         async with credentials.session(trust_env=False, auto_decompress=False, timeout=timeout) as session:
@@ -224,7 +227,7 @@ class Proxy:
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
             self._port = runner.addresses[0][1]
-            self.kubeconfig.write_text(json.dumps(_kubeconfig(self.url, own, self.context)))
+            self.kubeconfig.write_text(json.dumps(_kubeconfig(self.url, certificate, self.context)))
             self._ready.set()
             await self._stop.wait()
             self._service.release_held()
@@ -246,7 +249,7 @@ class Proxy:
 
 
 def _kubeconfig(url: str, authority: Path, context: str) -> dict[str, Any]:
-    """With a user for whom nothing is true but that kubectl asks nobody for a name."""
+    """Return a kubeconfig for the proxy; its user has a token only so that kubectl does not ask for a name."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,8 +1,6 @@
-"""S3 in tests.
+"""The lab's S3 server as a test sees it: accounts with keys, buckets, objects, multipart uploads.
 
-Signatures of requests to S3 (AWS Signature Version 4). Pure: what goes in decides what comes out.
-
-The lab's S3 server as a test sees it: accounts with keys, buckets, objects, multipart uploads.
+Requests are signed with AWS Signature Version 4, which is pure: it depends on nothing but the request, key and moment.
 """
 
 from __future__ import annotations
@@ -34,13 +32,13 @@ class Key:
 def signed(
     method: str, url: str, key: Key, *, region: str, moment: datetime, body: bytes = b"", service: str = "s3"
 ) -> dict[str, str]:
-    """The headers that make a request this key's. `url` is as it is sent; `moment` is in UTC."""
-    place = urlsplit(url)
+    """Return the headers that sign a request with a key. `url` is as it is sent; `moment` is in UTC."""
+    parts = urlsplit(url)
     stamp, day = moment.strftime("%Y%m%dT%H%M%SZ"), moment.strftime("%Y%m%d")
     digest = hashlib.sha256(body).hexdigest()
-    headers = {"host": place.netloc, "x-amz-content-sha256": digest, "x-amz-date": stamp}
+    headers = {"host": parts.netloc, "x-amz-content-sha256": digest, "x-amz-date": stamp}
     names = ";".join(sorted(headers))
-    canonical = canonical_request(method, place.path, place.query, headers, digest)
+    canonical = canonical_request(method, parts.path, parts.query, headers, digest)
     scope = f"{day}/{region}/{service}/aws4_request"
     text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     derived = f"AWS4{key.secret}".encode()
@@ -55,15 +53,15 @@ def signed(
 
 
 def canonical_request(method: str, path: str, query: str, headers: Mapping[str, str], digest: str) -> str:
-    """The request in the one form that both sides compute. The path of S3 is encoded once, and is so in a URL."""
+    """Return the one form of a request that both sides compute. The path is encoded once, as it is in a URL."""
     pairs = sorted(parse_qsl(query, keep_blank_values=True))
-    asked = "&".join(f"{quote(name, UNRESERVED)}={quote(value, UNRESERVED)}" for name, value in pairs)
+    arguments = "&".join(f"{quote(name, UNRESERVED)}={quote(value, UNRESERVED)}" for name, value in pairs)
     lines = [f"{name}:{' '.join(value.split())}" for name, value in sorted(headers.items())]
-    return "\n".join([method, path or "/", asked, *lines, "", ";".join(sorted(headers)), digest])
+    return "\n".join([method, path or "/", arguments, *lines, "", ";".join(sorted(headers)), digest])
 
 
 class S3Error(ResourceError):
-    """The server refused: `status` is its HTTP answer, `code` such as NoSuchBucket or SignatureDoesNotMatch."""
+    """A refusal of the server: `status` of its response, `code` such as NoSuchBucket or SignatureDoesNotMatch."""
 
     def __init__(self, message: str, status: int, code: str) -> None:
         super().__init__(message)
@@ -73,7 +71,7 @@ class S3Error(ResourceError):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A key, and the server that knows it."""
+    """An account: a key, and the server that knows it."""
 
     url: str
     region: str
@@ -87,24 +85,25 @@ class Account:
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """A signed request; what the server refuses raises S3Error."""
-        asked = f"?{urlencode(query, quote_via=quote)}" if query else ""
-        url = f"{self.url}{quote(path, f'/{UNRESERVED}')}{asked}"
+        """Send a signed request; what the server refuses raises S3Error."""
+        arguments = f"?{urlencode(query, quote_via=quote)}" if query else ""
+        url = f"{self.url}{quote(path, f'/{UNRESERVED}')}{arguments}"
         signature = signed(method, url, self.key, region=self.region, moment=datetime.now(UTC), body=body)
-        answer = exchange(method, url, headers={**(headers or {}), **signature}, body=body)
-        if not answer.good:
-            code = _text(answer.body, "Code") or str(answer.status)
-            message = f"{method} {path}: {answer.status} {code} {_text(answer.body, 'Message')}".rstrip()
-            raise S3Error(message, answer.status, code)
-        return answer
+        response = exchange(method, url, headers={**(headers or {}), **signature}, body=body)
+        if not response.good:
+            code = _text(response.body, "Code") or str(response.status)
+            message = f"{method} {path}: {response.status} {code} {_text(response.body, 'Message')}".rstrip()
+            raise S3Error(message, response.status, code)
+        return response
 
     def new_bucket(self, name: str = "") -> Bucket:
+        """Make a bucket of this account."""
         bucket = Bucket(self, name or f"bucket-{secrets.token_hex(6)}")
         self.request("PUT", f"/{bucket.name}")
         return bucket
 
     def buckets(self) -> list[Bucket]:
-        """Those of this account."""
+        """Return the buckets of this account."""
         return [Bucket(self, name) for name in _texts(self.request("GET", "/").body, "Bucket/Name")]
 
 
@@ -126,15 +125,15 @@ class S3:
 
     @property
     def key(self) -> Key:
-        """That of the test's own account."""
+        """Return the key of the test's own account."""
         return self.account.key
 
     def new_account(self) -> Account:
-        """One more account, which may make buckets and sees only its own."""
+        """Make one more account, which may make buckets and sees only its own."""
         return _new_account(self.administrator)
 
     def remove(self, account: Account) -> None:
-        """Take an account away with all that it has."""
+        """Remove an account with all that it has."""
         for bucket in account.buckets():
             bucket.remove()
         self.administrator.request("PATCH", "/delete-user", {"access": account.key.access})
@@ -159,60 +158,63 @@ class Bucket:
         self.account.request("PUT", f"/{self.name}/{key}", body=content)
 
     def get(self, key: str, *, first: int | None = None, last: int | None = None) -> bytes:
-        """An object, or the bytes from `first` to `last`, both included."""
-        wanted = {} if first is None else {"Range": f"bytes={first}-{'' if last is None else last}"}
-        return self.account.request("GET", f"/{self.name}/{key}", headers=wanted).body
+        """Return an object, or its bytes from `first` to `last`, both included."""
+        headers = {} if first is None else {"Range": f"bytes={first}-{'' if last is None else last}"}
+        return self.account.request("GET", f"/{self.name}/{key}", headers=headers).body
 
     def keys(self, prefix: str = "") -> list[str]:
-        """The names of its objects, in order."""
-        found: list[str] = []
+        """Return the names of the bucket's objects, in order."""
+        names: list[str] = []
         query = {"list-type": "2", "prefix": prefix}
         while True:
             page = self.account.request("GET", f"/{self.name}", query).body
-            found += _texts(page, "Contents/Key")
+            names += _texts(page, "Contents/Key")
             following = _text(page, "NextContinuationToken")
             if not following:
-                return found
+                return names
             query["continuation-token"] = following
 
     def delete(self, key: str) -> None:
         self.account.request("DELETE", f"/{self.name}/{key}")
 
     def upload(self, key: str, parts: Iterable[bytes]) -> None:
-        """A multipart upload; every part but the last has at least 5 MiB. Nothing is left of one that fails."""
-        place = f"/{self.name}/{key}"
-        upload = _text(self.account.request("POST", place, {"uploads": ""}).body, "UploadId")
+        """Make an object by a multipart upload; every part but the last has at least 5 MiB.
+
+        Nothing is left of an upload that fails.
+        """
+        path = f"/{self.name}/{key}"
+        upload = _text(self.account.request("POST", path, {"uploads": ""}).body, "UploadId")
         try:
-            done = ""
+            completed = ""
             for number, part in enumerate(parts, 1):
-                answer = self.account.request("PUT", place, {"partNumber": str(number), "uploadId": upload}, part)
-                tag = escape(answer.headers["etag"])
-                done += f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
-            body = f"<CompleteMultipartUpload>{done}</CompleteMultipartUpload>".encode()
-            self.account.request("POST", place, {"uploadId": upload}, body)
+                response = self.account.request("PUT", path, {"partNumber": str(number), "uploadId": upload}, part)
+                tag = escape(response.headers["etag"])
+                completed += f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
+            body = f"<CompleteMultipartUpload>{completed}</CompleteMultipartUpload>".encode()
+            self.account.request("POST", path, {"uploadId": upload}, body)
         except BaseException:
-            self.account.request("DELETE", place, {"uploadId": upload})
+            self.account.request("DELETE", path, {"uploadId": upload})
             raise
 
     def uploads(self) -> list[str]:
-        """The keys of multipart uploads that were begun and neither completed nor aborted."""
+        """Return the keys of multipart uploads that were begun and neither completed nor aborted."""
         return _texts(self.account.request("GET", f"/{self.name}", {"uploads": ""}).body, "Upload/Key")
 
     def remove(self) -> None:
-        """The bucket with all that is in it."""
+        """Remove the bucket with all that is in it."""
         for key in self.keys():
             self.delete(key)
         self.account.request("DELETE", f"/{self.name}")
 
 
 def _texts(document: bytes, path: str) -> list[str]:
-    """The texts at a path anywhere in an answer, whatever its name space."""
+    """Return the texts at a path anywhere in a response, whatever its name space."""
     try:
         root = ElementTree.fromstring(document)  # noqa: S314 - from the lab's own server
     except ElementTree.ParseError:
         return []
-    wanted = "/".join(f"{{*}}{name}" for name in path.split("/"))
-    return [found.text or "" for found in root.iterfind(f".//{wanted}")]
+    pattern = "/".join(f"{{*}}{name}" for name in path.split("/"))
+    return [element.text or "" for element in root.iterfind(f".//{pattern}")]
 
 
 def _text(document: bytes, path: str) -> str:

@@ -30,19 +30,21 @@ class Services:
         return self._existing or f"t{os.getpid()}-services"
 
     def give(self, name: str) -> Record:
+        """Return the record of a running service; start it if it does not answer."""
         from fleet.lab.programs.process import identify
         from fleet.lab.services import find_service, start_services
         from fleet.lab.services.service import is_answering
 
-        known = self._records.get(name)
-        if known is None or not is_answering(
-            f"{known.url}{find_service(name).health}", trust=known.trust
+        record = self._records.get(name)
+        if record is None or not is_answering(
+            f"{record.url}{find_service(name).health}", trust=record.trust
         ):  # a test may have ended it
             owner = None if self._existing else identify(os.getpid())
             self._records[name] = start_services(self.lab, [name], owner=owner)[0]
         return self._records[name]
 
     def close(self) -> None:
+        """Remove the lab of the services that were started here."""
         from fleet.lab.lab import take_down
 
         if self._records and not self._existing:
@@ -69,10 +71,10 @@ def forge(fleet_services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator
     record = fleet_services.give("forge")
     for name in ("SSL_CERT_FILE", "GIT_SSL_CAINFO", "CURL_CA_BUNDLE"):
         monkeypatch.setenv(name, str(record.bundle))
-    found = Forge.of(record.url, record.user, record.secret, record.authority.certificate_file)
-    yield found
+    server = Forge.of(record.url, record.user, record.secret, record.authority.certificate_file)
+    yield server
     with suppress(ResourceError):  # a test that broke the forge has said so already
-        found.administrator.api("DELETE", f"/admin/users/{found.user.name}?purge=true")
+        server.administrator.api("DELETE", f"/admin/users/{server.user.name}?purge=true")
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def s3(fleet_services: Services) -> Iterator[S3]:
     from fleet.testing.s3 import S3, Key
 
     record = fleet_services.give("s3")
-    found = S3.of(record.url, REGION, Key(record.user, record.secret))
-    yield found
+    server = S3.of(record.url, REGION, Key(record.user, record.secret))
+    yield server
     with suppress(ResourceError):
-        found.remove(found.account)
+        server.remove(server.account)

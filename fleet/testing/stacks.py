@@ -1,4 +1,4 @@
-"""Every stack of a repository, called in the process of a test: for rules that hold whichever stacks there are.
+"""Every stack of a repository, called in the process of a test: for rules that hold for all of them.
 
 Unlike `fleet check` nothing is isolated and nothing runs twice: a breakpoint in a stack stops there.
 """
@@ -47,7 +47,7 @@ def collect_stacks(root: Path | None = None) -> tuple[Collected, ...]:
                     exports[cluster.name][stack.name] = collected[-1].exports
             if missing and len(waiting) == len(before):
                 raise missing
-    return tuple(sorted(collected, key=lambda one: (one.stack, one.cluster)))
+    return tuple(sorted(collected, key=lambda result: (result.stack, result.cluster)))
 
 
 def _load_declarations(repository: Repository) -> tuple[list[Stack], list[Cluster]]:
@@ -55,13 +55,14 @@ def _load_declarations(repository: Repository) -> tuple[list[Stack], list[Cluste
     stacks: list[Stack] = []
     clusters: list[Cluster] = []
     for file in repository.cluster_files():
-        with discovering() as found:
+        with discovering() as discovered:
             _load(repository.root, file)
-        clusters += found.clusters
+        clusters += discovered.clusters
     for file in repository.stack_files():
-        with discovering() as found:
+        with discovering() as discovered:
             _load(repository.root, file)
-        stacks += [stack for stack in found.stacks if stack.source.file == file]  # not those of an imported sibling
+        # Not the stacks of an imported sibling.
+        stacks += [stack for stack in discovered.stacks if stack.source.file == file]
     return stacks, clusters
 
 

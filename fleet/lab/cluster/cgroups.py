@@ -70,7 +70,7 @@ def list_groups(top: Path) -> list[Path]:
 
     Groups come and go meanwhile, which a glob fails on.
     """
-    return [Path(place) for place, _, _ in os.walk(top)]
+    return [Path(directory) for directory, _, _ in os.walk(top)]
 
 
 def list_processes(top: Path) -> list[int]:

@@ -26,18 +26,18 @@ def run_ip(*arguments: str | int) -> str:
     return process.stdout
 
 
-def free_network(also_taken: list[str]) -> str:
+def free_network(other_networks: list[str]) -> str:
     """Return a /16 that neither the host's routes, nor its addresses, nor another lab use."""
-    taken = [IPv4Network(network) for network in also_taken]
+    used_networks = [IPv4Network(network) for network in other_networks]
     for lab in specs.load_readable_specs():
-        taken += [IPv4Network(cluster.network) for cluster in lab.clusters if cluster.network]
+        used_networks += [IPv4Network(cluster.network) for cluster in lab.clusters if cluster.network]
     for route in json.loads(run_ip("-json", "-4", "route", "show", "table", "all")):
         destination = route["dst"]
         if destination != "default" and "." in destination:
-            taken.append(IPv4Network(destination, strict=False))
+            used_networks.append(IPv4Network(destination, strict=False))
     for octet in [*range(200, 255), *range(100, 200)]:
         candidate = IPv4Network(f"10.{octet}.0.0/16")
-        if not any(candidate.overlaps(other) for other in taken):
+        if not any(candidate.overlaps(other) for other in used_networks):
             return str(candidate)
     raise ResourceError("no free 10.x.0.0/16 is left for a cluster", hint="`fleet lab list` shows labs to take down")
 

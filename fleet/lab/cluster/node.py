@@ -49,7 +49,7 @@ class Node:
             raise ConfigurationError(
                 f"{self.socket} is too long for a socket's path", hint="put labs in a shorter FLEET_STATE_DIR"
             )
-        covered = [place for place in COVERED_DIRECTORIES if self.directory.is_relative_to(place)]
+        covered = [directory for directory in COVERED_DIRECTORIES if self.directory.is_relative_to(directory)]
         if covered:
             raise ConfigurationError(
                 f"a lab with real nodes cannot be below {covered[0]}", hint="put labs elsewhere with FLEET_STATE_DIR"
@@ -252,7 +252,7 @@ def _choose_snapshotter(directory: Path) -> str:
     mount_point, kind = Path("/"), ""
     for line in Path("/proc/self/mountinfo").read_text().splitlines():
         fields, _, rest = line.partition(" - ")
-        place = Path(fields.split()[4])
-        if directory.is_relative_to(place) and len(place.parts) >= len(mount_point.parts):
-            mount_point, kind = place, rest.split()[0]
+        mounted_at = Path(fields.split()[4])
+        if directory.is_relative_to(mounted_at) and len(mounted_at.parts) >= len(mount_point.parts):
+            mount_point, kind = mounted_at, rest.split()[0]
     return "native" if kind == "overlay" else "overlayfs"

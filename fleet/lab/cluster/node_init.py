@@ -37,11 +37,11 @@ def private_places(node: dict) -> None:  # type: ignore[type-arg]  # plain JSON
     """Mount what the node has of its own, so that programs that write to fixed places do not write to the machine."""
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "proc", "proc", "/proc")
-    for place in node["empty"]:
-        run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", place)
-    for place, source in node["binds"].items():
+    for target in node["empty"]:
+        run("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", target)
+    for target, source in node["binds"].items():
         Path(source).mkdir(parents=True, exist_ok=True)
-        run("mount", "--bind", source, place)
+        run("mount", "--bind", source, target)
     for name, value in KERNEL.items():
         if (switch := Path("/proc/sys") / name).exists():
             source = Path("/run/kernel") / name

@@ -135,9 +135,9 @@ def _read_volume(lab: Lab, cluster: str, api: Api, namespace: str, claim: str) -
     node = link.parent.parent.name
     file = link.with_name("disk")
     directory = next(worker.directory for worker in lab.nodes(lab.spec.cluster(cluster)) if worker.name == node)
-    place = directory / MOUNTS / name
-    mount = _find_mount(lab, cluster, node, place)
-    return Volume(name, cluster, namespace, claim, node, file, _attached_device(link, file), place, mount)
+    target = directory / MOUNTS / name
+    mount = _find_mount(lab, cluster, node, target)
+    return Volume(name, cluster, namespace, claim, node, file, _attached_device(link, file), target, mount)
 
 
 def _attached_device(link: Path, file: Path) -> Path | None:
@@ -148,13 +148,13 @@ def _attached_device(link: Path, file: Path) -> Path | None:
     return device if backing_file(device.name) == file else None
 
 
-def _find_mount(lab: Lab, cluster: str, node: str, place: Path) -> Path | None:
+def _find_mount(lab: Lab, cluster: str, node: str, target: Path) -> Path | None:
     """Return where the machine reaches a mount of a node; None if it is not mounted.
 
     Mounts of a node are its own; its first process shows them.
     """
     first = process.running_processes(lab.directory).get(f"{cluster}/{node}")
-    mount = Path(f"/proc/{first.pid}/root") / place.relative_to("/") if first else None
+    mount = Path(f"/proc/{first.pid}/root") / target.relative_to("/") if first else None
     return mount if mount and mount.is_mount() else None
 
 

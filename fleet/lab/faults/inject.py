@@ -117,17 +117,17 @@ def _end_all(lab: Lab, faults: list[ActiveFault]) -> list[ActiveFault]:
 
 
 def _run_each(
-    step: Callable[[Lab, ActiveFault], None], lab: Lab, chosen: list[ActiveFault]
+    step: Callable[[Lab, ActiveFault], None], lab: Lab, faults: list[ActiveFault]
 ) -> tuple[list[ActiveFault], list[str]]:
-    """Which went well, and what was wrong with the others."""
-    done, failures = [], []
-    for active in chosen:
+    """Run a step for each fault; return the faults for which it succeeded, and the errors of the others."""
+    succeeded, failures = [], []
+    for active in faults:
         try:
             step(lab, active)
-            done.append(active)
+            succeeded.append(active)
         except (FleetError, OSError) as error:
             failures.append(f"{active.id} ({active.fault}): {error}")
-    return done, failures
+    return succeeded, failures
 
 
 def _end_fault(lab: Lab, active: ActiveFault) -> None:

@@ -187,11 +187,11 @@ class LeaseClock:
 
     def _shift(self, stored: str, seconds: float) -> str:
         moment = datetime.fromisoformat(stored.replace("Z", "+00:00")) + timedelta(seconds=seconds)
-        shown = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        self._shown[shown] = stored
+        shifted = moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self._shown[shifted] = stored
         if len(self._shown) > _MOST_REMEMBERED:
             del self._shown[next(iter(self._shown))]
-        return shown
+        return shifted
 
     def store(self, document: bytes) -> bytes:
         """Restore the times in a Lease that a client only saw; documents without one are left alone."""

@@ -58,10 +58,10 @@ def choose_address() -> str:
 
 def free_address(routes: list[str], used: set[str]) -> str:
     """Choose an address that no route of the machine leads to and no other lab has."""
-    taken = [IPv4Network(route, strict=False) for route in routes if route != "default" and "." in route]
+    networks = [IPv4Network(route, strict=False) for route in routes if route != "default" and "." in route]
     for pool in POOLS:
         address = str(pool[secrets.randbelow(pool.num_addresses - 2) + 1])
-        if address not in used and not any(IPv4Address(address) in network for network in taken):
+        if address not in used and not any(IPv4Address(address) in network for network in networks):
             return address
     raise ResourceError("no free address is left for services", hint="`fleet lab list` shows labs to take down")
 
@@ -175,7 +175,7 @@ def _is_serving(record: Record, kind: Service) -> bool:
 def _service_processes(record: Record) -> list[psutil.Process]:
     """Return the processes of a service and of all that it started, the oldest first."""
     return sorted(
-        process.processes_of_role(specs.lab_directory(record.lab), record.role), key=lambda one: one.create_time()
+        process.processes_of_role(specs.lab_directory(record.lab), record.role), key=lambda child: child.create_time()
     )
 
 

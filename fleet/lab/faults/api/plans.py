@@ -35,23 +35,23 @@ def plans_directory(lab: Lab, cluster: str) -> Path:
 
 def add_plan(lab: Lab, cluster: str, number: int, plan: Plan) -> None:
     """Add the plan of a fault; return when it is carried out. Raises ResourceError if the proxy does not start."""
-    place = plans_directory(lab, cluster)
-    write_file(place / f"{number}.json", plan.to_json())
-    started: subprocess.Popen[bytes] | None = None
+    directory = plans_directory(lab, cluster)
+    write_file(directory / f"{number}.json", plan.to_json())
+    front: subprocess.Popen[bytes] | None = None
     deadline = time.monotonic() + PATIENCE
-    while number not in _read_carried_out(place):
-        if started is None and not _is_running(place):
-            started = _start_front(lab, cluster, place)
-        if time.monotonic() > deadline or (started and started.poll() is not None):
-            raise _start_error(cluster, place)
+    while number not in _read_carried_out(directory):
+        if front is None and not _is_running(directory):
+            front = _start_front(lab, cluster, directory)
+        if time.monotonic() > deadline or (front and front.poll() is not None):
+            raise _start_error(cluster, directory)
         time.sleep(0.01)
 
 
-def _start_front(lab: Lab, cluster: str, place: Path) -> subprocess.Popen[bytes]:
-    (place / "carried-out").unlink(missing_ok=True)
+def _start_front(lab: Lab, cluster: str, directory: Path) -> subprocess.Popen[bytes]:
+    (directory / "carried-out").unlink(missing_ok=True)
     command = [sys.executable, "-P", "-m", "fleet.lab.faults.api.front", lab.spec.name, cluster]
     environment = {"FLEET_STATE_DIR": str(lab.directory.parent.parent)}
-    return process.start(lab.directory, _role(cluster), command, _log(place), environment)
+    return process.start(lab.directory, _role(cluster), command, _log(directory), environment)
 
 
 def remove_plan(lab: Lab, cluster: str, number: int) -> None:
@@ -59,16 +59,16 @@ def remove_plan(lab: Lab, cluster: str, number: int) -> None:
 
     A proxy that takes no note of it is killed.
     """
-    place = plans_directory(lab, cluster)
-    if not place.exists():
+    directory = plans_directory(lab, cluster)
+    if not directory.exists():
         return
-    (place / f"{number}.json").unlink(missing_ok=True)
+    (directory / f"{number}.json").unlink(missing_ok=True)
     deadline = time.monotonic() + NOTICE_TIMEOUT
-    while number in _read_carried_out(place) and _is_running(place):
+    while number in _read_carried_out(directory) and _is_running(directory):
         if time.monotonic() > deadline:
             _end_front(lab, cluster)
-            if list_plans(place):
-                _start_front(lab, cluster, place)
+            if list_plans(directory):
+                _start_front(lab, cluster, directory)
             return
         time.sleep(0.01)
 
@@ -85,46 +85,46 @@ def _role(cluster: str) -> str:
     return f"fault/api/{cluster}"
 
 
-def _start_error(cluster: str, place: Path) -> ResourceError:
-    log = process.read_tail(_log(place))
+def _start_error(cluster: str, directory: Path) -> ResourceError:
+    log = process.read_tail(_log(directory))
     return ResourceError(f"the proxy before the API server of {cluster} does not start; the end of its log:\n{log}")
 
 
-def list_plans(place: Path) -> FaultIds:
+def list_plans(directory: Path) -> FaultIds:
     """Return the ids of the faults that have a plan."""
-    return tuple(sorted(int(path.stem) for path in place.glob("*.json")))
+    return tuple(sorted(int(path.stem) for path in directory.glob("*.json")))
 
 
-def merge_plans(place: Path, seen: FaultIds) -> Plan:
+def merge_plans(directory: Path, ids: FaultIds) -> Plan:
     """Return all plans as one."""
     plans = []
-    for number in seen:
+    for number in ids:
         with suppress(FileNotFoundError):  # removed meanwhile: the next look will tell
-            plans.append(Plan.from_json((place / f"{number}.json").read_bytes()))
+            plans.append(Plan.from_json((directory / f"{number}.json").read_bytes()))
     return Plan([rule for plan in plans for rule in plan.rules], seed=sum(plan.seed for plan in plans))
 
 
-def write_carried_out(place: Path, seen: FaultIds) -> None:
-    write_file(place / "carried-out", orjson.dumps(seen))
+def write_carried_out(directory: Path, ids: FaultIds) -> None:
+    write_file(directory / "carried-out", orjson.dumps(ids))
 
 
-def try_lock_front(place: Path) -> AbstractContextManager[bool]:
+def try_lock_front(directory: Path) -> AbstractContextManager[bool]:
     """Yield whether this process alone carries out plans, for as long as the block lasts."""
-    return try_lock(place / "front")
+    return try_lock(directory / "front")
 
 
-def _is_running(place: Path) -> bool:
-    with try_lock_front(place) as is_free:
+def _is_running(directory: Path) -> bool:
+    with try_lock_front(directory) as is_free:
         return not is_free
 
 
-def _read_carried_out(place: Path) -> list[int]:
+def _read_carried_out(directory: Path) -> list[int]:
     try:
-        ids: list[int] = orjson.loads((place / "carried-out").read_bytes())
+        ids: list[int] = orjson.loads((directory / "carried-out").read_bytes())
     except FileNotFoundError:
         return []
     return ids
 
 
-def _log(place: Path) -> Path:
-    return place / "front.log"
+def _log(directory: Path) -> Path:
+    return directory / "front.log"

@@ -54,9 +54,9 @@ def listen_beside(address: str, port: int) -> socket.socket:
     return listener
 
 
-def count_listeners(address: str, port: int, own: socket.socket | None) -> int:
+def count_listeners(address: str, port: int, own_socket: socket.socket | None) -> int:
     """Return how many other sockets listen there: none while the API server is down."""
-    inode = str(os.fstat(own.fileno()).st_ino) if own else ""
+    inode = str(os.fstat(own_socket.fileno()).st_ino) if own_socket else ""
     address_text = f"{struct.unpack('<I', IPv4Address(address).packed)[0]:08X}:{port:04X}"
     count = 0
     with contextlib.suppress(FileNotFoundError):

@@ -120,8 +120,8 @@ def resolve_members(lab: Lab, fault: Fault, action: str, *, once: bool) -> Facts
 
 
 def read_fault_rules(active: ActiveFault, target: str) -> Chains:
-    place = active.facts["places"][target]
-    return Chains(tuple(place["outgoing"]), tuple(place["incoming"]))
+    rules = active.facts["places"][target]
+    return Chains(tuple(rules["outgoing"]), tuple(rules["incoming"]))
 
 
 class Partition(Kind):

@@ -74,21 +74,21 @@ def open_volume(lab: Lab, active: ActiveFault) -> Iterator[Path | None]:
     elif device is None:
         raise ResourceError(f"{active.fault.targets[0]} is attached nowhere", hint="it is when its node runs")
     else:
-        with _mount_device(device, records.faults_directory(lab.directory) / f"volume-{active.id}") as place:
-            yield place
+        with _mount_device(device, records.faults_directory(lab.directory) / f"volume-{active.id}") as mounted_at:
+            yield mounted_at
 
 
 @contextmanager
-def _mount_device(device: Path, place: Path) -> Iterator[Path]:
-    place.mkdir(exist_ok=True)
-    finished = subprocess.run(["mount", str(device), str(place)], check=False, capture_output=True, text=True)
+def _mount_device(device: Path, target: Path) -> Iterator[Path]:
+    target.mkdir(exist_ok=True)
+    finished = subprocess.run(["mount", str(device), str(target)], check=False, capture_output=True, text=True)
     if finished.returncode:
         raise ResourceError(f"{device} cannot be mounted: {finished.stderr.strip()}")
     try:
-        yield place
+        yield target
     finally:
-        subprocess.run(["umount", str(place)], check=False, capture_output=True)
-        place.rmdir()
+        subprocess.run(["umount", str(target)], check=False, capture_output=True)
+        target.rmdir()
 
 
 def find_users(lab: Lab, fault: Fault) -> list[lookup.Pod]:
@@ -115,14 +115,14 @@ class FillVolume(Kind):
         return volume_facts(find_volume(lab, fault)[0])
 
     def begin(self, lab: Lab, active: ActiveFault) -> None:
-        with open_volume(lab, active) as place:
-            if place:
-                fill_file_system(place / self._name(active), int(active.fault.options.get("leave", 0)))
+        with open_volume(lab, active) as root:
+            if root:
+                fill_file_system(root / self._name(active), int(active.fault.options.get("leave", 0)))
 
     def end(self, lab: Lab, active: ActiveFault) -> None:
-        with open_volume(lab, active) as place:
-            if place:
-                (place / self._name(active)).unlink(missing_ok=True)
+        with open_volume(lab, active) as root:
+            if root:
+                (root / self._name(active)).unlink(missing_ok=True)
 
     @staticmethod
     def _name(active: ActiveFault) -> str:
@@ -228,9 +228,9 @@ class LoseVolume(Kind):
 
     def begin(self, lab: Lab, active: ActiveFault) -> None:
         signals.freeze(lambda: self._processes(active))
-        with open_volume(lab, active) as place:
-            if place:
-                empty_directory(place)
+        with open_volume(lab, active) as root:
+            if root:
+                empty_directory(root)
 
     def end(self, lab: Lab, active: ActiveFault) -> None:
         signals.send([child for child in self._processes(active) if signals.is_stopped(child)], signal.SIGKILL)
