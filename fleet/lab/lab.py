@@ -101,7 +101,7 @@ class Convergence:
             first = self.running.get(node.role)
             if not first:
                 self._start(node.program())
-            # Also of one that runs: who started it may have died before it had its cable.
+            # Also of one that runs: the command that started it may have died before it had its cable.
             self.cabled |= node.cable(first.pid if first else self.started[-1].process.pid)
 
     def _wait_ready(self, program: Program) -> None:
@@ -182,7 +182,7 @@ class Lab:
                 with lock_addresses():
                     spec = plan_lab(name, clusters, nodes=nodes, workers=workers, kubernetes=kubernetes, owner=owner)
                     spec.save()
-                    for cluster in spec.clusters:  # from here on its network is taken for everybody
+                    for cluster in spec.clusters:  # from here on no other lab takes its network
                         if cluster.network:
                             network.lay_bridge(spec.id, cluster)
                 lab = cls(spec)
@@ -302,7 +302,7 @@ def prepare_nodes(nodes: Nodes, binaries: Binaries | None = None) -> None:
     """Install and build all that clusters with such nodes need; with warm caches that is nothing."""
     binaries = binaries or Binaries(KUBERNETES)
     if nodes == "real":
-        packages.find_missing(packages.NODES, "real nodes")  # what cannot be had is said before minutes of building
+        packages.find_missing(packages.NODES, "real nodes")  # fail before minutes of building
     with ThreadPoolExecutor(1) as pool:
         # Packages come over the network while the processors compile; those for images with them, since real nodes
         # run little without.

@@ -179,7 +179,7 @@ def minor_version(version: str) -> str:
 
 
 def resolve_version(version: str | None) -> str:
-    """Return the version that a lab gets when the user asks for this one; raise ConfigurationError for others."""
+    """Return the version that a lab gets when the user asks for this one; raise ConfigurationError if it cannot."""
     if version in (None, KUBERNETES, minor_version(KUBERNETES)):
         return KUBERNETES
     # Whether the binaries there are of this version is checked when they are used.

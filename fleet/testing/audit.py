@@ -105,7 +105,7 @@ def _last_events(events: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
     for event in events:
         identity, stage = event["auditID"], event["stage"]
         if stage == "ResponseComplete" and event["verb"] == "watch" and identity not in last_events:
-            continue  # it was asked for before
+            continue  # the request is from before the mark
         if stage in STAGES:
             last_events[identity] = event
     return last_events.values()

@@ -181,7 +181,7 @@ def _remove_namespace(cluster: Cluster) -> None:
     try:
         _api(cluster.lab, cluster.name).delete(_namespace_manifests(cluster.namespace)[0])
     except ResourceError:
-        with contextlib.suppress(ResourceError):  # a test that broke its cluster has said so already
+        with contextlib.suppress(ResourceError):  # a test that broke its cluster has failed already
             cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false", "--ignore-not-found")
 
 

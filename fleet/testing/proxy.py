@@ -107,9 +107,10 @@ __all__ = [
 
 
 class Proxy:
-    """`with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:` – then use `proxy.kubeconfig`.
+    """A proxy to an API server: `with Proxy(cluster.kubeconfig, cluster.context, tmp_path) as proxy:`.
 
-    It ends TLS with a certificate of its own and speaks to the server with the credentials that it was given.
+    The client that is tested uses `proxy.kubeconfig`. The proxy ends TLS with a certificate of its own and speaks to
+    the server with the credentials that it was given.
     """
 
     def __init__(self, kubeconfig: Path, context: str, directory: Path, plan: Plan | None = None) -> None:
@@ -122,7 +123,7 @@ class Proxy:
         self._service.set_plan(self._plan)
         self._onwards: tuple[aiohttp.ClientSession, Credentials] | None = None
         self._victim: subprocess.Popen[Any] | None = None
-        self._started = threading.Event()  # there is somebody to kill
+        self._started = threading.Event()  # there is a process to kill
         self._port = 0
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None

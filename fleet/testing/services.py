@@ -73,7 +73,7 @@ def forge(fleet_services: Services, monkeypatch: pytest.MonkeyPatch) -> Iterator
         monkeypatch.setenv(name, str(record.bundle))
     server = Forge.of(record.url, record.user, record.secret, record.authority.certificate_file)
     yield server
-    with suppress(ResourceError):  # a test that broke the forge has said so already
+    with suppress(ResourceError):  # a test that broke the forge has failed already
         server.administrator.api("DELETE", f"/admin/users/{server.user.name}?purge=true")
 
 

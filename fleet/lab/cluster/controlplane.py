@@ -23,13 +23,13 @@ AUDIT_POLICY = {
     "omitStages": ["RequestReceived"],
     "rules": [
         {"level": "None", "nonResourceURLs": ["/healthz*", "/livez*", "/readyz*"]},
-        # Few are written, and what was asked of them tells whether pods had to restart for it.
+        # Few are written, and the content of the request tells whether pods had to restart for it.
         {
             "level": "Request",
             "verbs": ["update", "patch"],
             "resources": [{"group": "apps", "resources": ["statefulsets"]}],
         },
-        # Whether it was only tried is said in what is sent.
+        # Whether a deletion is a dry-run is in its body.
         {"level": "Request", "verbs": ["delete", "deletecollection"]},
         {"level": "Metadata"},
     ],

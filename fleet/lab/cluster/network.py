@@ -71,8 +71,8 @@ def lay_bridge(lab: str, cluster: ClusterSpec) -> None:
     """Make the cluster's bridge with its address and routes; an existing bridge stays."""
     bridge = bridge_name(lab, cluster)
     if bridge not in find_links(lab):
-        # With an address of its own: else it has one of its nodes', and when that node goes the others look for it
-        # where it was and find nobody, the API server included, for half a minute.
+        # With an address of its own: else it has one of its nodes', and when that node goes, all others and the API
+        # server look for the bridge where it was, in vain, for half a minute.
         address = hardware_address(lab, cluster)
         run_ip("link", "add", bridge, "address", address, "type", "bridge", "stp_state", 0, "forward_delay", 0)
     # Where a firewall looks at bridged packets too (Docker turns that on), neighbours would not reach each other.

@@ -60,7 +60,7 @@ class Node:
             "kubelet": [self.plane.binaries["kubelet"], *self._kubelet()],
             "kube-proxy": [self.plane.binaries["kube-proxy"], f"--config={self._proxy()}"],
         }
-        # Also to nodes that may join later: nobody tells the ones that run.
+        # Also to nodes that may join later: the nodes that run get no new routes.
         other_indexes = [other for other in range(1, MOST_WORKERS + 1) if other != self.index]
         document = {
             "name": self.name,
@@ -209,7 +209,7 @@ class Node:
         return self.directory / "kube-proxy.yaml"
 
     def cable(self, process: int) -> bool:
-        """Connect the node, whose first process this is, with the others; return whether it was not connected."""
+        """Connect the node, whose first process this is, with the other nodes; return whether it was not connected."""
         return network.lay_cable(self.lab.id, self.cluster, self.index, process)
 
     def images(self) -> set[str]:

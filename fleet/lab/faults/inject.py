@@ -42,7 +42,7 @@ def inject(lab: Lab, fault: Fault, *, owner: Owner | None = None, seconds: float
         until = None if seconds is None else now + seconds
         if not kind.lasts:  # it is this process that brings it to its end
             owner = process.identify(os.getpid())
-        facts = orjson.loads(orjson.dumps(kind.resolve(lab, fault)))  # as whoever undoes it will read them
+        facts = orjson.loads(orjson.dumps(kind.resolve(lab, fault)))  # as the process that undoes it will read them
         active = ActiveFault(records.next_id(lab.directory), fault, facts, now, owner, until)
         if active.is_watched:
             guardian.ensure_guardian(lab.directory)
@@ -105,7 +105,7 @@ def _is_alive(owner: Owner) -> bool:
 
 
 def _end_all(lab: Lab, faults: list[ActiveFault]) -> list[ActiveFault]:
-    """Undo faults and wait until all works again; one that cannot be undone does not keep the others."""
+    """Undo faults and wait until all works again; one that cannot be undone does not keep the rest."""
     ended, failures = _run_each(_end_fault, lab, faults[::-1])
     _, late = _run_each(_settle_fault, lab, ended)
     if failures or late:
@@ -119,7 +119,7 @@ def _end_all(lab: Lab, faults: list[ActiveFault]) -> list[ActiveFault]:
 def _run_each(
     step: Callable[[Lab, ActiveFault], None], lab: Lab, faults: list[ActiveFault]
 ) -> tuple[list[ActiveFault], list[str]]:
-    """Run a step for each fault; return the faults for which it succeeded, and the errors of the others."""
+    """Run a step for each fault; return the faults for which it succeeded, and the errors of the rest."""
     succeeded, failures = [], []
     for active in faults:
         try:

@@ -36,7 +36,7 @@ class Choice:
     things: tuple[Thing, ...]
     make: MakeFault
     once: bool = False  # it happens, and nothing has to be undone
-    by_default: bool = True  # all is as before afterwards, so it may be chosen without being asked for
+    by_default: bool = True  # chosen also if the user names no faults: all is as before afterwards
     program: str = ""  # the only program that it can happen to
 
     def fits(self, target: Target) -> bool:
@@ -80,7 +80,7 @@ CHOICES = (
     ),
     Choice("lose", ("volume",), lambda build, target, chance: build.lose(target), once=True, by_default=False),
     Choice("lose", ("node",), lambda build, target, chance: build.lose(target), by_default=False),
-    # What came later has to be asked for: a seed of before gives what it gave.
+    # Choices that were added later are not chosen by default, so that an old seed gives the events that it gave.
     Choice(
         "fail",
         ("program",),
@@ -150,7 +150,7 @@ class Schedule:
     namespace: str = "default"
 
     def events(self) -> tuple[Event, ...]:
-        chance = Random(self.seed)  # noqa: S311 - it has to be known again
+        chance = Random(self.seed)  # noqa: S311 - it has to be repeatable
         possible = self._possible()
         builder = FaultBuilder(self.cluster, self.namespace)
         events: list[Event] = []
@@ -214,7 +214,7 @@ def play_schedule(lab: Lab, schedule: Schedule, say: Callable[[str], None] = pri
             try:
                 _sleep_until(began + event.at + event.seconds)
             finally:
-                with contextlib.suppress(NotFoundError):  # somebody else has cleared it
+                with contextlib.suppress(NotFoundError):  # another process has cleared it
                     clear(lab, [active.id])
     _sleep_until(began + schedule.length)
     return played

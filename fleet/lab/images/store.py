@@ -119,14 +119,14 @@ def _remove_archive(archive: Path) -> None:
     """Remove an archive, unless a process uses it or has used it meanwhile."""
     try:
         lock = _lock_file(archive).open("r+")
-    except FileNotFoundError:  # then nobody has it
+    except FileNotFoundError:  # then no process uses it
         archive.unlink(missing_ok=True)
         return
-    with lock, suppress(BlockingIOError):  # somebody uses it now
+    with lock, suppress(BlockingIOError):  # another process uses it now
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if time.time() - _last_use(archive) > HOUR:
             archive.unlink(missing_ok=True)
-            # Who waits for this very lock makes the image under a lock that others do not see: twice the work, no harm.
+            # A process that waits for this very lock makes the image under a lock that no other sees: no harm but work.
             _lock_file(archive).unlink(missing_ok=True)
 
 

@@ -224,7 +224,7 @@ def _list_files(path: Path) -> list[Path]:
 def _build(module: Module, target: Path) -> None:
     """Build a module into its directory in the cache."""
     go = find_go()
-    # Left-overs of builds that were killed; the lock says that nobody is working on them.
+    # Left-overs of builds that were killed; the lock says that no process works on them.
     for stale in target.parent.glob(f".{target.name}.build-*"):
         shutil.rmtree(stale, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.build-", dir=target.parent))

@@ -1,13 +1,13 @@
-"""What can be done to a request, as data.
+"""Acts on requests, as data: what a proxy can do to a request and its response.
 
-    the request      Delay  Answer  Break           before the server hears of it
-    the client       Kill                           before the server hears of it, or once it has done it
-    the answer       Lose  Cut  Freeze              the server has done it
+    the request      Delay  Answer  Break           before the server gets it
+    the client       Kill                           before the server gets it, or once the server has carried it out
+    the response     Lose  Cut  Freeze              the server has carried the request out
     a watch          Cut  Freeze  DropEvents  DelayEvents  Expire
     a list           EmptyList
     Leases           SkewLeases
 
-An answer is cut or frozen after so many whole events of a watch and so many bytes more, its head not counted.
+A response is cut or frozen after so many whole events of a watch and so many bytes more, its head not counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STRICT = {"extra": "forbid"}
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Passed on so many seconds later."""
+    """A request that is passed on so many seconds later."""
 
     __pydantic_config__ = _STRICT
 
@@ -36,7 +36,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answered in place of the server, which does not hear of it."""
+    """An error in place of the server's response; the server does not get the request."""
 
     __pydantic_config__ = _STRICT
 
@@ -52,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The connection breaks before the server hears of the request."""
+    """A connection that breaks before the server gets the request."""
 
     __pydantic_config__ = _STRICT
 
@@ -61,7 +61,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """The server does what was asked, and the connection breaks before any of its answer is through."""
+    """A lost response: the server carries the request out, and the connection breaks before any of it is through."""
 
     __pydantic_config__ = _STRICT
 
@@ -70,7 +70,7 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """The client's process gets SIGKILL: `before` the server hears of it, or once it is done and nobody knows."""
+    """A SIGKILL for the client's process, `before` the server gets the request, or once it is carried out."""
 
     __pydantic_config__ = _STRICT
 
@@ -80,7 +80,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection breaks in the middle of the answer."""
+    """A connection that breaks in the middle of the response."""
 
     __pydantic_config__ = _STRICT
 
@@ -91,7 +91,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """The answer stops there, and the connection stays open. It goes on when the proxy gets another plan."""
+    """A response that stops while the connection stays open. It goes on when the proxy gets another plan."""
 
     __pydantic_config__ = _STRICT
 
@@ -102,7 +102,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class DropEvents:
-    """Events of a watch do not come through: the `nth`, or each `every`-th, or all."""
+    """Lost events of a watch: the `nth`, or each `every`-th, or all."""
 
     __pydantic_config__ = _STRICT
 
@@ -111,12 +111,13 @@ class DropEvents:
     kind: Literal["drop-events"] = "drop-events"
 
     def drops(self, number: int) -> bool:
+        """Return whether the event of this number, counted from 1, is lost."""
         return number == self.nth if self.nth else number % self.every == 0
 
 
 @dataclass(frozen=True, slots=True)
 class DelayEvents:
-    """Each event of a watch comes so many seconds late, those behind it too."""
+    """Late events of a watch: each comes so many seconds later, and so do those behind it."""
 
     __pydantic_config__ = _STRICT
 
@@ -126,7 +127,7 @@ class DelayEvents:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """After so many events, a watch says 410 in its stream, as a server does that has forgotten the past; and ends."""
+    """A watch that ends after so many events with 410 in its stream, as of a server that has forgotten the past."""
 
     __pydantic_config__ = _STRICT
 
@@ -136,7 +137,7 @@ class Expire:
 
 @dataclass(frozen=True, slots=True)
 class SkewLeases:
-    """Times in Leases are seen shifted. What a client sends back as it saw it is stored as it was."""
+    """Shifted times in Leases. A time that a client sends back as it saw it is stored as it was."""
 
     __pydantic_config__ = _STRICT
 
@@ -146,7 +147,7 @@ class SkewLeases:
 
 @dataclass(frozen=True, slots=True)
 class EmptyList:
-    """A list comes with nothing in it, as from a cache that has not been filled yet."""
+    """A list without items, as from a cache that has not been filled yet."""
 
     __pydantic_config__ = _STRICT
 
@@ -154,7 +155,10 @@ class EmptyList:
 
 
 class _ByKind:
-    """In JSON, `kind` says which act it is. Pydantic is slow to load, and plans written in Python do without it."""
+    """A pydantic discriminator: in JSON, `kind` says which act it is.
+
+    Pydantic is slow to load, and plans written in Python do without it.
+    """
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         from pydantic import Discriminator  # noqa: PLC0415

@@ -32,7 +32,10 @@ _STRICT = {"extra": "forbid"}  # read by pydantic, where plans come from JSON
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """All that is said has to be so. `resource="pods"` is pods and not `pods/log`; `agent` is how its name begins."""
+    """A condition on requests: all that is given has to hold.
+
+    `resource="pods"` is pods and not `pods/log`; `agent` is the beginning of the client's user agent.
+    """
 
     __pydantic_config__ = _STRICT
 
@@ -46,6 +49,7 @@ class Match:
     writes: bool | None = None
 
     def __call__(self, call: Call) -> bool:
+        """Return whether a request fulfils the condition."""
         return (
             (not self.verb or call.verb == self.verb)
             and (self.group is None or call.group == self.group)
@@ -94,7 +98,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What happens to requests. Those that no rule is about are passed on as they are."""
+    """A list of rules. Requests that no rule matches are passed on as they are."""
 
     __pydantic_config__ = _STRICT
 
@@ -105,10 +109,12 @@ class Plan:
         object.__setattr__(self, "rules", tuple(self.rules))
 
     def to_json(self) -> str:
+        """Return the plan as JSON."""
         return orjson.dumps(_to_data(self), option=orjson.OPT_INDENT_2).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:
+        """Return the plan in a JSON text; raise ConfigurationError if there is none."""
         from pydantic import ValidationError  # noqa: PLC0415 - slow to load, and plans in Python do without
 
         try:
@@ -121,7 +127,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How many requests each rule has matched so far."""
+    """The number of requests that each rule has matched so far."""
 
     counts: tuple[int, ...] = ()
 
@@ -139,6 +145,7 @@ def decide(plan: Plan, state: State, call: Call) -> tuple[tuple[Act, ...], State
 
 
 def _draw(*point: int) -> float:
+    """Return a number from 0 to 1 that is always the same for the same point."""
     return int.from_bytes(hashlib.blake2b(repr(point).encode(), digest_size=8).digest()) / 2**64
 
 

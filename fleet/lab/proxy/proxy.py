@@ -41,7 +41,7 @@ def is_identity_header(name: str) -> bool:
 
 
 class _ClientData:
-    """What aiohttp calls a parser: it gets the client's bytes, and passes them on to the server."""
+    """A parser, as aiohttp calls it: it gets the client's bytes, and passes them on to the server."""
 
     def __init__(self, server: asyncio.StreamWriter) -> None:
         self._server = server

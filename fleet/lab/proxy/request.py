@@ -94,7 +94,7 @@ def _verb(method: str, name: str, *, resource: bool, watch: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A request, once its answer began or it was certain that there would be none."""
+    """A request, once its response began or it was certain that there would be none."""
 
     call: Call
     status: int  # of the answer; 0: there was none

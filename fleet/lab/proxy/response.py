@@ -92,7 +92,7 @@ class BreakPoints:
 
 @dataclass(frozen=True, slots=True)
 class ResponseShape:
-    """What a client is to see of a response: `events` says whether each piece of it is an event of a watch."""
+    """The changes to a response: `events` says whether each piece of its body is an event of a watch."""
 
     acts: Sequence[Act]
     events: bool

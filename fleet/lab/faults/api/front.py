@@ -91,7 +91,7 @@ class Front:
             await asyncio.sleep(INTERVAL)
 
     def _stop_listening(self) -> None:
-        """Stop listening: spliced connections end, others when they have no request under way."""
+        """Stop listening: spliced connections end at once, the rest when they have no request under way."""
         for task in self._tasks:
             task.cancel()
         if self._server_handle >= 0:
@@ -147,7 +147,7 @@ class Front:
         return Route(self._sessions[bool(users)], self._cluster.server, identity, connect)
 
     def _server_context(self, is_known: bool) -> ssl.SSLContext:
-        """Return the TLS context of a front proxy for clients known by a certificate; an anonymous one for others."""
+        """Return the TLS context of a front proxy for clients known by a certificate, else an anonymous one."""
         context = ssl.create_default_context(cafile=str(self._authority.certificate_file))
         if is_known:
             context.load_cert_chain(*self._authority.issue("front-proxy", "front-proxy"))
@@ -198,7 +198,7 @@ def main(name: str, cluster: str) -> None:
     with plans.try_lock_front(plans.plans_directory(lab, cluster)) as alone:
         if alone:
             asyncio.run(_serve(lab, cluster))
-            os._exit(0)  # with the lock still held: to others it runs until it is gone
+            os._exit(0)  # with the lock still held: other processes see it run until it is gone
 
 
 if __name__ == "__main__":

@@ -34,13 +34,13 @@ def _node_processes(facts: Facts) -> list[psutil.Process]:
     processes = []
     for first in signals.find_processes([facts["first"]]):
         with contextlib.suppress(psutil.Error):
-            if first.status() != psutil.STATUS_ZOMBIE:  # it may stay one: whoever started it need not ask how it ended
+            if first.status() != psutil.STATUS_ZOMBIE:  # it may stay one: its parent need not reap it
                 processes += [first, *first.children(recursive=True)]
     return processes
 
 
 def _kill_node(facts: Facts) -> None:
-    """Kill a node's first process; the kernel ends all others of the node with it."""
+    """Kill a node's first process; the kernel ends the rest of the node with it."""
     processes = _node_processes(facts)
     signals.send(processes[:1], signal.SIGKILL)
     psutil.wait_procs(processes, timeout=10)
@@ -99,7 +99,7 @@ class LoseNode(Kind):
 
     def begin(self, lab: Lab, active: ActiveFault) -> None:
         _kill_node(dict(active.facts))
-        # No disk is made twice: whoever mounts one of these volumes is told that there is none. The files go first, so
+        # No disk is made twice: a kubelet that mounts one of these volumes finds none. The files go first, so
         # that the provisioner attaches none of them again.
         for disk in self._volumes(lab, active).glob("*/disk"):
             disk.unlink()

@@ -26,7 +26,7 @@ _MOST_WAITING = 1 << 16  # packets; more than that are lost, as in a router that
 
 @dataclass(slots=True)
 class Disturbance:
-    """What happens to packets, one after the other. Pure: the same seed decides the same for the same sequence."""
+    """The fate of packets, one after the other. Pure: the same seed decides the same for the same sequence."""
 
     delay: float = 0
     jitter: float = 0

@@ -1,4 +1,4 @@
-"""Processes stopped, continued and ended by signals, and found again when others may have got their ids."""
+"""Processes stopped, continued and ended by signals, and found again by identities that outlive ids."""
 
 from __future__ import annotations
 
