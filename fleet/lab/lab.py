@@ -65,10 +65,8 @@ class Convergence:
         wait_listening(etcd, self.started)  # an API server that does not find it asks again a second later
         self._start(apiserver)
         objects = addons(self.cluster)
-        content, applied = (
-            orjson.dumps(objects),
-            self.plane.directory / "ready.json",
-        )  # what it had when it was last ready
+        content = orjson.dumps(objects)
+        applied = self.plane.directory / "ready.json"  # the objects that it had when it was last ready
         is_unchanged = not self.started and not self.cabled
         if is_unchanged and all(program.role in self.running for program in (*controllers, *companions)):
             self._wait_ready(apiserver)

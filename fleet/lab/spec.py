@@ -52,9 +52,7 @@ class ClusterSpec:
 
     @property
     def services(self) -> IPv4Network:
-        network = IPv4Network(
-            self.network or "127.96.0.0/16"
-        )  # loopback: nothing that is asked for there leaves the machine
+        network = IPv4Network(self.network or "127.96.0.0/16")  # loopback: no request leaves the machine
         return list(network.subnets(new_prefix=20))[-1]
 
     @property

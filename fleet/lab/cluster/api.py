@@ -110,9 +110,8 @@ class Api:
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()  # the next request opens it again
-            if is_reused and isinstance(
-                error, ConnectionError
-            ):  # the server had closed it; all of these may be repeated
+            # The server had closed a kept connection; all of these requests may be repeated.
+            if is_reused and isinstance(error, ConnectionError):
                 return self._request(verb, path, body, headers)
             raise ResourceError(f"{self._access.server} does not answer: {error}") from error
         if response.status >= FAILED:

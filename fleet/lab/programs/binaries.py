@@ -58,9 +58,8 @@ def find_in_assets(kubernetes: str) -> dict[str, Path]:
     if not directory:
         return {}
     binaries = {name: Path(directory) / name for name in CONTROL_PLANE if (Path(directory) / name).is_file()}
-    is_other_version = minor_version(kubernetes) != minor_version(
-        KUBERNETES
-    )  # a version that is not built here: all must be there
+    # All must be there of a version that is not built here.
+    is_other_version = minor_version(kubernetes) != minor_version(KUBERNETES)
     for needed in CONTROL_PLANE if is_other_version else ("etcd", "kube-apiserver"):
         if needed not in binaries:
             raise ConfigurationError(
