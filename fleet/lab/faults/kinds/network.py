@@ -100,10 +100,10 @@ def _run_in_network(holder: Owner, *program: str, script: str = "") -> str:
     Raises ResourceError when it fails, unless the network is gone.
     """
     command = enter_command(holder, *program)
-    finished = subprocess.run(command, input=script, check=False, capture_output=True, text=True)
-    if finished.returncode and process.is_alive(holder):
-        raise ResourceError(f"`{' '.join(command)}` failed: {finished.stderr.strip()}\n{script}".rstrip())
-    return finished.stdout
+    result = subprocess.run(command, input=script, check=False, capture_output=True, text=True)
+    if result.returncode and process.is_alive(holder):
+        raise ResourceError(f"`{' '.join(command)}` failed: {result.stderr.strip()}\n{script}".rstrip())
+    return result.stdout
 
 
 def resolve_members(lab: Lab, fault: Fault, action: str, *, once: bool) -> Facts:
@@ -132,9 +132,9 @@ class Partition(Kind):
 
     def begin(self, lab: Lab, active: ActiveFault) -> None:
         for target in active.facts["places"]:
-            self._give(lab, active, target)
+            self._set_rules(lab, active, target)
 
-    def _give(self, lab: Lab, active: ActiveFault, target: str) -> None:
+    def _set_rules(self, lab: Lab, active: ActiveFault, target: str) -> None:
         if holder := find_holder(lab, active, target):
             set_rules(holder, active.id, read_fault_rules(active, target), first=True)
 
@@ -145,7 +145,7 @@ class Partition(Kind):
 
     def renew(self, lab: Lab, active: ActiveFault, node: str) -> None:
         if lacks_rules(lab, active, f"node/{node}"):
-            self._give(lab, active, f"node/{node}")
+            self._set_rules(lab, active, f"node/{node}")
 
 
 QUEUE = "NFQUEUE --queue-num NUMBER --queue-bypass"

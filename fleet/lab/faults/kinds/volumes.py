@@ -81,9 +81,9 @@ def open_volume(lab: Lab, active: ActiveFault) -> Iterator[Path | None]:
 @contextmanager
 def _mount_device(device: Path, target: Path) -> Iterator[Path]:
     target.mkdir(exist_ok=True)
-    finished = subprocess.run(["mount", str(device), str(target)], check=False, capture_output=True, text=True)
-    if finished.returncode:
-        raise ResourceError(f"{device} cannot be mounted: {finished.stderr.strip()}")
+    result = subprocess.run(["mount", str(device), str(target)], check=False, capture_output=True, text=True)
+    if result.returncode:
+        raise ResourceError(f"{device} cannot be mounted: {result.stderr.strip()}")
     try:
         yield target
     finally:
