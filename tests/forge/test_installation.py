@@ -45,7 +45,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wheels(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with this project's wheel and what is locked, which is fetched once from this machine's index."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    locked = files.cache() / "locked" / f"{version}-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]}"
+    locked = files.cache_directory() / "locked" / f"{version}-{hashlib.sha256(LOCK.read_bytes()).hexdigest()[:16]}"
     if not locked.exists():
         locked.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=locked.parent) as draft:
@@ -55,7 +55,7 @@ def wheels(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             Path(draft, "wheels").replace(locked)
     place = tmp_path_factory.mktemp("wheels")
-    for wheel in (bake.build(), *locked.iterdir()):
+    for wheel in (bake.build_wheel(), *locked.iterdir()):
         (place / wheel.name).symlink_to(wheel)
     return place
 
