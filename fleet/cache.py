@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 
-def directory(name: str) -> Path:
+def cache_directory(name: str) -> Path:
     """The cache of this name, made if it is missing; an OSError where it cannot be ours alone."""
     home = os.environ.get("FLEET_CACHE_DIR")
     if home:

@@ -30,10 +30,10 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
     close = closest(word, words)
     if close:
         return f"did you mean {close!r}?"
-    return f"there are: {listed(words)}" if words else None
+    return f"there are: {list_words(words)}" if words else None
 
 
-def listed(words: Sequence[str], most: int = MOST_NAMED, between: str = ", ") -> str:
+def list_words(words: Sequence[str], most: int = MOST_NAMED, between: str = ", ") -> str:
     """Return the words for a message; of very many the first, and how many more there are."""
     more = f"{between}… and {len(words) - most} more" if len(words) > most else ""
     return between.join(words[:most]) + more

@@ -21,7 +21,7 @@ def printable(text: str) -> str:
     return text if text.isascii() and text.isprintable() else _OBEYED.sub("�", text)
 
 
-def escaped(json: str) -> str:
+def escape_json(json: str) -> str:
     """Return a JSON text with each of them as an escape, which is the same text to programs."""
     return json if json.isascii() and "\x7f" not in json else _OBEYED.sub(_escape, json)
 
@@ -38,10 +38,10 @@ def without_credentials(text: str) -> str:
     `host:8443/team@v2` is taken for a password as well: to show too little is the better mistake. Each letter is looked
     at a few times, however many addresses others wrote into the text.
     """
-    return _WORD.sub(_without_users, text) if "://" in text else text
+    return _WORD.sub(_remove_users, text) if "://" in text else text
 
 
-def _without_users(found: re.Match[str]) -> str:
+def _remove_users(found: re.Match[str]) -> str:
     word, kept, at = found[0], list[str](), 0
     last = word.rfind("@")
     while (begin := word.find("://", at) + 3) > 2 and begin <= last:

@@ -28,7 +28,7 @@ def seconds(text: str) -> int:
     return sum(int(number or 0) * int(UNITS[unit]) for unit, number in zip(_WHOLE, match.groups(), strict=True))
 
 
-def precise(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Of anything that people wrote; ValueError where it is no duration."""
     match = _PRECISE.fullmatch(text)
     if not match or not 0 < len(text) <= LONGEST_DURATION:
@@ -44,7 +44,7 @@ WINDOW_GRAMMAR = re.compile(
 )
 
 
-class Span(NamedTuple):
+class WeeklyWindow(NamedTuple):
     """The days on which it begins, and its minutes from midnight; one that ends past midnight has `to` over 1440."""
 
     days: frozenset[int]
@@ -65,21 +65,21 @@ class Span(NamedTuple):
         return next(one for one in begins if one > now and one.weekday() in self.days)
 
 
-def span(text: str) -> Span:
+def parse_window(text: str) -> WeeklyWindow:
     """Of a checked text."""
     match = WINDOW_GRAMMAR.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a window")
-    begin, end = _minutes(match["from"]), _minutes(match["to"])
-    return Span(_days(match["days"] or "Mon-Sun"), begin, end if end > begin else end + 1440)
+    begin, end = _parse_minutes(match["from"]), _parse_minutes(match["to"])
+    return WeeklyWindow(_parse_days(match["days"] or "Mon-Sun"), begin, end if end > begin else end + 1440)
 
 
-def _minutes(text: str) -> int:
+def _parse_minutes(text: str) -> int:
     hours, _, minutes = text.partition(":")
     return int(hours) * 60 + int(minutes)
 
 
-def _days(text: str) -> frozenset[int]:
+def _parse_days(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")

@@ -77,12 +77,12 @@ def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
     """
     if text.lstrip().startswith("{"):  # kubectl tries JSON first, which knows escapes that YAML does not
         try:
-            yield Document(json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse_constant), 1)
+            yield Document(json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant), 1)
         except (json.JSONDecodeError, RecursionError):
             pass
         else:
             return
-    for part, first in _parts(text):
+    for part, first in _split_documents(text):
         loader = _Loader(part)
         try:
             _check_depth(part, first)
@@ -118,11 +118,11 @@ def dump_settings(settings: Mapping[str, Any]) -> str:
 def dump_all(documents: Iterable[Any]) -> str:
     """Return the documents with separators between them; what a terminal would obey is escaped."""
     listed = list(documents)
-    text = _dumped(listed, allow_unicode=True)
-    return text if printable(text) == text else _dumped(listed, allow_unicode=False)
+    text = _dump_documents(listed, allow_unicode=True)
+    return text if printable(text) == text else _dump_documents(listed, allow_unicode=False)
 
 
-def comment(text: str) -> str:
+def comment_line(text: str) -> str:
     """Return a line of comment, and only one, whatever the text is."""
     return f"# {' '.join(printable(text).split())}\n"
 
@@ -266,7 +266,7 @@ class _Reader:
         return NotYamlError(problem, node.start_mark.line + self._first)
 
 
-def _parts(text: str) -> Iterator[tuple[str, int]]:
+def _split_documents(text: str) -> Iterator[tuple[str, int]]:
     """Yield what kubectl takes for documents, each with its first line: it looks at the beginnings of lines only."""
     lines: list[str] = []
     first = 1
@@ -282,7 +282,7 @@ def _parts(text: str) -> Iterator[tuple[str, int]]:
     yield "\n".join(lines), first
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         counted = Counter(name for name, _ in pairs)

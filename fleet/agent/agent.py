@@ -29,7 +29,7 @@ from fleet.git.status_records import Record
 from fleet.kube.client.client import Client
 from fleet.kube.identity import program
 from fleet.objects.desired import StackCluster
-from fleet.plan import Claim
+from fleet.plan import RepositoryOwnership
 from fleet.repository import Repository
 from fleet.repository.settings import Budget, Fleet, Settings, Trust
 from fleet.repository.settings import Git as GitSettings
@@ -179,7 +179,7 @@ def once(
     how = replace(
         how,
         budget=budget_of(found),
-        claim=Claim(found.files.identity),
+        claim=RepositoryOwnership(found.files.identity),
         accounts=accounts,
         reach=reach,
         order=Order(found.stacks),

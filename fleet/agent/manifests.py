@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.render.operator_rights import PART, RBAC, SYSTEM, home
+from fleet.render.operator_rights import PART, RBAC, SYSTEM, system_namespace
 from fleet.serve.manifests import Manifest, pod
 from fleet.version import __version__
 
@@ -44,4 +44,4 @@ def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manif
             },
         },
     ]
-    return [home(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]
+    return [system_namespace(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]

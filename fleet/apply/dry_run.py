@@ -17,7 +17,7 @@ from fleet.kube.discovery import Discovery, Resource
 from fleet.kube.objects import NEVER, apply, delete
 from fleet.kube.secret_fields import secrecy_for
 from fleet.objects.desired import Key
-from fleet.objects.redaction import Hidden
+from fleet.objects.redaction import SecretValues
 from fleet.plan.step import Plan, Step, Verb
 
 
@@ -53,8 +53,8 @@ async def _try(client: Client, discovery: Discovery, step: Step, found: Rehearsa
         said = problem.message
     if said:
         manifests = [step.manifest] if step.manifest else []
-        hidden = Hidden.of(manifests, await secrecy_for(client, [step]), public=step.key)
-        found.objections[step.key] = hidden.clean(said)
+        hidden = SecretValues.of(manifests, await secrecy_for(client, [step]), public=step.key)
+        found.objections[step.key] = hidden.redact(said)
 
 
 async def _said(client: Client, resource: Resource, step: Step) -> str:

@@ -26,7 +26,7 @@ from fleet.kube.discovery import Resource, defined_by
 from fleet.kube.health.state import holds, status_of
 from fleet.kube.objects import MANAGER, NEVER, apply, delete, get, managers
 from fleet.kube.secret_fields import secrecy_for
-from fleet.objects.redaction import Hidden
+from fleet.objects.redaction import SecretValues
 from fleet.plan.step import Step, Verb
 
 
@@ -99,7 +99,7 @@ class Execution:
         """With the place in the user's files, and without secret values that a server quotes in its refusal."""
         if step.manifest:
             known = await secrecy_for(self._client, [step])
-            Hidden.of([step.manifest], known, public=step.key).clean_error(problem)
+            SecretValues.of([step.manifest], known, public=step.key).redact_error(problem)
         return _placed(problem, step)
 
     async def _apply(self, step: Step) -> Result:

@@ -22,7 +22,7 @@ from fleet.git.status import chosen
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
 from fleet.plan.effect import effect_of
-from fleet.plan.severity import severity
+from fleet.plan.severity import severity_of
 from fleet.sync.result import Result
 from fleet.sync.source import Files
 
@@ -131,7 +131,7 @@ class Gate:
             allowed = book.allowed(pair, step.key, wanted.get(step.key, ABSENT), having)
             if allowed.refusal:
                 yield f"{step.key}: {allowed.refusal}"
-            elif severity(step) > allowed.severity:
+            elif severity_of(step) > allowed.severity:
                 yield f"{step.key}: approved was to {allowed.severity.words}, and now it is: {effect_of(step).words}"
 
     def _refused(self, book: Book, plan: Plan, reasons: Sequence[str]) -> PolicyError:

@@ -52,7 +52,7 @@ from fleet.objects.normalise import manifest_digest, manifest_hash, normalise
 from fleet.plan import Plan, Verb
 from fleet.plan.effect import is_retained
 from fleet.plan.inventory import Entry
-from fleet.plan.severity import Severity, severity
+from fleet.plan.severity import Severity, severity_of
 from fleet.text import count_noun
 from fleet.version import __version__
 
@@ -267,7 +267,7 @@ def planned(evaluation: Evaluation, plans: Iterable[Plan]) -> list[Edge]:
             step.key,
             state_of_entry(plan.inventory.get(step.key)),
             after.get(step.key, ABSENT),
-            severity(step),
+            severity_of(step),
         )
         for plan in plans
         for after in [states(wanted.get((plan.stack, plan.cluster)))]
@@ -309,7 +309,7 @@ def _most(plan: Plan | None, wanted: Mapping[Key, Object]) -> dict[Key, Severity
         if step.verb in UNTOUCHED:
             continue
         one = wanted.get(step.key)
-        level = severity(step)
+        level = severity_of(step)
         if one and one.adopt and step.verb is Verb.CREATE:
             level = max(level, Severity.UPDATE)  # it was said to be taken over where it is there already
         for key in (step.key, *((one.key, *one.other_keys) if one else ())):

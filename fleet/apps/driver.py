@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 from fleet.apps.abilities import beyond
 from fleet.apps.client import Client
 from fleet.model.app import App, Connection
-from fleet.model.base import forbidden
+from fleet.model.base import forbidden_changes
 from fleet.model.types import amount, is_quantity
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Driver(Generic[A]):
         problems += [Problem(rule.field, rule.message, rule.remedy(spec)) for rule in young]
         if previous is None:
             return problems
-        problems += [Problem(*found) for found in forbidden(previous, spec)]
+        problems += [Problem(*found) for found in forbidden_changes(previous, spec)]
         before, after = self.version(previous), self.version(spec)
         path = self.path(before, after)
         if isinstance(path, Refusal):

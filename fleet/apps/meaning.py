@@ -11,7 +11,7 @@ from fleet.apps.driver import Driver, Hop, Impact, Problem, Refusal
 from fleet.apps.registry import driver
 from fleet.errors import ConfigurationError
 from fleet.model.app import App
-from fleet.objects.desired import Key, taken_over
+from fleet.objects.desired import Key, adopted_stateful_set
 from fleet.text import count_noun
 
 Around = Mapping[Key, dict[str, Any] | None]  # what else was looked at; what is not in it, nobody looked for
@@ -54,7 +54,7 @@ def explain(kind: str, live: Mapping[str, Any] | None, wanted: Mapping[str, Any]
         if problems:
             return Meaning(problems=problems)
         unknown = engine.unknown_release(after)
-        created = _created(engine, after, taken_over(dict(wanted)), around)
+        created = _created(engine, after, adopted_stateful_set(dict(wanted)), around)
         return Meaning((created, unknown) if unknown else (created,))
     before = _read(engine, live)
     if before is None:  # written by another release, or by hand: nothing certain can be said
@@ -79,7 +79,7 @@ class _Taken:
 
     @classmethod
     def of(cls, wanted: dict[str, Any], around: Around) -> _Taken:
-        key = taken_over(wanted)
+        key = adopted_stateful_set(wanted)
         if key is None:
             return cls()
         found = around.get(key)

@@ -27,7 +27,7 @@ from fleet.git.status import chosen
 from fleet.git.status_records import Record, clean
 from fleet.objects.desired import StackCluster
 from fleet.objects.redaction import declared_secrecy, secret_texts
-from fleet.plan.budget import Allowance
+from fleet.plan.budget import DeletionBudget
 from fleet.preview.compare import between
 from fleet.sync.result import Result
 from fleet.sync.rollout.approvals import Approvals, digest
@@ -121,7 +121,11 @@ def render(
     if not wish.rewritten:
         _check_lineage(git, files.revision, before, back=wish.back)
     budget = settings.budget
-    allowance = Allowance(budget.deletions, budget.share) if wish.deletions is None else Allowance.said(wish.deletions)
+    allowance = (
+        DeletionBudget(budget.deletions, budget.share)
+        if wish.deletions is None
+        else DeletionBudget.override(wish.deletions)
+    )
     _check_departures(evaluation, before, seen.records, allowance)
     standings = _Standings(files.revision, before, clusters, seen)
     found = release(
@@ -195,7 +199,7 @@ def _judged(
     evaluation: Evaluation,
     found: Release,
     before: Mapping[str, RenderedSet],
-    allowance: Allowance,
+    allowance: DeletionBudget,
     *,
     required: bool,
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
@@ -227,7 +231,7 @@ def _pulled(evaluation: Evaluation) -> Iterable[tuple[StackResult, str]]:
     return ((stack, cluster) for stack in evaluation.stacks for cluster in stack.clusters if cluster in pull)
 
 
-def _head(files: Files, allowance: Allowance, wish: Wish) -> Head:
+def _head(files: Files, allowance: DeletionBudget, wish: Wish) -> Head:
     settings = files.repository.settings
     if not files.identity:
         raise ConfigurationError(
@@ -258,7 +262,7 @@ def _check_lineage(git: Git, revision: str, before: Mapping[str, RenderedSet], *
 
 
 def _check_departures(
-    evaluation: Evaluation, before: Mapping[str, RenderedSet], records: Iterable[Record], allowance: Allowance
+    evaluation: Evaluation, before: Mapping[str, RenderedSet], records: Iterable[Record], allowance: DeletionBudget
 ) -> None:
     placed = Placed.of(evaluation)
     known = {(stack, cluster) for cluster, one in before.items() for stack in one.known}

@@ -33,8 +33,8 @@ from fleet.git.publish import Changes, Edit, Published, fetched, publish
 from fleet.git.refs import Address
 from fleet.git.repository import Repository
 from fleet.git.status_records import clean
-from fleet.repository.settings import InvalidError, account, name, ref
-from fleet.times import span
+from fleet.repository.settings import InvalidError, check_account, check_fleet_name, check_ref
+from fleet.times import parse_window
 
 INDEX = "fleet.json"
 MOST_BYTES = 32 * 1024 * 1024  # of one file
@@ -149,10 +149,10 @@ def _check_index(index: Index, cluster: str) -> None:
     for field, text in texts.items():
         _check(field, len(text) <= LETTERS)
     _check("labels", len(index.labels) <= 100)
-    _takes("fleet", name, index.fleet)
-    _takes("status_branch", ref, index.status_branch)
+    _takes("fleet", check_fleet_name, index.fleet)
+    _takes("status_branch", check_ref, index.status_branch)
     if index.account:
-        _takes("account", account, index.account)
+        _takes("account", check_account, index.account)
 
 
 def _check_stack(file: StackFile, stack: str) -> None:
@@ -164,7 +164,7 @@ def _check_stack(file: StackFile, stack: str) -> None:
     keys = [one.key for one in file.objects]
     _check("objects (one twice)", len(set(keys)) == len(keys))
     for window in file.windows:
-        _takes("windows", span, window)
+        _takes("windows", parse_window, window)
     _takes("timezone", ZoneInfo, file.timezone)
 
 

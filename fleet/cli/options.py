@@ -22,11 +22,11 @@ class Seconds(click.ParamType[float]):
         self.least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from fleet.times import precise
+        from fleet.times import parse_duration
 
         text = str(value).strip()
         try:
-            seconds = precise(f"{text}s" if text[-1:].isdigit() else text)
+            seconds = parse_duration(f"{text}s" if text[-1:].isdigit() else text)
         except ValueError:
             self.fail(f"{text!r} is not a duration such as 90s, 5m or 1h30m", param, ctx)
         if seconds < self.least:

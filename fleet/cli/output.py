@@ -34,9 +34,9 @@ def json_text(data: Any) -> str:
     """Return `data` as JSON in which nothing is invisible, or turns the text around it."""
     import orjson
 
-    from fleet.text import escaped
+    from fleet.text import escape_json
 
-    return escaped(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+    return escape_json(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

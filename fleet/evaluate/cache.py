@@ -81,7 +81,7 @@ def recall(tree: str) -> Remembered | None:
     """The settings and the evaluation of a tree, by its id."""
     key = _key(tree)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        path = cache.directory("evaluations") / key
+        path = cache.cache_directory("evaluations") / key
         content = _read(path)
         digest, _, body = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
@@ -104,7 +104,7 @@ def remember(tree: str, settings: Settings, evaluation: Evaluation) -> None:
     if len(body) > MOST_BYTES:
         return
     with contextlib.suppress(OSError):
-        directory = cache.directory("evaluations")
+        directory = cache.cache_directory("evaluations")
         draft = directory / f".{key}.{os.urandom(6).hex()}"
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         try:
@@ -173,7 +173,7 @@ def _object_data(one: Object) -> list[Any]:
     for name in ("depends_on", "aliases", "ignore_changes", "take_from"):
         if value := getattr(one, name):
             options[name] = value
-    return [one.manifest, one.source.file, one.source.line, one.hashed(applied_hash), options]
+    return [one.manifest, one.source.file, one.source.line, one.hash_with(applied_hash), options]
 
 
 def _evaluation(data: dict[str, Any]) -> Evaluation:

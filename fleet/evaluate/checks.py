@@ -21,9 +21,9 @@ from fleet.errors import Source
 from fleet.evaluate.answer import Answer, Declared, Waiting
 from fleet.evaluate.result import ClusterData, Problem, StackResult
 from fleet.objects.desired import Desired, Key, Object
-from fleet.objects.graph import CycleError, ordered
+from fleet.objects.graph import CycleError, sort_by_dependencies
 from fleet.objects.redaction import REDACTED, declared_secrecy, is_secret
-from fleet.suggestion import listed, suggestion
+from fleet.suggestion import list_words, suggestion
 
 MOST_PROBLEMS = 1_000  # that are told of one evaluation
 MOST_SUGGESTIONS = 10  # names are compared for
@@ -98,12 +98,12 @@ def _circle(
     needs = {name: list(stack.needs) for name, stack in done.items()}
     needs |= {name: [one.wants] for name, one in waiting.items()}
     try:
-        ordered(sorted(needs), needs)
+        sort_by_dependencies(sorted(needs), needs)
     except CycleError as cycle:
         names = [str(name) for name in cycle.path]
         start = waiting.get(names[0])
         yield Problem(
-            f"stacks need each other in a circle: {listed(names, MOST_IN_CIRCLE, ' → ')}",
+            f"stacks need each other in a circle: {list_words(names, MOST_IN_CIRCLE, ' → ')}",
             hint="take one dependency out of it (depends_on or fleet.output)",
             source=Source(start.problem.file, start.problem.line) if start else places[names[0]][0].source,
             field="output" if start else "depends_on",
@@ -148,13 +148,13 @@ def _exported_secrets(done: Iterable[StackResult]) -> Iterator[Problem]:
         secrets = [one.manifest for one in desired.objects if is_secret(one.key)]
         if not secrets:
             continue
-        from fleet.objects.redaction import Hidden  # noqa: PLC0415 - only for stacks with both
+        from fleet.objects.redaction import SecretValues  # noqa: PLC0415 - only for stacks with both
 
         names = {desired.stack, desired.cluster}.union(*(one.key for one in desired.objects))
-        hidden = Hidden.of(secrets, public=names)
+        hidden = SecretValues.of(secrets, public=names)
         # All at once: what the search of one text may take is bounded, and there may be any number of them.
         texts = ["\0".join(_texts(value)) for value in desired.exports.values()]
-        begin = hidden.first("\0".join(texts))
+        begin = hidden.find("\0".join(texts))
         if begin < 0:
             continue
         ends = accumulate(len(text) + 1 for text in texts)

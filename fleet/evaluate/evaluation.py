@@ -40,7 +40,7 @@ from fleet.evaluate.pool import Outcome, Pool
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
 from fleet.evaluate.sandbox.level import Given
-from fleet.objects.graph import ordered
+from fleet.objects.graph import sort_by_dependencies
 from fleet.repository import Code, Limits, Repository
 from fleet.suggestion import suggestion
 from fleet.text import printable
@@ -315,7 +315,9 @@ def _known(before: Before) -> _Found:
 
 def _in_order(stacks: Iterable[StackResult]) -> tuple[StackResult, ...]:
     by_name = {one.name: one for one in sorted(stacks, key=lambda one: one.name)}
-    return tuple(by_name[name] for name in ordered(by_name, {name: one.needs for name, one in by_name.items()}))
+    return tuple(
+        by_name[name] for name in sort_by_dependencies(by_name, {name: one.needs for name, one in by_name.items()})
+    )
 
 
 def _place(problem: Problem) -> tuple[str, int]:

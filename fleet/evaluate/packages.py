@@ -24,7 +24,7 @@ from typing import Any
 
 from fleet import cache
 from fleet.errors import AccessError, ConfigurationError, FleetError, Source
-from fleet.repository.lockfile import Lock, Pinned
+from fleet.repository.lockfile import Lock, PinnedPackage
 from fleet.text import printable
 from fleet.version import __version__
 
@@ -43,7 +43,7 @@ def prepared(lock: Lock) -> str:
         return ""
     text = "".join(f"{line}\n" for line in sorted(map(str, wanted)))
     try:
-        directory = cache.directory("packages")
+        directory = cache.cache_directory("packages")
         place = directory / _key(text)
         if not place.is_dir():
             _fetch(lock, text, place)
@@ -57,7 +57,7 @@ def prepared(lock: Lock) -> str:
     return str(place / _NAME)
 
 
-def _is_provided(lock: Lock, one: Pinned) -> bool:
+def _is_provided(lock: Lock, one: PinnedPackage) -> bool:
     if one.name not in PROVIDED:
         return False
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - for locks that name one of them

@@ -18,7 +18,7 @@ from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import ClusterData, RolloutData, StackResult
 from fleet.names import GROUP
 from fleet.objects.desired import Desired, Key, Object
-from fleet.objects.shape import misshapen
+from fleet.objects.shape import find_shape_error
 from fleet.text import printable
 from fleet.times import DURATION_GRAMMAR as DURATION
 from fleet.times import LONGEST_DURATION
@@ -98,7 +98,7 @@ def check_object(one: Object) -> None:
     named = (manifest.get("apiVersion"), manifest.get("kind"), metadata.get("name"), metadata.get("namespace", ""))
     if not all(isinstance(part, str) for part in named) or not all(named[:3]):
         raise MalformedError("an object without apiVersion, kind or name")
-    if found := misshapen(manifest):
+    if found := find_shape_error(manifest):
         raise MalformedError(f"{one.key}: {found.field} {found.message}")
     for key in (one.key, *one.depends_on, *one.aliases):
         check_key(key)

@@ -27,7 +27,7 @@ from fleet.kube.discovery import Resource
 from fleet.kube.objects import APPLY, NEVER
 from fleet.kube.resources import LEASES, NAMESPACES
 from fleet.objects.desired import Key
-from fleet.render.operator_rights import RBAC, binding
+from fleet.render.operator_rights import RBAC, role_binding
 from fleet.version import __version__
 
 Object = dict[str, Any]
@@ -156,6 +156,6 @@ async def allow(client: Client, namespaces: Sequence[str], *, take_over: bool, t
                 f"{client.place}: there is no namespace {namespace!r}",
                 hint=f"kubectl create namespace {namespace}{client.place.flag}",
             )
-    manifests = [binding(namespace) for namespace in namespaces]
+    manifests = [role_binding(namespace) for namespace in namespaces]
     labelled = [{**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in manifests]
     await apply_all(client, labelled, take_over=take_over, tell=tell)

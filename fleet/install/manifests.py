@@ -17,7 +17,7 @@ from typing import Any
 from fleet.apps.permissions import DEFAULT, Permissions
 from fleet.install import rights
 from fleet.render.crd import definitions
-from fleet.render.operator_rights import OPERATOR, PART, SYSTEM, home
+from fleet.render.operator_rights import OPERATOR, PART, SYSTEM, system_namespace
 from fleet.version import __version__
 
 Manifest = dict[str, Any]
@@ -57,7 +57,7 @@ def manifests(settings: Settings) -> list[Manifest]:
     everywhere, in_namespaces, at_home = rights.everywhere(), rights.in_namespaces(), rights.at_home()
     found = [
         *(_of_this_release(one) for one in definitions().values()),
-        home(),
+        system_namespace(),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": OPERATOR, "namespace": SYSTEM}},
         everywhere,
         rights.bound(everywhere),

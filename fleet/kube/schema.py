@@ -161,11 +161,11 @@ def _walk(
         fields, others = schema.get("properties"), schema.get("additionalProperties")
         for name, one in value.items():
             if isinstance(fields, dict) and name in fields:
-                yield from _walk(one, fields[name], schemas, paths.child(path, name), shown=shown, depth=depth + 1)
+                yield from _walk(one, fields[name], schemas, paths.child_path(path, name), shown=shown, depth=depth + 1)
             elif isinstance(others, dict):
-                yield from _walk(one, others, schemas, paths.child(path, name), shown=shown, depth=depth + 1)
+                yield from _walk(one, others, schemas, paths.child_path(path, name), shown=shown, depth=depth + 1)
             elif isinstance(fields, dict) and fields and not others:
-                yield Mistake(paths.child(path, name), f"has no field {name!r} there", suggestion(name, fields))
+                yield Mistake(paths.child_path(path, name), f"has no field {name!r} there", suggestion(name, fields))
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for position, one in enumerate(value):
             yield from _walk(one, schema["items"], schemas, f"{path}[{position}]", shown=shown, depth=depth + 1)

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from fleet.errors import ConfigurationError, Source
 from fleet.model.base import STORED, Rule
-from fleet.model.context import current, declare
+from fleet.model.context import current_scope, declare
 from fleet.model.resource import Adopt, Options, Resource
 from fleet.model.source import NOWHERE, locate
 from fleet.model.types import AppName, Name
@@ -62,7 +62,7 @@ RELEASE = "release"  # it is given back: all of it runs on, and nothing of it is
 ADOPTION = "adopt"  # in the custom resource's spec: what `opts` say about members that run already
 
 
-def _where(app: Any) -> tuple[str | None, ...] | None:
+def _adopted_members(app: Any) -> tuple[str | None, ...] | None:
     """Whom it took over; None if nobody."""
     taken: Adopt | None = app.adoption
     return (taken.identity, taken.stateful_set) if taken else None
@@ -81,7 +81,7 @@ STAYS_ADOPTED = Rule(
     " && (has(self.adopt.statefulSet) ? self.adopt.statefulSet : '')"
     " == (has(oldSelf.adopt.statefulSet) ? oldSelf.adopt.statefulSet : '')))",
     message="says which members the app is, and cannot be changed once the app exists",
-    allows=lambda old, new: _where(old) == _where(new),
+    allows=lambda old, new: _adopted_members(old) == _adopted_members(new),
     hint="leave it as it was; `fleet disconnect` gives an app back, and a new one can take it over",
     field="opts.adopt",
     at=ADOPTION,
@@ -107,7 +107,7 @@ class App(Resource, frozen=True):
     if not TYPE_CHECKING:
 
         def __init__(self, *positional: Any, **fields: Any) -> None:
-            scope = current()
+            scope = current_scope()
             if scope is not None:
                 fields.setdefault("namespace", scope.namespace)
             super().__init__(*positional, **fields)

@@ -18,7 +18,7 @@ from fleet.errors import ConfigurationError
 from fleet.model.base import IMMUTABLE, STORED, Model, OneOf, Rule
 from fleet.model.source import locate
 from fleet.model.types import OBJECT_NAME, Cron, Duration, ObjectName, Quantity, amount, check_object_name
-from fleet.model.validation import wrong
+from fleet.model.validation import invalid_value
 from fleet.times import seconds
 
 SHORTEST_LIFE, LONGEST_LIFE = 4 * 60, 3650 * 86_400  # seconds; a renewed file takes a minute to reach a pod
@@ -36,13 +36,13 @@ LIFE = Rule(
 def _check_life(text: str, info: ValidationInfo) -> str:
     """One that a cluster has already is older than these bounds; the operator keeps to them in any case."""
     if not (info.context or {}).get(STORED) and not SHORTEST_LIFE <= seconds(text) <= LONGEST_LIFE:
-        raise wrong(
+        raise invalid_value(
             f"{_LIFE}, not {text!r}", "90d is the usual choice: certificates are renewed after two thirds of it"
         )
     return text
 
 
-def _within(limit: str | None, request: str) -> bool:
+def _is_within(limit: str | None, request: str) -> bool:
     return limit is None or amount(limit) >= amount(request)
 
 
@@ -62,13 +62,13 @@ class Resources(Model, frozen=True):
         Rule(
             cel="!has(self.cpuLimit) || quantity(self.cpuLimit).compareTo(quantity(self.cpu)) >= 0",
             message="the limit of CPU is less than what is set aside",
-            holds=lambda self: _within(self.cpu_limit, self.cpu),
+            holds=lambda self: _is_within(self.cpu_limit, self.cpu),
             field="cpu_limit",
         ),
         Rule(
             cel="!has(self.memoryLimit) || quantity(self.memoryLimit).compareTo(quantity(self.memory)) >= 0",
             message="the limit of memory is less than what is set aside",
-            holds=lambda self: _within(self.memory_limit, self.memory),
+            holds=lambda self: _is_within(self.memory_limit, self.memory),
             field="memory_limit",
         ),
     )
@@ -142,33 +142,35 @@ class SecretRef(Model, frozen=True):
         self.__str__()
 
 
-def _named(value: Any) -> Any:
+def _secret_name(value: Any) -> Any:
     if not isinstance(value, SecretRef):
         return check_object_name(value) if isinstance(value, str) else value
     if value.key is not None:
-        raise wrong(f"takes a whole Secret, not its key {value.key!r}", f'SecretRef("{value.name}")')
+        raise invalid_value(f"takes a whole Secret, not its key {value.key!r}", f'SecretRef("{value.name}")')
     return value.name
 
 
-SecretName = Annotated[str | SecretRef, BeforeValidator(_named), OBJECT_NAME]
+SecretName = Annotated[str | SecretRef, BeforeValidator(_secret_name), OBJECT_NAME]
 """A field that takes a whole Secret, by its name or as SecretRef; it holds the name."""
 
 
-def _path(text: str) -> str:
+def _check_place(text: str) -> str:
     if not text or text.startswith("/") or ".." in text.split("/") or "//" in text or text.endswith("/"):
-        raise wrong(f"{text!r} is not a place in a store", "write it without slashes at its ends: 'bucket/folder'")
+        raise invalid_value(
+            f"{text!r} is not a place in a store", "write it without slashes at its ends: 'bucket/folder'"
+        )
     return text
 
 
-def _absolute(text: str) -> str:
+def _check_absolute(text: str) -> str:
     if not text.startswith("/") or ".." in text.split("/"):
-        raise wrong(f"{text!r} is not an absolute path", "such as '/exports/backups'")
+        raise invalid_value(f"{text!r} is not an absolute path", "such as '/exports/backups'")
     return text
 
 
 Place = Annotated[
     str,
-    AfterValidator(_path),
+    AfterValidator(_check_place),
     WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[^/].*$"}),
 ]
 
@@ -192,7 +194,7 @@ class NFS(Model, frozen=True):
     server: Annotated[str, Field(min_length=1, max_length=253)] = Field(kw_only=False)
     """The server's name or address."""
     path: Annotated[
-        str, AfterValidator(_absolute), WithJsonSchema({"type": "string", "maxLength": 512, "pattern": "^/"})
+        str, AfterValidator(_check_absolute), WithJsonSchema({"type": "string", "maxLength": 512, "pattern": "^/"})
     ] = Field(kw_only=False)
     """The exported directory."""
 
@@ -210,26 +212,26 @@ Store = S3 | NFS | Claim
 _STORES: Mapping[str, type[S3] | type[NFS] | type[Claim]] = {"s3": S3, "nfs": NFS, "claim": Claim}
 
 
-def _read(value: Any) -> Any:
+def _read_store(value: Any) -> Any:
     """Kubernetes has a union as an object with one of several fields."""
     if isinstance(value, dict):
         if len(value) == 1 and (tag := next(iter(value))) in _STORES:
             return _STORES[tag].read(value[tag])
-        raise wrong("must have exactly one of s3, nfs and claim")
+        raise invalid_value("must have exactly one of s3, nfs and claim")
     if not isinstance(value, Store):
-        raise wrong(
+        raise invalid_value(
             f"must be S3, NFS or Claim, not {type(value).__name__} {value!r}",
             'such as S3("backups/orders", secret="s3")',
         )
     return value
 
 
-def _dump(value: Store) -> dict[str, Any]:
+def _dump_store(value: Store) -> dict[str, Any]:
     return {next(tag for tag, cls in _STORES.items() if type(value) is cls): value.dump()}
 
 
 StoreField = Annotated[
-    Store, BeforeValidator(_read), PlainSerializer(_dump, return_type=dict[str, Any]), OneOf(_STORES)
+    Store, BeforeValidator(_read_store), PlainSerializer(_dump_store, return_type=dict[str, Any]), OneOf(_STORES)
 ]
 
 

@@ -34,7 +34,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from fleet.errors import ConfigurationError
 from fleet.model.source import locate
-from fleet.model.validation import configuration_error, wrong
+from fleet.model.validation import configuration_error, invalid_value
 from fleet.text import count_noun
 
 
@@ -44,11 +44,11 @@ def field_docs(cls: type[BaseModel]) -> dict[str, str]:
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
-            docs |= _own(base)
+            docs |= _own_field_docs(base)
     return docs
 
 
-def _own(cls: type) -> dict[str, str]:
+def _own_field_docs(cls: type) -> dict[str, str]:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):
@@ -84,7 +84,7 @@ class Rule:
     def check(self, value: Any) -> None:
         if self.holds is not None and not self.holds(value):
             shown = "" if isinstance(value, BaseModel) else f", not {value!r}"
-            raise wrong(f"{self.message}{shown}", self.remedy(value), self.field)
+            raise invalid_value(f"{self.message}{shown}", self.remedy(value), self.field)
 
     def remedy(self, value: Any) -> str | None:
         return self.hint(value) if callable(self.hint) else self.hint
@@ -119,7 +119,7 @@ IMMUTABLE = Rule(
 )
 
 
-def forbidden(old: BaseModel, new: BaseModel, path: str = "") -> Iterator[tuple[str, str, str | None]]:
+def forbidden_changes(old: BaseModel, new: BaseModel, path: str = "") -> Iterator[tuple[str, str, str | None]]:
     """Every change from `old` to `new` that a rule forbids: the field, what is wrong, what would be right."""
     for name, field in type(new).model_fields.items():
         before, after = getattr(old, name, None), getattr(new, name)
@@ -128,7 +128,7 @@ def forbidden(old: BaseModel, new: BaseModel, path: str = "") -> Iterator[tuple[
             if isinstance(rule, Rule) and rule.allows is not None and not rule.allows(before, after):
                 yield where, rule.message, rule.remedy(after)
         if isinstance(before, BaseModel) and isinstance(after, BaseModel) and type(before) is type(after):
-            yield from forbidden(before, after, where)
+            yield from forbidden_changes(before, after, where)
     rules: tuple[Rule, ...] = getattr(type(new), "rules", ())
     for rule in rules:
         if rule.allows is not None and not rule.allows(old, new):
@@ -136,7 +136,7 @@ def forbidden(old: BaseModel, new: BaseModel, path: str = "") -> Iterator[tuple[
 
 
 @cache
-def _positional(cls: type[BaseModel]) -> tuple[str, ...]:
+def _positional_fields(cls: type[BaseModel]) -> tuple[str, ...]:
     return tuple(name for name, field in cls.model_fields.items() if field.kw_only is False)
 
 
@@ -184,7 +184,7 @@ class Model(BaseModel, frozen=True):
 
     @classmethod
     def _named(cls, positional: tuple[Any, ...]) -> dict[str, Any]:
-        names = _positional(cls)
+        names = _positional_fields(cls)
         if len(positional) > len(names):
             takes = f"only {', '.join(names)} by position" if names else "no value by position"
             raise ConfigurationError(

@@ -15,10 +15,10 @@ from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from fleet.errors import ConfigurationError, Source
 from fleet.model.base import FrozenMap, Model
-from fleet.model.context import discovered
+from fleet.model.context import current_discovery
 from fleet.model.source import NOWHERE, locate
 from fleet.model.types import Name
-from fleet.model.validation import wrong
+from fleet.model.validation import invalid_value
 from fleet.suggestion import suggestion
 
 _PART = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
@@ -52,26 +52,34 @@ def check_labels(labels: Mapping[str, str]) -> dict[str, str]:
     for key, value in labels.items():
         check_label_key(key)
         if value and (len(value) > 63 or not _PART.fullmatch(value)):
-            raise wrong(f"{value!r} is not a value for the label {key!r}", "letters, digits and -_. (63 at most)")
+            raise invalid_value(
+                f"{value!r} is not a value for the label {key!r}", "letters, digits and -_. (63 at most)"
+            )
     return dict(labels)
 
 
 def check_label_key(key: str) -> str:
     prefix, slash, name = key.rpartition("/")
     if len(name) > 63 or not _PART.fullmatch(name) or (slash and not _PREFIX.fullmatch(prefix)):
-        raise wrong(f"{key!r} is not a name for a label", "letters, digits and -_. with a DNS prefix if need be")
+        raise invalid_value(
+            f"{key!r} is not a name for a label", "letters, digits and -_. with a DNS prefix if need be"
+        )
     return key
 
 
-def _labels(value: object) -> Labels:
+def _read_labels(value: object) -> Labels:
     if isinstance(value, Labels):
         return value
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
-        raise wrong("must be a dict of label names and values, both strings", 'such as {"env": "prod", "region": "eu"}')
+        raise invalid_value(
+            "must be a dict of label names and values, both strings", 'such as {"env": "prod", "region": "eu"}'
+        )
     return Labels(check_labels(value))
 
 
-LabelField = Annotated[Mapping[str, str], PlainValidator(_labels), PlainSerializer(dict, return_type=dict[str, str])]
+LabelField = Annotated[
+    Mapping[str, str], PlainValidator(_read_labels), PlainSerializer(dict, return_type=dict[str, str])
+]
 
 
 class Cluster(Model, frozen=True):
@@ -98,7 +106,7 @@ class Cluster(Model, frozen=True):
             super().__init__(*positional, **fields)
             self.__dict__["labels"] = Labels(self.labels, owner=self.name)
             self.__dict__["_source"] = locate()
-            found = discovered()
+            found = current_discovery()
             if found is not None:
                 found.clusters.append(self)
 
@@ -118,9 +126,9 @@ class Cluster(Model, frozen=True):
     def _one_way_in(self) -> Self:
         ways = [name for name in ("context", "secret", "pull") if getattr(self, name)]
         if len(ways) > 1:
-            raise wrong(
+            raise invalid_value(
                 f"cannot be reached by {' and '.join(ways)} at once", f"keep one of {', '.join(ways)}", ways[-1]
             )
         if self.secret is not None and self.secret.count("/") != 1:
-            raise wrong(f"{self.secret!r} names no namespace", "write 'namespace/name'", "secret")
+            raise invalid_value(f"{self.secret!r} names no namespace", "write 'namespace/name'", "secret")
         return self

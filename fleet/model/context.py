@@ -33,32 +33,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Found:
+class Discovery:
     stacks: list[Stack] = field(default_factory=list)
     clusters: list[Cluster] = field(default_factory=list)
 
 
-_found: ContextVar[Found | None] = ContextVar("fleet.found", default=None)
+_discovery: ContextVar[Discovery | None] = ContextVar("fleet.found", default=None)
 
 
-def discovered() -> Found | None:
+def current_discovery() -> Discovery | None:
     """Where to record what is declared now, if anybody asked."""
-    return _found.get()
+    return _discovery.get()
 
 
 @contextmanager
-def discovering() -> Iterator[Found]:
+def open_discovery() -> Iterator[Discovery]:
     """Record every Stack and Cluster that is made inside the block; constructing an app there is an error."""
-    found = Found()
-    token = _found.set(found)
+    found = Discovery()
+    token = _discovery.set(found)
     try:
         yield found
     finally:
-        _found.reset(token)
+        _discovery.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OutputRequest:
     """An export of another stack that was read with `fleet.output`: an edge of the graph of stacks."""
 
     stack: str
@@ -76,7 +76,7 @@ class Scope:
     outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of other stacks, by stack and name
     resources: dict[Key, Resource] = field(default_factory=dict)
     exports: dict[str, Any] = field(default_factory=dict)
-    asked: dict[Asked, None] = field(default_factory=dict)
+    asked: dict[OutputRequest, None] = field(default_factory=dict)
     files: dict[str, None] = field(default_factory=dict)
 
     def declare(self, resource: Resource) -> None:
@@ -93,7 +93,7 @@ class Scope:
 _scope: ContextVar[Scope | None] = ContextVar("fleet.scope", default=None)
 
 
-def current() -> Scope | None:
+def current_scope() -> Scope | None:
     """The stack that is being evaluated now, if one is."""
     return _scope.get()
 
@@ -103,7 +103,7 @@ def declare(resource: Resource) -> None:
     scope = _scope.get()
     if scope is not None:
         scope.declare(resource)
-    elif discovered() is not None:
+    elif current_discovery() is not None:
         raise ConfigurationError(
             f"{resource.key} is constructed outside a stack, so it would never be deployed",
             hint="construct it inside a function decorated with @fleet.stack(…)",
@@ -112,7 +112,7 @@ def declare(resource: Resource) -> None:
 
 
 @contextmanager
-def opened(scope: Scope) -> Iterator[None]:
+def open_scope(scope: Scope) -> Iterator[None]:
     """Collect everything that is declared inside the block."""
     token = _scope.set(scope)
     try:
@@ -127,7 +127,7 @@ T = TypeVar("T")
 class MissingOutputError(ConfigurationError):
     """A stack asked for an export that is not known (yet). `asked` says which, for that stack to be evaluated first."""
 
-    def __init__(self, asked: Asked, *, hint: str | None) -> None:
+    def __init__(self, asked: OutputRequest, *, hint: str | None) -> None:
         super().__init__(
             f"stack {asked.stack!r} has no export {asked.name!r}", hint=hint, source=asked.source, field="output"
         )
@@ -137,7 +137,7 @@ class MissingOutputError(ConfigurationError):
 def export(name: str, value: Any) -> None:
     """Give a plain value to other stacks (`fleet.output`). Never a secret: it is in plans and files."""
     source = locate()
-    scope = _open("export", source)
+    scope = _require_scope("export", source)
     try:
         check_export_name(name)
         check_plain(value)
@@ -161,8 +161,8 @@ def output(stack: str | Stack, name: str, kind: type[Any] = str, /) -> Any:
     The value is a string unless another type is asked for: `fleet.output("network", "port", int)`.
     """
     source = locate()
-    scope = _open("output", source)
-    asked = Asked(stack if isinstance(stack, str) else stack.name, name, source)
+    scope = _require_scope("output", source)
+    asked = OutputRequest(stack if isinstance(stack, str) else stack.name, name, source)
     scope.asked.setdefault(asked)
     if asked.stack == scope.stack:
         raise ConfigurationError(f"stack {asked.stack!r} reads an export of itself", source=source, field="output")
@@ -180,8 +180,8 @@ def output(stack: str | Stack, name: str, kind: type[Any] = str, /) -> Any:
     return value
 
 
-def _open(verb: str, source: Source) -> Scope:
-    scope = current()
+def _require_scope(verb: str, source: Source) -> Scope:
+    scope = current_scope()
     if scope is None:
         raise ConfigurationError(
             f"fleet.{verb} is called outside a stack",

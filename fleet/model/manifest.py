@@ -16,12 +16,12 @@ from pydantic import Field, PlainValidator
 
 from fleet.errors import Source
 from fleet.model.base import Rule
-from fleet.model.context import current, declare
+from fleet.model.context import current_scope, declare
 from fleet.model.resource import Adopt, Options, Resource
 from fleet.model.source import locate
-from fleet.model.validation import check_plain, copied, wrong
+from fleet.model.validation import check_plain, copy_plain, invalid_value
 from fleet.objects.desired import Key
-from fleet.objects.shape import misshapen
+from fleet.objects.shape import find_shape_error
 
 _SERVER_SIDE = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
@@ -30,24 +30,24 @@ def check_object(given: Any) -> dict[str, Any]:
     """A copy of the object without what only the server may say, or an error that says what is missing."""
     example = 'such as {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {…}}'
     if not isinstance(given, Mapping):
-        raise wrong(f"must be a dict, not {type(given).__name__}", example)
+        raise invalid_value(f"must be a dict, not {type(given).__name__}", example)
     manifest = dict(given)
     check_plain(manifest)
     for field in ("apiVersion", "kind"):
         if not isinstance(manifest.get(field), str) or not manifest[field]:
-            raise wrong(f"has no {field}", example)
+            raise invalid_value(f"has no {field}", example)
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         if isinstance(metadata, dict) and "generateName" in metadata:
-            raise wrong("metadata.generateName makes a new object at every sync", "give it a metadata.name")
-        raise wrong("has no metadata.name", example)
+            raise invalid_value("metadata.generateName makes a new object at every sync", "give it a metadata.name")
+        raise invalid_value("has no metadata.name", example)
     if not isinstance(metadata.get("namespace", ""), str):
-        raise wrong("metadata.namespace must be a string")
+        raise invalid_value("metadata.namespace must be a string")
     if manifest["kind"].endswith("List") and isinstance(manifest.get("items"), list):
-        raise wrong("is a list of objects", "make a Manifest of each of its items")
-    manifest = dict(copied(manifest))
-    if found := misshapen(manifest):
-        raise wrong(found.message, found.hint, found.field)
+        raise invalid_value("is a list of objects", "make a Manifest of each of its items")
+    manifest = dict(copy_plain(manifest))
+    if found := find_shape_error(manifest):
+        raise invalid_value(found.message, found.hint, found.field)
     manifest.pop("status", None)  # the server's, as are these: exported YAML has them and may be used as it is
     for field in _SERVER_SIDE:
         manifest["metadata"].pop(field, None)
@@ -77,7 +77,7 @@ CLUSTER_SCOPED = frozenset(
 )
 
 
-def _says_whose(adopt: bool | Adopt) -> bool:
+def _has_take_from_only(adopt: bool | Adopt) -> bool:
     """And nothing else: the rest is about members."""
     return not isinstance(adopt, Adopt) or adopt.model_fields_set <= {"take_from"}
 
@@ -99,7 +99,7 @@ class Manifest(Resource, frozen=True):
         Rule(
             cel="",
             message="says where members of an app are, and this is no app",
-            holds=lambda self: _says_whose(self.opts.adopt),
+            holds=lambda self: _has_take_from_only(self.opts.adopt),
             hint='of a manifest only take_from counts: Adopt(take_from=["helm"])',
             field="opts.adopt",
         ),
@@ -117,7 +117,7 @@ class Manifest(Resource, frozen=True):
 
     def _place(self) -> None:
         """Fill in the namespace. The object is our own copy, so nothing of the user's changes."""
-        scope, manifest = current(), self.__dict__["object"]
+        scope, manifest = current_scope(), self.__dict__["object"]
         key = Key.of(manifest)
         if (key.group, key.kind) in CLUSTER_SCOPED or self.cluster_scoped:
             manifest["metadata"].pop("namespace", None)
@@ -129,7 +129,7 @@ class Manifest(Resource, frozen=True):
         return Key.of(dict(self.object))
 
 
-def read(document: Any, source: Source, opts: Options, *, cluster_scoped: bool = False) -> Manifest:
+def read_manifest(document: Any, source: Source, opts: Options, *, cluster_scoped: bool = False) -> Manifest:
     """A manifest from a file: errors and plans then point into that file and not at the call that read it."""
     made = Manifest.model_validate({"object": document, "opts": opts, "cluster_scoped": cluster_scoped})
     made._place()

@@ -20,7 +20,7 @@ from fleet.model.base import Model
 from fleet.model.cluster import Cluster
 from fleet.model.source import NOWHERE, locate
 from fleet.model.types import Duration, Many, Window
-from fleet.model.validation import wrong
+from fleet.model.validation import invalid_value
 from fleet.suggestion import closest, suggestion
 
 
@@ -100,7 +100,7 @@ class _All(Where):
         return all(part.matches(cluster) for part in self.parts)
 
     def wanted(self) -> dict[str, tuple[str, ...]]:
-        return _merged(self.parts)
+        return _merge_labels(self.parts)
 
     def __repr__(self) -> str:
         return " & ".join(map(repr, self.parts))
@@ -114,7 +114,7 @@ class _Any(Where):
         return any(part.matches(cluster) for part in self.parts)
 
     def wanted(self) -> dict[str, tuple[str, ...]]:
-        return _merged(self.parts)
+        return _merge_labels(self.parts)
 
     def __repr__(self) -> str:
         return "(" + " | ".join(map(repr, self.parts)) + ")"
@@ -134,7 +134,7 @@ class _Not(Where):
         return f"~{self.part!r}"
 
 
-def _merged(parts: Iterable[Where]) -> dict[str, tuple[str, ...]]:
+def _merge_labels(parts: Iterable[Where]) -> dict[str, tuple[str, ...]]:
     merged: dict[str, tuple[str, ...]] = {}
     for part in parts:
         for key, values in part.wanted().items():
@@ -142,7 +142,7 @@ def _merged(parts: Iterable[Where]) -> dict[str, tuple[str, ...]]:
     return merged
 
 
-def selectors(placement: Placement, *, field: str, source: Source) -> tuple[Selector, ...]:
+def read_placement(placement: Placement, *, field: str, source: Source) -> tuple[Selector, ...]:
     """A placement as a tuple, or an error that says what one is."""
     given = (placement,) if isinstance(placement, str | Where) else placement
     if isinstance(given, Sequence) and given and all(isinstance(part, str | Where) for part in given):
@@ -158,23 +158,23 @@ def selectors(placement: Placement, *, field: str, source: Source) -> tuple[Sele
     )
 
 
-def place(
+def select_clusters(
     chosen: Iterable[Selector], clusters: Sequence[Cluster], *, field: str = "clusters", source: Source = NOWHERE
 ) -> tuple[Cluster, ...]:
     """The clusters that any selector chooses, by name. Unknown names and labels are errors, and so is choosing none."""
     chosen = tuple(chosen)
     for selector in chosen:
         _check_known(selector, clusters, field, source)
-    found = {c.name: c for c in clusters if any(_chooses(selector, c) for selector in chosen)}
+    found = {c.name: c for c in clusters if any(_matches(selector, c) for selector in chosen)}
     if not found:
         shown = ", ".join(map(repr, chosen))
         raise ConfigurationError(
-            f"no cluster matches {shown}", hint=_values(chosen, clusters), source=source, field=field
+            f"no cluster matches {shown}", hint=_describe_values(chosen, clusters), source=source, field=field
         )
     return tuple(found[name] for name in sorted(found))
 
 
-def _chooses(selector: Selector, cluster: Cluster) -> bool:
+def _matches(selector: Selector, cluster: Cluster) -> bool:
     return cluster.name == selector if isinstance(selector, str) else selector.matches(cluster)
 
 
@@ -194,35 +194,37 @@ def _check_known(selector: Selector, clusters: Sequence[Cluster], field: str, so
             raise ConfigurationError(f"no cluster has a label {key!r}", hint=hint, source=source, field=field)
 
 
-def _values(chosen: Iterable[Selector], clusters: Sequence[Cluster]) -> str | None:
+def _describe_values(chosen: Iterable[Selector], clusters: Sequence[Cluster]) -> str | None:
     """What the labels that were asked about do have as values."""
     keys = sorted({key for selector in chosen if isinstance(selector, Where) for key in selector.wanted()})
     known = [f"{key}: {', '.join(sorted({c.labels[key] for c in clusters if key in c.labels}))}" for key in keys]
     return f"values in use: {'; '.join(known)}" if known else None
 
 
-def _waves(value: Any) -> tuple[Placement, ...]:
+def _check_waves(value: Any) -> tuple[Placement, ...]:
     if isinstance(value, str | Where) or not isinstance(value, Sequence):
-        raise wrong("must be a list of waves", 'such as ["eu-1", fleet.where(region="us")]')
+        raise invalid_value("must be a list of waves", 'such as ["eu-1", fleet.where(region="us")]')
     for index, wave in enumerate(value):
         parts = (wave,) if isinstance(wave, str | Where) else wave
         if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, str | Where) for part in parts):
-            raise wrong(f"wave {index + 1} must be a cluster's name, fleet.where(…) or a list of them, not {wave!r}")
+            raise invalid_value(
+                f"wave {index + 1} must be a cluster's name, fleet.where(…) or a list of them, not {wave!r}"
+            )
     return tuple(wave if isinstance(wave, str | Where) else tuple(wave) for wave in value)
 
 
-def _zone(name: str) -> str:
+def _check_timezone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise wrong(f"{name!r} is not a time zone", 'such as "Europe/Berlin" or "UTC"') from None
+        raise invalid_value(f"{name!r} is not a time zone", 'such as "Europe/Berlin" or "UTC"') from None
     return name
 
 
 class Rollout(Model, frozen=True):
     """Waves of clusters, one after the other; a wave that is unhealthy stops those after it."""
 
-    waves: Annotated[Sequence[Placement], PlainValidator(_waves)] = ()
+    waves: Annotated[Sequence[Placement], PlainValidator(_check_waves)] = ()
     """Each wave is a cluster's name, `fleet.where(…)` or a list of them. Clusters in no wave come last, together."""
     soak: Duration = "0s"
     """How long a wave must stay healthy before the next one begins."""
@@ -241,7 +243,7 @@ class Rollout(Model, frozen=True):
     there: a later commit that changes that needs another one."""
     windows: Many[Window] = ()
     """When changes may begin, such as "Mon-Fri 09:00-17:00"; at any time unless given."""
-    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    timezone: Annotated[str, AfterValidator(_check_timezone)] = "UTC"
     """In which the windows are."""
     freeze: bool = False
     """Change nothing of the stack, whatever git says; health is looked after as ever."""
@@ -252,8 +254,8 @@ class Rollout(Model, frozen=True):
         taken: dict[str, int] = {}
         for number, wave in enumerate(self.waves, start=1):
             field = f"rollout.waves[{number - 1}]"
-            chosen: tuple[Selector, ...] = selectors(wave, field=field, source=source)
-            names = tuple(cluster.name for cluster in place(chosen, clusters, field=field, source=source))
+            chosen: tuple[Selector, ...] = read_placement(wave, field=field, source=source)
+            names = tuple(cluster.name for cluster in select_clusters(chosen, clusters, field=field, source=source))
             for name in names:
                 if name in taken:
                     raise ConfigurationError(

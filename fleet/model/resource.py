@@ -18,7 +18,7 @@ from fleet.errors import Source
 from fleet.model.base import Model
 from fleet.model.source import NOWHERE
 from fleet.model.types import Many, Name
-from fleet.model.validation import wrong
+from fleet.model.validation import invalid_value
 from fleet.objects.desired import Key
 
 
@@ -58,10 +58,10 @@ class Adopt(Model, frozen=True):
 _PATH = re.compile(r"""[A-Za-z_][\w-]*(\.[A-Za-z_*][\w-]*|\[\d+\]|\[\*\]|\["[^"]+"\])*""")
 
 
-def _path(text: str) -> str:
+def _check_path(text: str) -> str:
     if _PATH.fullmatch(text):
         return text
-    raise wrong(
+    raise invalid_value(
         f"{text!r} is not a path of fields",
         """such as "members", "spec.replicas" or 'metadata.annotations["example.com/note"]'""",
     )
@@ -88,7 +88,7 @@ class Options(Model, frozen=True):
     """Refuse to delete it until a commit says `protect=False`."""
     retain_on_delete: bool | None = None
     """When it is removed from git, leave it running in the cluster and forget it."""
-    ignore_changes: Many[Annotated[str, AfterValidator(_path)]] = ()
+    ignore_changes: Many[Annotated[str, AfterValidator(_check_path)]] = ()
     """Fields that are set when it is created and left alone afterwards."""
     aliases: Many[Alias | str] = ()
     """Former names; found under one of them, it is the same resource and not a new one. Kubernetes cannot rename: an

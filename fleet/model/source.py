@@ -25,7 +25,7 @@ _root: ContextVar[Path | None] = ContextVar("fleet.root", default=None)
 def locate() -> Source:
     """The file and line of the user's call that led here."""
     file, line = calling_file()
-    return Source(shown(file), line)
+    return Source(displayed_path(file), line)
 
 
 def calling_file() -> tuple[str, int]:
@@ -39,18 +39,18 @@ def calling_file() -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-def shown(file: str | Path) -> str:
+def displayed_path(file: str | Path) -> str:
     """A file as the user knows it: relative to the repository where it is inside, else unchanged."""
-    return _relative(str(file), _root.get() or Path.cwd())
+    return _relative_path(str(file), _root.get() or Path.cwd())
 
 
 @lru_cache(maxsize=1024)
-def _relative(file: str, base: Path) -> str:
+def _relative_path(file: str, base: Path) -> str:
     path = Path(file)
     return path.relative_to(base).as_posix() if path.is_absolute() and path.is_relative_to(base) else file
 
 
-def root() -> Path | None:
+def repository_root() -> Path | None:
     """The repository that is being evaluated, if one is."""
     return _root.get()
 

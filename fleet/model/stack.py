@@ -14,13 +14,13 @@ from pydantic_core import PydanticCustomError
 from fleet.errors import ConfigurationError, Source
 from fleet.model.app import App
 from fleet.model.cluster import Cluster
-from fleet.model.context import Asked, Scope, current, discovered, opened
+from fleet.model.context import OutputRequest, Scope, current_discovery, current_scope, open_scope
 from fleet.model.manifest import Manifest
-from fleet.model.placement import AT_ONCE, Placement, Rollout, Selector, place, selectors
+from fleet.model.placement import AT_ONCE, Placement, Rollout, Selector, read_placement, select_clusters
 from fleet.model.resource import Resource
-from fleet.model.source import NOWHERE, locate, shown
+from fleet.model.source import NOWHERE, displayed_path, locate
 from fleet.model.types import check_name
-from fleet.model.validation import copied
+from fleet.model.validation import copy_plain
 from fleet.names import PROGRAMS
 from fleet.suggestion import suggestion
 
@@ -37,7 +37,7 @@ class Collected:
     namespace: str
     resources: tuple[Resource, ...]
     exports: Mapping[str, Any]
-    asked: tuple[Asked, ...] = ()  # exports of other stacks that it read
+    asked: tuple[OutputRequest, ...] = ()  # exports of other stacks that it read
     files: tuple[str, ...] = ()  # that it read beside its own code
     delete_data: bool = False  # what holds data goes with what leaves the stack
     source: Source = NOWHERE
@@ -95,7 +95,7 @@ class Stack:
 
     def clusters(self, known: Sequence[Cluster]) -> tuple[Cluster, ...]:
         """The clusters that it is placed on, by name; the rollout's waves are checked against them."""
-        chosen = place(self.placement, known, field="clusters", source=self.source)
+        chosen = select_clusters(self.placement, known, field="clusters", source=self.source)
         self.rollout.order(chosen, source=self.source)
         return chosen
 
@@ -122,7 +122,7 @@ def stack(
     `delete_data=True`, once that is synced, it goes with what leaves.
     """
     source = locate()
-    placement = selectors(clusters, field="clusters", source=source)
+    placement = read_placement(clusters, field="clusters", source=source)
     if rollout is not None and not isinstance(rollout, Rollout):
         raise ConfigurationError("must be a fleet.Rollout", source=source, field="rollout")
     if drift not in get_args(Drift):
@@ -136,16 +136,16 @@ def stack(
         own = name if name is not None else function.__name__.strip("_").replace("_", "-").lower()
         result = Stack(
             function,
-            name=_own_name(own, source),
-            namespace=_name(namespace if namespace is not None else own, "namespace", source),
+            name=_check_stack_name(own, source),
+            namespace=_check_name(namespace if namespace is not None else own, "namespace", source),
             placement=placement,
             rollout=rollout or AT_ONCE,
-            depends_on=tuple(_needed(other, source) for other in depends_on),
-            source=Source(shown(code.co_filename), code.co_firstlineno),
+            depends_on=tuple(_stack_name(other, source) for other in depends_on),
+            source=Source(displayed_path(code.co_filename), code.co_firstlineno),
             drift=drift,
             delete_data=delete_data,
         )
-        found = discovered()
+        found = current_discovery()
         if found is not None:
             found.stacks.append(result)
         return result
@@ -158,7 +158,7 @@ def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, A
 
     Raises what the function raises; a `MissingOutputError` names an export that has to be evaluated first.
     """
-    outer = current()
+    outer = current_scope()
     if outer is not None:
         raise ConfigurationError(
             f"stack {outer.stack!r} calls stack {stack.name!r}",
@@ -166,7 +166,7 @@ def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, A
             source=locate(),
         )
     scope = Scope(stack=stack.name, namespace=stack.namespace, cluster=cluster.name, outputs=outputs or {})
-    with opened(scope):
+    with open_scope(scope):
         returned: Any = stack.function(cluster)
     if returned is not None:
         raise ConfigurationError(
@@ -179,7 +179,7 @@ def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, A
         cluster=cluster.name,
         namespace=stack.namespace,
         resources=tuple(scope.resources.values()),
-        exports=copied(scope.exports),
+        exports=copy_plain(scope.exports),
         asked=tuple(scope.asked),
         files=tuple(scope.files),
         delete_data=stack.delete_data,
@@ -200,7 +200,7 @@ def _check_function(function: object, source: Source) -> None:
         raise ConfigurationError("a stack takes one parameter, the cluster", hint=hint, source=source) from None
 
 
-def _needed(other: object, source: Source) -> str:
+def _stack_name(other: object, source: Source) -> str:
     if isinstance(other, str):
         return other
     if isinstance(other, Stack):
@@ -210,9 +210,9 @@ def _needed(other: object, source: Source) -> str:
     )
 
 
-def _own_name(text: object, source: Source) -> str:
+def _check_stack_name(text: object, source: Source) -> str:
     """A stack's Lease lies beside those of fleet's own programs, under its name."""
-    name = _name(text, "name", source)
+    name = _check_name(text, "name", source)
     if name in PROGRAMS:
         hint = f"name it otherwise: @fleet.stack(name='my-{name}')"
         raise ConfigurationError(
@@ -221,7 +221,7 @@ def _own_name(text: object, source: Source) -> str:
     return name
 
 
-def _name(text: object, field: str, source: Source) -> str:
+def _check_name(text: object, field: str, source: Source) -> str:
     try:
         if isinstance(text, str):
             return check_name(text)

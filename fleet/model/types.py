@@ -29,7 +29,7 @@ from pydantic import AfterValidator, BeforeValidator, ValidationInfo, WithJsonSc
 from pydantic.fields import FieldInfo
 
 from fleet.model.base import STORED
-from fleet.model.validation import wrong
+from fleet.model.validation import invalid_value
 from fleet.text import count_noun
 from fleet.times import DURATION_GRAMMAR, LONGEST_DURATION, WINDOW_GRAMMAR
 
@@ -60,61 +60,61 @@ _FIELDS = (
 
 def check_cron(text: str, info: ValidationInfo) -> str:
     """Return the schedule. One that a cluster has already is left to the cluster, which says what it does not take."""
-    return text if (info.context or {}).get(STORED) else _checked(text)
+    return text if (info.context or {}).get(STORED) else _check_schedule(text)
 
 
-def _checked(text: str) -> str:
+def _check_schedule(text: str) -> str:
     if len(text) > _LONGEST_CRON:
-        raise wrong(f"{text[:40]!r}… is longer than {_LONGEST_CRON} characters")
+        raise invalid_value(f"{text[:40]!r}… is longer than {_LONGEST_CRON} characters")
     if text.startswith("@"):
         if text in _MACROS:
             return text
-        raise wrong(f"{text!r} is not a schedule", f"there are: {', '.join(_MACROS)}")
+        raise invalid_value(f"{text!r} is not a schedule", f"there are: {', '.join(_MACROS)}")
     parts = _SPACE.split(text.strip(" \t"))
     if len(parts) != len(_FIELDS):
-        raise wrong(
+        raise invalid_value(
             f"{text!r} has {count_noun(len(parts), 'field')}, a schedule has 5",
             "minute, hour, day of the month, month, day of the week: '0 3 * * *' is every day at 03:00",
         )
-    values = [_values(part, field, text) for part, field in zip(parts, _FIELDS, strict=True)]
+    values = [_parse_cron_item(part, field, text) for part, field in zip(parts, _FIELDS, strict=True)]
     days, months = values[2], values[3]
     if parts[4] in ("*", "?") and all(min(days) > _LONGEST_MONTH[month] for month in months):
-        raise wrong(f"{text!r} never comes: no such month has a day {min(days)}")
+        raise invalid_value(f"{text!r} never comes: no such month has a day {min(days)}")
     return text
 
 
-def _values(part: str, field: _Field, line: str) -> set[int]:
+def _parse_cron_item(part: str, field: _Field, line: str) -> set[int]:
     found: set[int] = set()
     for item in part.lower().split(","):
         match = _ITEM.fullmatch(item)
         if not match:
-            raise _misfit(line, field, item)
+            raise _cron_error(line, field, item)
         if match[1] in ("*", "?"):
             first, last = field.low, field.high
         else:
             low, _, high = match[1].partition("-")
-            first = _number(low, field, line)
-            last = _number(high, field, line) if high else (field.high if match[2] else first)
+            first = _parse_cron_number(low, field, line)
+            last = _parse_cron_number(high, field, line) if high else (field.high if match[2] else first)
         step = int(match[2] or 1)
         if first > last or step == 0:
-            raise _misfit(line, field, item)
+            raise _cron_error(line, field, item)
         found |= set(range(first, last + 1, step))
     return found
 
 
-def _number(word: str, field: _Field, line: str) -> int:
+def _parse_cron_number(word: str, field: _Field, line: str) -> int:
     if word in field.words:
         return field.words.index(word) + field.low
     if not (word.isascii() and word.isdigit() and len(word) <= 4) or not field.low <= int(word) <= field.high:
-        raise _misfit(line, field, word)
+        raise _cron_error(line, field, word)
     return int(word)
 
 
-def _misfit(line: str, field: _Field, item: str) -> Exception:
+def _cron_error(line: str, field: _Field, item: str) -> Exception:
     allowed = f"for the {field.title}: {field.low} to {field.high}, or '*'"
     if field.words:
         allowed = f"{allowed}, or {field.words[0]} to {field.words[-1]}"
-    return wrong(f"{line!r}: {item!r} is no {field.title}", allowed)
+    return invalid_value(f"{line!r}: {item!r} is no {field.title}", allowed)
 
 
 Cron = Annotated[
@@ -131,7 +131,7 @@ def check_duration(text: str) -> str:
     loose = _LOOSE_DURATION.fullmatch(text.strip())
     near = f"{loose[1]}{loose[2].lower()}" if loose else ""
     units = "numbers with w, d, h, m or s, largest first, such as '30s', '5m' or '1h30m'"
-    raise wrong(f"{text!r} is not a duration", f"did you mean {near!r}?" if near else f"write {units}")
+    raise invalid_value(f"{text!r} is not a duration", f"did you mean {near!r}?" if near else f"write {units}")
 
 
 Duration = Annotated[
@@ -163,14 +163,16 @@ LONGEST_APP = 40  # leaves room for what is made of it: pods, services, secrets,
 
 def check_name(text: str) -> str:
     """A DNS label."""
-    return _check(text, LONGEST)
+    return _check_label(text, LONGEST)
 
 
 def check_app_name(text: str) -> str:
     """A DNS label that starts with a letter, as names of Services must, and leaves room for suffixes."""
-    _check(text, LONGEST_APP)
+    _check_label(text, LONGEST_APP)
     if not text[0].isalpha():
-        raise wrong(f"{text!r} must start with a letter: it becomes the name of a Service", _proposal(f"app-{text}"))
+        raise invalid_value(
+            f"{text!r} must start with a letter: it becomes the name of a Service", _propose_name(f"app-{text}")
+        )
     return text
 
 
@@ -179,40 +181,42 @@ def check_object_name(text: str) -> str:
     if text and _SUBDOMAIN.fullmatch(text) and ".." not in text and len(text) <= LONGEST_OBJECT:
         return text
     allowed = "lower-case letters, digits, dashes and dots, starting and ending with a letter or digit"
-    raise wrong(f"{text!r} is not the name of an object: {allowed}", _proposal(text))
+    raise invalid_value(f"{text!r} is not the name of an object: {allowed}", _propose_name(text))
 
 
 def check_export_name(text: str) -> str:
     if _EXPORT.fullmatch(text):
         return text
-    raise wrong(f"{text!r} is not a name: letters, digits, dashes, dots and underscores, starting with a letter")
+    raise invalid_value(
+        f"{text!r} is not a name: letters, digits, dashes, dots and underscores, starting with a letter"
+    )
 
 
-def _check(text: str, longest: int) -> str:
+def _check_label(text: str, longest: int) -> str:
     if not text:
-        raise wrong("a name is missing", "give one such as 'orders-db'")
+        raise invalid_value("a name is missing", "give one such as 'orders-db'")
     if not _LABEL.fullmatch(text):
         allowed = "lower-case letters, digits and dashes, starting and ending with a letter or digit"
-        raise wrong(f"{text!r} is not a name: {allowed}", _proposal(text))
+        raise invalid_value(f"{text!r} is not a name: {allowed}", _propose_name(text))
     if len(text) > longest:
-        raise wrong(f"{text!r} has {count_noun(len(text), 'character')}, {longest} is the most")
+        raise invalid_value(f"{text!r} has {count_noun(len(text), 'character')}, {longest} is the most")
     return text
 
 
-def _proposal(text: str) -> str | None:
+def _propose_name(text: str) -> str | None:
     """A name that is near to what was written and would be right."""
     kebab = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
     plain = re.sub(r"[^a-z0-9]+", "-", kebab.lower()).strip("-")
     return f"{plain!r} would be right" if plain else None
 
 
-def _schema(longest: int, pattern: str) -> WithJsonSchema:
+def _name_schema(longest: int, pattern: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": pattern, "minLength": 1, "maxLength": longest})
 
 
-Name = Annotated[str, AfterValidator(check_name), _schema(LONGEST, "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-AppName = Annotated[str, AfterValidator(check_app_name), _schema(LONGEST_APP, "^[a-z]([-a-z0-9]*[a-z0-9])?$")]
-OBJECT_NAME = _schema(LONGEST_OBJECT, "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+Name = Annotated[str, AfterValidator(check_name), _name_schema(LONGEST, "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+AppName = Annotated[str, AfterValidator(check_app_name), _name_schema(LONGEST_APP, "^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+OBJECT_NAME = _name_schema(LONGEST_OBJECT, "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 ObjectName = Annotated[str, AfterValidator(check_object_name), OBJECT_NAME]
 ExportName = Annotated[str, AfterValidator(check_export_name)]
 
@@ -245,27 +249,29 @@ def check_quantity(text: str) -> str:
         letter = loose[2].upper() if loose else ""
         near = f"{loose[1]}{letter}i" if loose else ""
         hint = f"did you mean {near!r}?" if near else "write a number and a unit, such as '100Gi', '512Mi' or '500m'"
-        raise wrong(f"{text!r} is not a quantity", hint)
+        raise invalid_value(f"{text!r} is not a quantity", hint)
     if len(text) > _LONGEST_QUANTITY:
-        raise wrong(
+        raise invalid_value(
             f"{text[:_LONGEST_QUANTITY]!r}… is longer than {_LONGEST_QUANTITY} characters",
             "use a larger unit, such as 'Gi'",
         )
     if amount(text) == 0:
-        raise wrong(f"{text!r} is nothing: a quantity must be more than 0")
+        raise invalid_value(f"{text!r} is nothing: a quantity must be more than 0")
     return text
 
 
-def _check_text(value: Any) -> Any:
+def _check_is_text(value: Any) -> Any:
     """A bare number has no unit: of storage it would be bytes."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        raise wrong(f"must be a string with a unit, not {value:g}", f"'{value:g}Gi' of storage, '{value:g}' of CPUs")
+        raise invalid_value(
+            f"must be a string with a unit, not {value:g}", f"'{value:g}Gi' of storage, '{value:g}' of CPUs"
+        )
     return value
 
 
 Quantity = Annotated[
     str,
-    BeforeValidator(_check_text),
+    BeforeValidator(_check_is_text),
     AfterValidator(check_quantity),
     WithJsonSchema(
         {
@@ -310,7 +316,7 @@ def check_version(text: str) -> str:
         return text
     numbers = re.search(r"\d+(\.\d+){0,2}", text)
     hint = f"write {numbers[0]!r}" if numbers else "write numbers with dots, such as '3.5' or '3.5.21'"
-    raise wrong(f"{text!r} is not a version", hint)
+    raise invalid_value(f"{text!r} is not a version", hint)
 
 
 Version = Annotated[
@@ -321,7 +327,7 @@ Version = Annotated[
 def check_window(text: str) -> str:
     if WINDOW_GRAMMAR.fullmatch(text):
         return text
-    raise wrong(f"{text!r} is not a window of time", "write days and hours, such as 'Mon-Fri 09:00-17:00'")
+    raise invalid_value(f"{text!r} is not a window of time", "write days and hours, such as 'Mon-Fri 09:00-17:00'")
 
 
 Window = Annotated[str, AfterValidator(check_window)]

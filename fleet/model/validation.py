@@ -51,7 +51,7 @@ _BOUNDS = {
 _BRANCHES = frozenset({"str", "int", "float", "bool"})  # with names of classes: pydantic's names for parts of a union
 
 
-def wrong(message: str, hint: str | None = None, field: str = "") -> PydanticCustomError:
+def invalid_value(message: str, hint: str | None = None, field: str = "") -> PydanticCustomError:
     """For a validator to raise: a message that continues the field's name, and what would be right.
 
     A validator of a whole model names the `field` that is to be changed.
@@ -63,14 +63,16 @@ def configuration_error(
     error: ValidationError, *, title: str, source: Source, fields: Callable[[tuple[str | int, ...]], Mapping[str, str]]
 ) -> ConfigurationError:
     """One error for all that is wrong with a call; `fields` tells the known fields (and their hints) at a location."""
-    problems = [_problem(detail, title, fields) for detail in _distinct(error.errors(include_url=False))]
+    problems = [
+        _describe_detail(detail, title, fields) for detail in _distinct_details(error.errors(include_url=False))
+    ]
     field, message, hint = problems[0]
     for other, further, remedy in problems[1:]:
         message += f"\n  also {other}: {further}" + (f" ({remedy})" if remedy else "")
     return ConfigurationError(message, hint=hint, source=source, field=field)
 
 
-def _distinct(details: Iterable[ErrorDetails]) -> list[ErrorDetails]:
+def _distinct_details(details: Iterable[ErrorDetails]) -> list[ErrorDetails]:
     """A value that fits no branch of a union gives one detail per branch: the first says enough."""
     seen: dict[tuple[int, str], ErrorDetails] = {}
     for detail in details:
@@ -78,13 +80,13 @@ def _distinct(details: Iterable[ErrorDetails]) -> list[ErrorDetails]:
     return list(seen.values())
 
 
-def _problem(
+def _describe_detail(
     detail: ErrorDetails, title: str, fields: Callable[[tuple[str | int, ...]], Mapping[str, str]]
 ) -> tuple[str, str, str | None]:
     kind, location, context = detail["type"], detail["loc"], detail.get("ctx", {})
-    name = _path(location) or title
+    name = _location_path(location) or title
     if kind == "fleet":
-        name = _path((*location, context["field"])) if context.get("field") else name
+        name = _location_path((*location, context["field"])) if context.get("field") else name
         return name, str(context["message"]), context.get("hint")
     if kind == "missing":
         return name, f"is required by {title}", fields(location[:-1]).get(str(location[-1]))
@@ -97,9 +99,9 @@ def _problem(
         hint = fields(location[:-1]).get(str(location[-1])) if location else None
         if kind == "string_type" and isinstance(detail["input"], int | float):
             hint = f"put it in quotes: '{detail['input']}'"
-        return name, f"must be {wanted}, not {_shown(detail['input'])}", hint
+        return name, f"must be {wanted}, not {_display_value(detail['input'])}", hint
     if kind in _BOUNDS:
-        return name, _BOUNDS[kind].format_map(_Context(context, input=_shown(detail["input"]))), None
+        return name, _BOUNDS[kind].format_map(_Context(context, input=_display_value(detail["input"]))), None
     if kind in ("value_error", "assertion_error"):  # of a validator in a user's own app type
         return name, str(context.get("error", detail["msg"])), None
     return name, detail["msg"][:1].lower() + detail["msg"][1:], None
@@ -110,7 +112,7 @@ class _Context(dict[str, Any]):
         return "a value of the right type"
 
 
-def _path(location: tuple[str | int, ...]) -> str:
+def _location_path(location: tuple[str | int, ...]) -> str:
     text = ""
     for part in location:
         if isinstance(part, int):
@@ -120,7 +122,7 @@ def _path(location: tuple[str | int, ...]) -> str:
     return text
 
 
-def _shown(value: object) -> str:
+def _display_value(value: object) -> str:
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '…'}"
 
@@ -135,29 +137,33 @@ def check_plain(value: Any, path: str = "") -> None:
         return
     if isinstance(value, int):
         if not -_LARGEST <= value < _LARGEST:
-            raise wrong(f"{where}{value} does not fit into 64 bits")
+            raise invalid_value(f"{where}{value} does not fit into 64 bits")
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise wrong(f"{where}{value} is not a number that JSON has")
+            raise invalid_value(f"{where}{value} is not a number that JSON has")
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
             check_plain(item, f"{path}[{index}]")
     elif isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise wrong(f"{where}key {key!r} is {type(key).__name__}, not a string", f"quote it: {str(key)!r}")
+                raise invalid_value(
+                    f"{where}key {key!r} is {type(key).__name__}, not a string", f"quote it: {str(key)!r}"
+                )
             check_plain(item, f"{path}.{key}" if path else key)
     else:
         kind = type(value).__name__
-        raise wrong(f"{where}{kind} is not plain data", "strings, numbers, True and False, None, lists and dicts are")
+        raise invalid_value(
+            f"{where}{kind} is not plain data", "strings, numbers, True and False, None, lists and dicts are"
+        )
 
 
-def copied(value: Any) -> Any:
+def copy_plain(value: Any) -> Any:
     """A copy of plain data that shares nothing with it; subclasses of str, int and so on become what they are."""
     if isinstance(value, dict):
-        return {str(key): copied(item) for key, item in value.items()}
+        return {str(key): copy_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [copied(item) for item in value]
+        return [copy_plain(item) for item in value]
     if isinstance(value, str):
         return str.__str__(value)
     return value

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from fleet.errors import ConfigurationError, Source
-from fleet.model.context import current
-from fleet.model.manifest import Manifest, read
+from fleet.model.context import current_scope
+from fleet.model.manifest import Manifest, read_manifest
 from fleet.model.resource import Options
-from fleet.model.source import calling_file, locate, root, shown
+from fleet.model.source import calling_file, displayed_path, locate, repository_root
 from fleet.yaml_text import NotYamlError, read_documents
 
 
@@ -26,20 +26,20 @@ def manifests(pattern: str, *, opts: Options | None = None, cluster_scoped: bool
     source = locate()
     base = Path(calling_file()[0]).resolve().parent
     made: list[Manifest] = []
-    for file in _matching(pattern, base, source):
-        scope = current()
+    for file in _find_files(pattern, base, source):
+        scope = current_scope()
         if scope is not None:
-            scope.files[shown(file)] = None
-        for document, place in _documents(file):
+            scope.files[displayed_path(file)] = None
+        for document, place in _read_objects(file):
             try:
-                made.append(read(document, place, opts or Options(), cluster_scoped=cluster_scoped))
+                made.append(read_manifest(document, place, opts or Options(), cluster_scoped=cluster_scoped))
             except ValidationError as error:
                 refused = Manifest._refused(error)
                 raise ConfigurationError(refused.message, hint=refused.hint, source=place) from None
     return made
 
 
-def _matching(pattern: str, base: Path, source: Source) -> list[Path]:
+def _find_files(pattern: str, base: Path, source: Source) -> list[Path]:
     def refuse(message: str, hint: str) -> ConfigurationError:
         return ConfigurationError(message, hint=hint, source=source, field="manifests")
 
@@ -48,16 +48,16 @@ def _matching(pattern: str, base: Path, source: Source) -> list[Path]:
     found = sorted(path for path in base.glob(pattern) if path.is_file())
     if not found:
         verb = "no file matches" if has_magic(pattern) else "there is no file"
-        raise refuse(f"{verb} {pattern!r}", f"it is looked for in {shown(base)}")
-    inside = (root() or base).resolve()
+        raise refuse(f"{verb} {pattern!r}", f"it is looked for in {displayed_path(base)}")
+    inside = (repository_root() or base).resolve()
     for path in found:
-        if root() is not None and not path.resolve().is_relative_to(inside):
+        if repository_root() is not None and not path.resolve().is_relative_to(inside):
             raise refuse(f"{pattern!r} leads out of the repository", "keep the files inside the repository")
     return found
 
 
-def _documents(file: Path) -> Iterator[tuple[Any, Source]]:
-    name = shown(file)
+def _read_objects(file: Path) -> Iterator[tuple[Any, Source]]:
+    name = displayed_path(file)
     try:
         for document, line in read_documents(file.read_bytes().decode("utf-8")):
             place = Source(name, line)

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 
 from fleet.objects import fields
 from fleet.objects.desired import Key
-from fleet.objects.fields import Fields, field_of, item_keys, set_value
-from fleet.objects.redaction import REDACTED, Trail, is_hidden, masked
+from fleet.objects.fields import Fields, owned_field, parse_item_keys, parse_set_value
+from fleet.objects.redaction import REDACTED, Trail, is_secret_field, redact_value
 
 
 class Change(NamedTuple):
@@ -42,22 +42,22 @@ SUFFIXES = {
     **{suffix: Decimal(1).scaleb(3 * power) for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), start=-3)},
     **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", start=1)},
 }
-FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)$")
+QUANTITY_FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([numkMGTPE]|[KMGTPE]i)?)$")
 
 
-def amount(text: str) -> Decimal | None:
+def parse_quantity(text: str) -> Decimal | None:
     """The number that a quantity stands for; None if it is not one."""
-    match = FORM.match(text)
+    match = QUANTITY_FORM.match(text)
     if not match:
         return None
     number, exponent, suffix = match.groups()
     return Decimal(number + exponent) if exponent else Decimal(number) * SUFFIXES[suffix or ""]
 
 
-def same_amount(one: object, two: object) -> bool:
+def is_same_amount(one: object, two: object) -> bool:
     if isinstance(one, bool) or isinstance(two, bool):
         return False
-    first, second = amount(str(one)), amount(str(two))
+    first, second = parse_quantity(str(one)), parse_quantity(str(two))
     return first is not None and first == second
 
 
@@ -67,7 +67,7 @@ ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT", "__bool__":
 VERBATIM = frozenset({"annotations", "binaryData", "data", "labels", "matchLabels", "nodeSelector", "parameters"})
 QUANTITY_MAPS = frozenset({"capacity", "hard", "limits", "podFixed", "requests"})
 QUANTITIES = frozenset({"averageValue", "divisor", "sizeLimit"})
-OF_LIMIT_RANGE = frozenset({"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"})
+LIMIT_RANGE_MAPS = frozenset({"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"})
 INT_OR_STRING = frozenset({"maxSurge", "maxUnavailable", "minAvailable", "port", "targetPort"})
 
 
@@ -76,32 +76,32 @@ def is_builtin(key: Key) -> bool:
     return "." not in key.group or key.group.endswith(".k8s.io")
 
 
-def same(want: Any, have: Any, trail: tuple[str, ...], key: Key) -> bool:
+def is_same_value(want: Any, have: Any, trail: tuple[str, ...], key: Key) -> bool:
     """Compare two scalars at the end of `trail` (keys of maps only)."""
     if want == have and isinstance(want, bool) == isinstance(have, bool):
         return True
-    if not _typed(trail, key) or _verbatim(trail):
+    if not _is_typed(trail, key) or _is_verbatim(trail):
         return False
     name = trail[-1] if trail else ""
     if name in INT_OR_STRING and {type(want), type(have)} == {int, str}:
         return str(want) == str(have)
-    return _is_quantity(trail, key) and same_amount(want, have)
+    return _is_quantity(trail, key) and is_same_amount(want, have)
 
 
-def same_as_absent(want: Any, trail: tuple[str, ...], key: Key) -> bool:
+def is_same_as_absent(want: Any, trail: tuple[str, ...], key: Key) -> bool:
     """Whether the server leaves this value out: the zero of a typed field."""
-    if not _typed(trail, key) or (_verbatim(trail) and not isinstance(want, dict)):
+    if not _is_typed(trail, key) or (_is_verbatim(trail) and not isinstance(want, dict)):
         return False
     if isinstance(want, dict | list):
         return not want
     return want in ("", 0) or want is False
 
 
-def _typed(trail: tuple[str, ...], key: Key) -> bool:
+def _is_typed(trail: tuple[str, ...], key: Key) -> bool:
     return is_builtin(key) or trail[:1] == ("metadata",)
 
 
-def _verbatim(trail: tuple[str, ...]) -> bool:
+def _is_verbatim(trail: tuple[str, ...]) -> bool:
     return len(trail) > 1 and trail[-2] in VERBATIM
 
 
@@ -109,7 +109,7 @@ def _is_quantity(trail: tuple[str, ...], key: Key) -> bool:
     if trail[-1] in QUANTITIES or (len(trail) > 1 and trail[-2] in QUANTITY_MAPS):
         return True
     if key.kind == "LimitRange":
-        return len(trail) > 1 and trail[-2] in OF_LIMIT_RANGE
+        return len(trail) > 1 and trail[-2] in LIMIT_RANGE_MAPS
     return key.kind == "HorizontalPodAutoscaler" and trail[-1] == "value"
 
 
@@ -131,9 +131,11 @@ def compare(
     comparison = _Comparison(key, strict, secret)
     for name, value in desired.items():
         if name != "metadata" and name not in IDENTITY:
-            comparison.compare_value(value, live.get(name, ABSENT), field_of(owned, name), (name,), name)
+            comparison.compare_value(value, live.get(name, ABSENT), owned_field(owned, name), (name,), name)
     metadata = {name: value for name, value in desired["metadata"].items() if name not in IDENTITY_METADATA}
-    comparison.compare_map(metadata, live.get("metadata", {}), field_of(owned, "metadata"), ("metadata",), "metadata")
+    comparison.compare_map(
+        metadata, live.get("metadata", {}), owned_field(owned, "metadata"), ("metadata",), "metadata"
+    )
     for token, below in (owned or {}).items():
         name = token[2:]
         if token.startswith("f:") and name not in desired and name in live and name not in IDENTITY:
@@ -151,7 +153,7 @@ class _Comparison:
     def note(self, trail: Trail, path: str, before: Any, after: Any) -> None:
         """The only way in which a change comes to be."""
         secret = self.secret
-        self.changes.append(Change(path, masked(before, trail, secret), masked(after, trail, secret)))
+        self.changes.append(Change(path, redact_value(before, trail, secret), redact_value(after, trail, secret)))
 
     def compare_value(
         self, want: Any, have: Any, owned: Fields | None, trail: tuple[str, ...], path: str, *, whole: bool = False
@@ -161,15 +163,17 @@ class _Comparison:
             atomic = whole or (owned == {} and bool(want))
             before = len(self.changes)
             self.compare_map(want, {} if have is ABSENT else have, None if atomic else owned, trail, path, whole=atomic)
-            if have is ABSENT and (len(self.changes) > before or not (want or same_as_absent(want, trail, self.key))):
+            if have is ABSENT and (
+                len(self.changes) > before or not (want or is_same_as_absent(want, trail, self.key))
+            ):
                 del self.changes[before:]
                 self.note(trail, path, None, want)
         elif have is ABSENT:
-            if not same_as_absent(want, trail, self.key):
+            if not is_same_as_absent(want, trail, self.key):
                 self.note(trail, path, None, want)
         elif isinstance(want, list) and isinstance(have, list):
             self.compare_list(want, have, None if whole else owned, trail, path, whole=whole)
-        elif not same(want, have, trail, self.key):
+        elif not is_same_value(want, have, trail, self.key):
             self.note(trail, path, have, want)
 
     def compare_map(
@@ -186,17 +190,17 @@ class _Comparison:
             other = have.get(name, ABSENT)
             if type(value) in SCALARS and type(other) is type(value) and other == value:
                 continue  # most fields of most objects, in every sync
-            below = field_of(owned, name)
-            self.compare_value(value, other, below, (*trail, name), fields.child(path, name), whole=whole)
+            below = owned_field(owned, name)
+            self.compare_value(value, other, below, (*trail, name), fields.child_path(path, name), whole=whole)
         if whole and self.strict:
             for name in have.keys() - want.keys():
-                self.note((*trail, name), fields.child(path, name), have[name], None)
+                self.note((*trail, name), fields.child_path(path, name), have[name], None)
         if not owned:
             return
         for token, below in owned.items():
             name = token[2:]
             if name not in want and name in have and token.startswith("f:"):
-                self.removed(have[name], below, (*trail, name), fields.child(path, name))
+                self.removed(have[name], below, (*trail, name), fields.child_path(path, name))
 
     def compare_list(
         self,
@@ -223,37 +227,39 @@ class _Comparison:
 
     def compare_set(self, want: list[Any], have: list[Any], owned: Fields, trail: tuple[str, ...], path: str) -> None:
         for value in want:
-            if not any(same(value, other, trail, self.key) for other in have):
-                self.note(trail, f"{path}[{masked(value, trail, self.secret)}]", None, value)
-        for value in (set_value(token) for token in owned if token.startswith("v:")):
-            if value in have and not any(same(value, other, trail, self.key) for other in want):
-                self.note(trail, f"{path}[{masked(value, trail, self.secret)}]", value, None)
+            if not any(is_same_value(value, other, trail, self.key) for other in have):
+                self.note(trail, f"{path}[{redact_value(value, trail, self.secret)}]", None, value)
+        for value in (parse_set_value(token) for token in owned if token.startswith("v:")):
+            if value in have and not any(is_same_value(value, other, trail, self.key) for other in want):
+                self.note(trail, f"{path}[{redact_value(value, trail, self.secret)}]", value, None)
 
     def compare_keyed(self, want: list[Any], have: list[Any], owned: Fields, trail: tuple[str, ...], path: str) -> None:
-        ours = [(item_keys(token), below) for token, below in owned.items() if token.startswith("k:")]
+        ours = [(parse_item_keys(token), below) for token, below in owned.items() if token.startswith("k:")]
         names = tuple(ours[0][0])
         positions: list[int] = []
         for item in want:
-            position = _find(item, have, names, [keys for keys, _ in ours], positions)
+            position = _find_item(item, have, names, [keys for keys, _ in ours], positions)
             if position is None:
-                self.note(trail, self.item(trail, path, _keys(item, names)), None, item)
+                self.note(trail, self.item(trail, path, _select_keys(item, names)), None, item)
                 continue
             positions.append(position)
-            keys = _keys(have[position], names)
+            keys = _select_keys(have[position], names)
             below = next((fields for other, fields in ours if other == keys), None)
             self.compare_value(item, have[position], below, trail, self.item(trail, path, keys))
         if positions != sorted(positions):
-            before = [_keys(have[position], names) for position in sorted(positions)]
-            self.note(trail, path, before, [_keys(have[position], names) for position in positions])
+            before = [_select_keys(have[position], names) for position in sorted(positions)]
+            self.note(trail, path, before, [_select_keys(have[position], names) for position in positions])
         for keys, below in ours:
-            gone = next((index for index, item in enumerate(have) if _keys(item, names) == keys), None)
+            gone = next((index for index, item in enumerate(have) if _select_keys(item, names) == keys), None)
             if gone is not None and gone not in positions:
                 self.removed(have[gone], below, trail, self.item(trail, path, keys), skip=frozenset(names))
 
     def item(self, trail: Trail, path: str, keys: dict[str, Any]) -> str:
         """The path of an item of a list; what it is known by may be secret itself."""
-        shown = {name: REDACTED if is_hidden((*trail, name), self.secret) else value for name, value in keys.items()}
-        return fields.item(path, shown)
+        shown = {
+            name: REDACTED if is_secret_field((*trail, name), self.secret) else value for name, value in keys.items()
+        }
+        return fields.item_path(path, shown)
 
     def removed(self, have: Any, owned: Fields, trail: Trail, path: str, *, skip: frozenset[str] = frozenset()) -> None:
         """A field of ours is no longer wanted: as one change if all of it was ours, else by what was."""
@@ -266,21 +272,23 @@ class _Comparison:
             return
         for name, below in children.items():
             if name in have and name not in skip:
-                self.removed(have[name], below, (*trail, name), fields.child(path, name))
+                self.removed(have[name], below, (*trail, name), fields.child_path(path, name))
 
 
-def _keys(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
+def _select_keys(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: item[name] for name in names if name in item} if isinstance(item, dict) else {}
 
 
-def _find(
+def _find_item(
     item: Any, have: list[Any], names: tuple[str, ...], ours: list[dict[str, Any]], taken: list[int]
 ) -> int | None:
     """The live item that a desired one means. Where a key was left to the server's default, it is the one of ours."""
-    keys = _keys(item, names)
+    keys = _select_keys(item, names)
     fitting = [
         index
         for index, other in enumerate(have)
         if index not in taken and isinstance(other, dict) and all(other.get(name) == keys[name] for name in keys)
     ]
-    return next((index for index in fitting if _keys(have[index], names) in ours), fitting[0] if fitting else None)
+    return next(
+        (index for index in fitting if _select_keys(have[index], names) in ours), fitting[0] if fitting else None
+    )

@@ -60,7 +60,7 @@ class Object:
     _key: Key | None = field(default=None, init=False, repr=False, compare=False)
     _hash: str = field(default="", init=False, repr=False, compare=False)
 
-    def hashed(self, how: Callable[[dict[str, Any]], str]) -> str:
+    def hash_with(self, how: Callable[[dict[str, Any]], str]) -> str:
         """The hash of the manifest, by the one way that there is to make it: a process that goes on asks often."""
         found = self.hash or self._hash
         if not found:
@@ -93,7 +93,7 @@ class Desired:
     source: Source = field(default=Source(""))  # of the stack's function
 
 
-def taken_over(manifest: dict[str, Any]) -> Key | None:
+def adopted_stateful_set(manifest: dict[str, Any]) -> Key | None:
     """None for an app that is made anew."""
     adopt = (manifest.get("spec") or {}).get("adopt")
     if not isinstance(adopt, dict):

@@ -28,7 +28,7 @@ def owned_fields(live: dict[str, Any], manager: str = MANAGER) -> Fields | None:
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
             fields = entry.get("fieldsV1") or {}
-            union = fields if union is None else _merge(union, fields)
+            union = fields if union is None else _merge_fields(union, fields)
     return union
 
 
@@ -39,28 +39,28 @@ def other_managers(live: dict[str, Any], manager: str = MANAGER) -> tuple[str, .
     return tuple(dict.fromkeys(name for name in names if name and name != manager))
 
 
-def field_of(owned: Fields | None, key: str) -> Fields | None:
+def owned_field(owned: Fields | None, key: str) -> Fields | None:
     if owned is None:
         return None
     found: Fields | None = owned.get(f"f:{key}")
     return found
 
 
-def item_keys(token: str) -> dict[str, Any]:
+def parse_item_keys(token: str) -> dict[str, Any]:
     """`k:{"name":"db"}` → {"name": "db"}."""
     keys: dict[str, Any] = orjson.loads(token[2:])
     return keys
 
 
-def set_value(token: str) -> Any:
+def parse_set_value(token: str) -> Any:
     """`v:"a"` → "a"."""
     return orjson.loads(token[2:])
 
 
-def _merge(one: Fields, two: Fields) -> Fields:
+def _merge_fields(one: Fields, two: Fields) -> Fields:
     merged = dict(one)
     for token, below in two.items():
-        merged[token] = _merge(merged[token], below) if token in merged else below
+        merged[token] = _merge_fields(merged[token], below) if token in merged else below
     return merged
 
 
@@ -85,7 +85,7 @@ class Segment:
         return self.key == str(position)
 
 
-def parse(path: str) -> tuple[Segment, ...]:
+def parse_path(path: str) -> tuple[Segment, ...]:
     segments: list[Segment] = []
     position = 0
     while position < len(path):
@@ -108,11 +108,11 @@ def parse(path: str) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def child(path: str, key: str) -> str:
+def child_path(path: str, key: str) -> str:
     if not PLAIN.match(key):
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key
 
 
-def item(path: str, keys: dict[str, Any]) -> str:
+def item_path(path: str, keys: dict[str, Any]) -> str:
     return f"{path}[{','.join(f'{name}={value}' for name, value in keys.items())}]"

@@ -16,7 +16,7 @@ class CycleError(Exception):
         self.path = path
 
 
-def ordered(nodes: Iterable[N], needs: Mapping[N, Iterable[N]] | Callable[[N], Iterable[N]]) -> list[N]:
+def sort_by_dependencies(nodes: Iterable[N], needs: Mapping[N, Iterable[N]] | Callable[[N], Iterable[N]]) -> list[N]:
     """The nodes, each after those it needs. Stable: the same input gives the same order; needs outside are ignored."""
     pending = list(nodes)
     inside = set(pending)

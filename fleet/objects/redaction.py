@@ -36,7 +36,7 @@ DEEPEST = 40
 Trail = tuple[str, ...]  # keys of maps from the top of an object; lists are gone through, "*" is any key
 Kind = tuple[str, str]  # group and kind
 
-OF_SECRETS: tuple[Trail, ...] = (("data",), ("stringData",), ("metadata", "annotations"))
+SECRET_FIELDS: tuple[Trail, ...] = (("data",), ("stringData",), ("metadata", "annotations"))
 EVERYTHING: tuple[Trail, ...] = ((),)
 
 
@@ -54,7 +54,7 @@ class Secrecy:
     def of(self, key: Key) -> tuple[Trail, ...]:
         """The secret fields of one object's kind."""
         if is_secret(key):
-            return OF_SECRETS
+            return SECRET_FIELDS
         marked = self.fields.get((key.group, key.kind), ())
         return (*marked, ("metadata", "annotations", LAST_APPLIED)) if marked else ()
 
@@ -66,34 +66,34 @@ class Secrecy:
 BUILT_IN = Secrecy()
 
 
-def is_hidden(trail: Trail, secret: Iterable[Trail]) -> bool:
+def is_secret_field(trail: Trail, secret: Iterable[Trail]) -> bool:
     """Whether it is, or lies inside, a secret field."""
-    return any(len(trail) >= len(one) and _fits(trail[: len(one)], one) for one in secret)
+    return any(len(trail) >= len(one) and _matches(trail[: len(one)], one) for one in secret)
 
 
-def masked(value: Any, trail: Trail, secret: tuple[Trail, ...]) -> Any:
+def redact_value(value: Any, trail: Trail, secret: tuple[Trail, ...]) -> Any:
     """A value at a place in an object, without what is secret in it. Names of entries stay."""
     if value is None or not secret:
         return value
-    if is_hidden(trail, secret):
+    if is_secret_field(trail, secret):
         return dict.fromkeys(value, REDACTED) if isinstance(value, dict) else REDACTED
-    if not any(_fits(trail, one[: len(trail)]) for one in secret if len(one) > len(trail)):
+    if not any(_matches(trail, one[: len(trail)]) for one in secret if len(one) > len(trail)):
         return value
     if isinstance(value, dict):
-        return {name: masked(below, (*trail, name), secret) for name, below in value.items()}
-    return [masked(below, trail, secret) for below in value] if isinstance(value, list) else value
+        return {name: redact_value(below, (*trail, name), secret) for name, below in value.items()}
+    return [redact_value(below, trail, secret) for below in value] if isinstance(value, list) else value
 
 
-def masked_manifest(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> dict[str, Any]:
+def redact_manifest(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> dict[str, Any]:
     """An object to be shown. One with something hidden in it cannot be applied by accident: a Secret's text is shown
     as data, and that is no base64."""
     items = manifest.get("items")
     if isinstance(items, list) and str(manifest.get("kind", "")).endswith("List"):
-        return {**manifest, "items": [masked_manifest(one, secrecy) if isinstance(one, dict) else one for one in items]}
-    secret = secrecy.of(_key(manifest))
+        return {**manifest, "items": [redact_manifest(one, secrecy) if isinstance(one, dict) else one for one in items]}
+    secret = secrecy.of(_key_of(manifest))
     if not secret:
         return dict(manifest)
-    shown: dict[str, Any] = masked(dict(manifest), (), secret)
+    shown: dict[str, Any] = redact_value(dict(manifest), (), secret)
     if isinstance(text := shown.pop("stringData", None), dict):
         shown["data"] = {**mapping(shown.get("data")), **text}
     return shown
@@ -106,9 +106,9 @@ def secret_texts(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> It
         for one in items:
             yield from secret_texts(one, secrecy) if isinstance(one, dict) else ()
         return
-    fields = tuple(one for one in secrecy.of(_key(manifest)) if one[:1] != ("metadata",))
+    fields = tuple(one for one in secrecy.of(_key_of(manifest)) if one[:1] != ("metadata",))
     if fields:
-        yield from _texts(manifest, (), fields)
+        yield from _find_texts(manifest, (), fields)
 
 
 def definition_secrecy(definition: Mapping[str, Any]) -> Secrecy:
@@ -131,49 +131,53 @@ def declared_secrecy(manifests: Iterable[Mapping[str, Any]]) -> Secrecy:
 
 def marked_fields(schema: Any) -> tuple[Trail, ...]:
     """The fields that an OpenAPI schema marks as secret."""
-    return tuple(_marked(schema, (), 0))
+    return tuple(_find_marked_fields(schema, (), 0))
 
 
-def _marked(schema: Any, trail: Trail, depth: int) -> Iterator[Trail]:
+def _find_marked_fields(schema: Any, trail: Trail, depth: int) -> Iterator[Trail]:
     if not isinstance(schema, Mapping) or depth > DEEPEST:
         return
     if schema.get("format") == MARK:
         yield trail
         return
     for name, below in mapping(schema.get("properties")).items():
-        yield from _marked(below, (*trail, name), depth + 1)
-    yield from _marked(schema.get("additionalProperties"), (*trail, "*"), depth + 1)
-    yield from _marked(schema.get("items"), trail, depth + 1)
+        yield from _find_marked_fields(below, (*trail, name), depth + 1)
+    yield from _find_marked_fields(schema.get("additionalProperties"), (*trail, "*"), depth + 1)
+    yield from _find_marked_fields(schema.get("items"), trail, depth + 1)
     for word in ("allOf", "anyOf", "oneOf"):
         for below in mappings(schema.get(word)):
-            yield from _marked(below, trail, depth + 1)
+            yield from _find_marked_fields(below, trail, depth + 1)
 
 
-def _texts(value: Any, trail: Trail, secret: tuple[Trail, ...], *, inside: bool = False) -> Iterator[tuple[Trail, str]]:
-    inside = inside or is_hidden(trail, secret)
+def _find_texts(
+    value: Any, trail: Trail, secret: tuple[Trail, ...], *, inside: bool = False
+) -> Iterator[tuple[Trail, str]]:
+    inside = inside or is_secret_field(trail, secret)
     if isinstance(value, Mapping):
         for name, below in value.items():
-            yield from _texts(below, (*trail, str(name)), secret, inside=inside)
+            yield from _find_texts(below, (*trail, str(name)), secret, inside=inside)
     elif isinstance(value, list):
         for below in value:
-            yield from _texts(below, trail, secret, inside=inside)
+            yield from _find_texts(below, trail, secret, inside=inside)
     elif inside and value is not None:
         yield trail, str(value)
 
 
-def _fits(trail: Trail, pattern: Trail) -> bool:
+def _matches(trail: Trail, pattern: Trail) -> bool:
     return all(want in ("*", name) for name, want in zip(trail, pattern, strict=True))
 
 
-def _key(manifest: Mapping[str, Any]) -> Key:
+def _key_of(manifest: Mapping[str, Any]) -> Key:
     """Of whatever it is: what is shown may be malformed."""
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
     return Key(group, str(manifest.get("kind", "")), "", "")
 
 
-FEWEST = 4  # letters; a shorter value is taken out only where it stands in quotes: it is a part of too many words
-LONG = 8  # letters by which a value of at least so many is looked up; a shorter one is by FEWEST
-LINE = 8  # letters of a line of a longer value that are enough to know it by
+SHORTEST_UNQUOTED = (
+    4  # letters; a shorter value is taken out only where it stands in quotes: it is a part of too many words
+)
+LONG_PREFIX = 8  # letters by which a value of at least so many is looked up; a shorter one is by SHORTEST_UNQUOTED
+SHORTEST_LINE = 8  # letters of a line of a longer value that are enough to know it by
 COMMON = frozenset({"true", "false", "null", "none"})
 # Of quotes; Go prints what it did not expect as Value:5432 or (5432).
 OPENING, CLOSING = frozenset("\"'`:("), frozenset("\"'`,})]")
@@ -184,39 +188,41 @@ class _TooLongError(Exception):
     pass
 
 
-class Hidden:
+class SecretValues:
     """Values that no text may show. Empty, it costs nothing."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = frozenset(filter(None, values))
-        self._quoted = frozenset(one for one in self._values if len(one) < FEWEST or one.lower() in COMMON)
+        self._quoted = frozenset(one for one in self._values if len(one) < SHORTEST_UNQUOTED or one.lower() in COMMON)
         self._lengths = sorted({len(one) for one in self._quoted}, reverse=True)
         self._by_beginning: dict[str, list[str]] = {}  # the longest first
         for value in sorted(self._values - self._quoted, key=lambda one: (-len(one), one)):
-            self._by_beginning.setdefault(value[: LONG if len(value) >= LONG else FEWEST], []).append(value)
+            self._by_beginning.setdefault(
+                value[: LONG_PREFIX if len(value) >= LONG_PREFIX else SHORTEST_UNQUOTED], []
+            ).append(value)
 
     @classmethod
     def of(
         cls, manifests: Iterable[Mapping[str, Any]], secrecy: Secrecy = BUILT_IN, *, public: Collection[str] = ()
-    ) -> Hidden:
+    ) -> SecretValues:
         """The secret values of these objects, in every form in which a message may have them.
 
         `public` are words that everybody sees anyway (names of stacks, clusters, objects): a user name in a Secret is
         often one of them, and taking it out would leave no message readable.
         """
-        values = {value for manifest in manifests for value in _of(manifest, secrecy)}
-        return cls(form for value in values.difference(public) for form in _forms(value))
+        values = {value for manifest in manifests for value in _secret_values_of(manifest, secrecy)}
+        return cls(form for value in values.difference(public) for form in _written_forms(value))
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def __or__(self, other: Hidden) -> Hidden:
-        return Hidden(self._values | other._values) if other else self
+    def __or__(self, other: SecretValues) -> SecretValues:
+        return SecretValues(self._values | other._values) if other else self
 
     def __repr__(self) -> str:
-        return f"Hidden({count_noun(len(self._values), 'value')})"
+        return f"SecretValues({count_noun(len(self._values), 'value')})"
 
-    def clean(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Return the text without the values; of one that takes too long to search, nothing."""
         if not self or not text:
             return text
@@ -230,7 +236,7 @@ class Hidden:
             return REDACTED
         return "".join([*parts, text[kept:]])
 
-    def first(self, text: str) -> int:
+    def find(self, text: str) -> int:
         """Return where the first value begins in a text, -1 if none does. One that takes too long to search has one."""
         try:
             return next((begin for begin, _ in self._spans(text)), -1)
@@ -264,15 +270,15 @@ class Hidden:
         known, opening = self._by_beginning, OPENING if self._quoted else frozenset[str]()
         for place in range(len(text)):
             if (
-                text[place : place + LONG] in known
-                or text[place : place + FEWEST] in known
+                text[place : place + LONG_PREFIX] in known
+                or text[place : place + SHORTEST_UNQUOTED] in known
                 or (opening and text[place] in opening)
             ):
                 yield place
 
     def _beginning_at(self, text: str, place: int) -> Iterator[str]:
-        yield from self._by_beginning.get(text[place : place + LONG], ())
-        yield from self._by_beginning.get(text[place : place + FEWEST], ())
+        yield from self._by_beginning.get(text[place : place + LONG_PREFIX], ())
+        yield from self._by_beginning.get(text[place : place + SHORTEST_UNQUOTED], ())
 
     def _end_of_quoted(self, text: str, place: int) -> int:
         """Return the place after a value that stands in quotes here; 0 if none does."""
@@ -284,17 +290,17 @@ class Hidden:
                 return end + 1
         return 0
 
-    def clean_error(self, problem: FleetError) -> None:
+    def redact_error(self, problem: FleetError) -> None:
         """Every text of an error, where it stands."""
-        problem.message = self.clean(problem.message)
-        problem.hint = self.clean(problem.hint) if problem.hint else problem.hint
-        problem.field = self.clean(problem.field) if problem.field else problem.field
+        problem.message = self.redact(problem.message)
+        problem.hint = self.redact(problem.hint) if problem.hint else problem.hint
+        problem.field = self.redact(problem.field) if problem.field else problem.field
         problem.args = (problem.message,)
 
 
-def _of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator[str]:
+def _secret_values_of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator[str]:
     for trail, text in secret_texts(manifest, secrecy):
-        plain = _decoded(text) if trail[:1] == ("data",) else ""
+        plain = _decode_base64(text) if trail[:1] == ("data",) else ""
         yield plain or text
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
     copy = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
@@ -304,10 +310,10 @@ def _of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator[str]:
         except orjson.JSONDecodeError:
             return
         if isinstance(former, dict):
-            yield from _of({**former, "metadata": {}}, secrecy)
+            yield from _secret_values_of({**former, "metadata": {}}, secrecy)
 
 
-def _forms(text: str) -> Iterator[str]:
+def _written_forms(text: str) -> Iterator[str]:
     """As it is, as base64, and as programs quote it; of several lines, each by itself too."""
     stripped = text.strip()
     for one in dict.fromkeys((text, stripped)):
@@ -319,10 +325,10 @@ def _forms(text: str) -> Iterator[str]:
             yield repr(one)[1:-1]
     lines = stripped.splitlines()
     if len(lines) > 1:
-        yield from (line.strip() for line in lines if len(line.strip()) >= LINE)
+        yield from (line.strip() for line in lines if len(line.strip()) >= SHORTEST_LINE)
 
 
-def _decoded(text: str) -> str:
+def _decode_base64(text: str) -> str:
     try:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError):

@@ -15,7 +15,7 @@ from fleet.names import GROUP
 from fleet.suggestion import closest
 
 
-class Misshapen(NamedTuple):
+class ShapeError(NamedTuple):
     field: str
     message: str
     hint: str | None = None
@@ -28,13 +28,13 @@ class _Form(NamedTuple):
     required: bool = False
 
 
-_WORDS = {
+_IDENTITY_FORMS = {
     "apiVersion": re.compile(r"(?:[a-z0-9.-]{1,253}/)?[a-z0-9]{1,63}"),
     "kind": re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}"),
 }
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _TEXTS, _MAPS, _TEXT = "strings only", "a list of maps", "a string"
-_WORTH = "a map of strings"  # each by itself; one without a value is left out by the server
+_OPTIONAL_TEXTS = "a map of strings"  # each by itself; one without a value is left out by the server
 _KINDS = {  # of Kubernetes itself, in groups that hardly ever get another
     "": "Binding ConfigMap Endpoints Event LimitRange Namespace Node PersistentVolume PersistentVolumeClaim Pod "
     "PodTemplate ReplicationController ResourceQuota Secret Service ServiceAccount",
@@ -50,8 +50,8 @@ _METADATA = (
 )
 _SPEC, _TEMPLATE = _Form(("spec",)), _Form(("spec", "template"))
 _UPDATES = _Form(("spec", "updateStrategy"), hint='such as {"type": "OnDelete"}')
-_OF_KIND: Mapping[tuple[str, str], tuple[_Form, ...]] = {
-    ("", "ConfigMap"): (_Form(("data",), _WORTH, "quote numbers, true and false"),),
+_FORMS_OF_KIND: Mapping[tuple[str, str], tuple[_Form, ...]] = {
+    ("", "ConfigMap"): (_Form(("data",), _OPTIONAL_TEXTS, "quote numbers, true and false"),),
     ("", "Secret"): (_Form(("data",)), _Form(("stringData",), hint='such as {"password": "…"}')),
     ("apps", "DaemonSet"): (_SPEC, _TEMPLATE, _UPDATES),
     ("apps", "Deployment"): (_SPEC, _TEMPLATE, _Form(("spec", "strategy"), hint='such as {"type": "Recreate"}')),
@@ -65,7 +65,7 @@ _OF_KIND: Mapping[tuple[str, str], tuple[_Form, ...]] = {
         _Form(("spec", "versions"), _MAPS),
     ),
 }
-_OF_APPS = (
+_FORMS_OF_APPS = (
     _SPEC,
     _Form(("spec", "volume")),
     _Form(("spec", "adopt")),
@@ -73,24 +73,24 @@ _OF_APPS = (
 )
 
 
-def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
+def find_shape_error(manifest: Mapping[str, Any]) -> ShapeError | None:
     """The first field that has another form, of an object that has apiVersion, kind and metadata."""
-    for name, words in _WORDS.items():
+    for name, words in _IDENTITY_FORMS.items():
         if not words.fullmatch(manifest[name]):
-            return Misshapen(name, f"{manifest[name][:80]!r} is none that there can be")
+            return ShapeError(name, f"{manifest[name][:80]!r} is none that there can be")
     namespace = manifest["metadata"].get("namespace", "")
     if namespace and not _NAMESPACE.fullmatch(namespace):
-        return Misshapen(
+        return ShapeError(
             "metadata.namespace", f"{namespace[:80]!r} is not a name", "lower-case letters, digits and dashes"
         )
     if listed := next((name for name in manifest if name.lower() == "items"), None):
         # kubectl takes whatever has this for a list, and applies what is in it as objects.
-        return Misshapen(listed, "would be applied as objects of their own", "declare each of them by itself")
+        return ShapeError(listed, "would be applied as objects of their own", "declare each of them by itself")
     group = manifest["apiVersion"].rpartition("/")[0]
-    if meant := _misspelt(group, manifest["kind"]):
+    if meant := _suggest_kind(group, manifest["kind"]):
         kind, version = manifest["kind"], manifest["apiVersion"]
-        return Misshapen("kind", f"{version} has no kind {kind!r}", f"did you mean {meant!r}?")
-    special = _OF_APPS if group == GROUP else _OF_KIND.get((group, manifest["kind"]), ())
+        return ShapeError("kind", f"{version} has no kind {kind!r}", f"did you mean {meant!r}?")
+    special = _FORMS_OF_APPS if group == GROUP else _FORMS_OF_KIND.get((group, manifest["kind"]), ())
     for form in (*_METADATA, *special):
         value: Any = manifest
         for name in form.trail:  # what is above was looked at before
@@ -98,18 +98,20 @@ def misshapen(manifest: Mapping[str, Any]) -> Misshapen | None:
             if value is None:
                 break
         if value is None and form.required:
-            return Misshapen(".".join(form.trail), f"is missing, and must be {form.what}")
+            return ShapeError(".".join(form.trail), f"is missing, and must be {form.what}")
         if value is not None and not _fits(value, form.what):
-            if form.what == _WORTH and isinstance(value, dict):
+            if form.what == _OPTIONAL_TEXTS and isinstance(value, dict):
                 name, wrong = next((name, one) for name, one in value.items() if not isinstance(one, str | None))
-                return Misshapen(f"{'.'.join(form.trail)}.{name}", f"must be a string{_instead(wrong)}", form.hint)
+                return ShapeError(
+                    f"{'.'.join(form.trail)}.{name}", f"must be a string{_describe_actual(wrong)}", form.hint
+                )
             verb = "hold" if form.what == _TEXTS else "be"
-            return Misshapen(".".join(form.trail), f"must {verb} {form.what}{_instead(value)}", form.hint)
+            return ShapeError(".".join(form.trail), f"must {verb} {form.what}{_describe_actual(value)}", form.hint)
     return None
 
 
 @lru_cache(maxsize=1_000)
-def _misspelt(group: str, kind: str) -> str | None:
+def _suggest_kind(group: str, kind: str) -> str | None:
     """The kind of Kubernetes itself that was probably meant; None for one that there is, and for what is like none."""
     kinds = _KINDS.get(group, "").split()
     return None if not kinds or kind in kinds else closest(kind, kinds, cutoff=0.8)
@@ -130,11 +132,11 @@ def _fits(value: Any, what: str) -> bool:
         return isinstance(value, str)
     if what == _MAPS:
         return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-    if what == _WORTH:
+    if what == _OPTIONAL_TEXTS:
         return isinstance(value, dict) and all(isinstance(one, str | None) for one in value.values())
     return isinstance(value, dict) and (what != _TEXTS or all(isinstance(one, str) for one in value.values()))
 
 
-def _instead(value: Any) -> str:
+def _describe_actual(value: Any) -> str:
     kinds = {bool: "true or false", str: "a string", int: "a number", float: "a number"}
     return f", not {kinds[type(value)]}" if type(value) in kinds else ""

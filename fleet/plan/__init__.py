@@ -1,23 +1,23 @@
 """Desired × inventory × live → steps, and the views of them. Pure: no network, no files, no clock."""
 
 from fleet.objects.compare import Change
-from fleet.plan.decide import keys_beside, keys_to_read, leave, plan
+from fleet.plan.decide import adoption_keys, keys_to_read, plan, plan_removed_placement
 from fleet.plan.inventory import Entry, Inventory
-from fleet.plan.ownership import Claim
+from fleet.plan.ownership import RepositoryOwnership
 from fleet.plan.step import Plan, Step, Verb
-from fleet.plan.views.summary import Branch
+from fleet.plan.views.summary import PlanView
 
 __all__ = [
-    "Branch",
     "Change",
-    "Claim",
     "Entry",
     "Inventory",
     "Plan",
+    "PlanView",
+    "RepositoryOwnership",
     "Step",
     "Verb",
-    "keys_beside",
+    "adoption_keys",
     "keys_to_read",
-    "leave",
     "plan",
+    "plan_removed_placement",
 ]

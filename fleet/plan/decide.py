@@ -10,7 +10,7 @@ On which terms objects are compared: what else is known about them than the obje
 Desired × inventory × live → the steps that make them agree: one object, one verb.
 
 Nothing here asks anybody anything: `live` maps every key of `keys_to_read` to its object, or to None where the object
-is certainly absent. Whoever does not know that cannot make a plan. `keys_beside` may be missing there: the plan then
+is certainly absent. Whoever does not know that cannot make a plan. `adoption_keys` may be missing there: the plan then
 says that it did not compare.
 """
 
@@ -21,13 +21,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleet.names import name_in_git
-from fleet.objects.desired import Desired, Key, Object, taken_over
+from fleet.objects.desired import Desired, Key, Object, adopted_stateful_set
 from fleet.objects.normalise import applied_hash
 from fleet.objects.redaction import BUILT_IN, Secrecy
 from fleet.objects.shape import mapping
 from fleet.plan.effect import is_retained
 from fleet.plan.inventory import Entry, Inventory
-from fleet.plan.ownership import Claim
+from fleet.plan.ownership import RepositoryOwnership
 from fleet.plan.step import Plan, Step, Verb
 
 
@@ -51,7 +51,7 @@ def _is_as_applied(wanted: Object, key: Key, known: Entry, there: dict[str, Any]
     return (
         known.seen == there.get("resourceVersion")
         and known.uid == there["uid"]
-        and known.hash == wanted.hashed(applied_hash)
+        and known.hash == wanted.hash_with(applied_hash)
         and "deletionTimestamp" not in there
         and known.version == manifest["apiVersion"].rpartition("/")[2]
         and known.protect == wanted.protect
@@ -62,15 +62,15 @@ def _is_as_applied(wanted: Object, key: Key, known: Entry, there: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CompareOptions:
     secrecy: Secrecy = BUILT_IN
     exact: bool = False  # "live" is what a commit says and not what a server made of it: nothing in it is a default
 
 
-USUAL = Terms()
+DEFAULT_OPTIONS = CompareOptions()
 
 
-NOBODY = Claim()
+UNNAMED = RepositoryOwnership()
 Live = Mapping[Key, dict[str, Any] | None]
 
 
@@ -82,22 +82,22 @@ def keys_to_read(desired: Desired, inventory: Inventory | None) -> tuple[Key, ..
     return tuple(keys)
 
 
-def keys_beside(desired: Desired, live: Live) -> Iterator[Key]:
+def adoption_keys(desired: Desired, live: Live) -> Iterator[Key]:
     """The StatefulSets that apps of the stack are still to take over, or whose members were not rolled since: not the
     stack's own, so whole as others left them.
     """
     for one in desired.objects:
-        if not one.app or (key := taken_over(one.manifest)) is None:
+        if not one.app or (key := adopted_stateful_set(one.manifest)) is None:
             continue
         found = live[one.key]
-        if found is None or not (_is_converged(found) or _has(found.get("spec"), one.manifest.get("spec"))):
+        if found is None or not (_is_converged(found) or _has_values(found.get("spec"), one.manifest.get("spec"))):
             yield key
 
 
-def _has(present: Any, wanted: Any) -> bool:
+def _has_values(present: Any, wanted: Any) -> bool:
     """Tell whether all that is wanted is so; a server fills in more."""
     if isinstance(present, Mapping) and isinstance(wanted, Mapping):
-        return all(_has(present.get(name), value) for name, value in wanted.items())
+        return all(_has_values(present.get(name), value) for name, value in wanted.items())
     return bool(present == wanted)
 
 
@@ -115,12 +115,12 @@ def plan(
     live: Live,
     *,
     revision: str = "",
-    claim: Claim = NOBODY,
-    terms: Terms = USUAL,
+    ownership: RepositoryOwnership = UNNAMED,
+    options: CompareOptions = DEFAULT_OPTIONS,
 ) -> Plan:
     """The plan for one stack on one cluster; ConflictError where the stack there is not the claimant's."""
     before = inventory or Inventory(desired.stack, desired.cluster)
-    claim.check(before, desired.cluster, desired.source)
+    ownership.check(before, desired.cluster, desired.source)
     entries = before.by_key()
     objects = {one.key: one for one in desired.objects}
     former = _former_keys(objects, entries, live)
@@ -128,16 +128,16 @@ def plan(
     for name, one in objects.items():
         key = former.get(name, name)
         if key != name and one.app:
-            steps.append(_called_otherwise(one, key, live[key]))
+            steps.append(_renamed_app_conflict(one, key, live[key]))
             continue
-        moved = _moved(one, key, former) if former else one
+        moved = _with_former_keys(one, key, former) if former else one
         known, there = entries.get(key), live[key]
         step = unchanged_step(moved, key, known, there)
         if step is None:
             from fleet.plan import object_step  # noqa: PLC0415 - all that compares is loaded when there is something to compare
 
             step = object_step.desired_step(
-                desired.stack, moved, key, known, there, terms=terms, around={} if terms.exact else live
+                desired.stack, moved, key, known, there, options=options, around={} if options.exact else live
             )
         called = name_in_git(one.manifest) if one.app else name.name
         if called != key.name and not step.reason and (key != name or step.verb is not Verb.UNCHANGED):
@@ -145,27 +145,27 @@ def plan(
         steps.append(step)
     rest = entries.keys() - {step.key for step in steps}
     if rest:
-        steps += _taken_out(desired.stack, [entries[key] for key in sorted(rest, reverse=True)], live)
+        steps += _removed_steps(desired.stack, [entries[key] for key in sorted(rest, reverse=True)], live)
     if any(step.verb is Verb.CONFLICT for step in steps):
-        from fleet.plan.object_step import held_back  # noqa: PLC0415 - as below
+        from fleet.plan.object_step import hold_back_deletion  # noqa: PLC0415 - as below
 
-        steps = [held_back(step, entries) for step in steps]
-    return Plan(desired.stack, desired.cluster, tuple(steps), before, revision, repository=claim.repository)
+        steps = [hold_back_deletion(step, entries) for step in steps]
+    return Plan(desired.stack, desired.cluster, tuple(steps), before, revision, repository=ownership.repository)
 
 
-def _taken_out(stack: str, entries: list[Entry], live: Live) -> list[Step]:
+def _removed_steps(stack: str, entries: list[Entry], live: Live) -> list[Step]:
     from fleet.plan import object_step  # noqa: PLC0415
 
-    first = object_step.in_turn(entries)
+    first = object_step.deletion_order(entries)
     return [object_step.removed_step(stack, one, live[one.key], first.get(one.key, ())) for one in entries]
 
 
-def leave(inventory: Inventory, claim: Claim = NOBODY) -> Plan:
+def plan_removed_placement(inventory: Inventory, ownership: RepositoryOwnership = UNNAMED) -> Plan:
     """The plan for a cluster that a stack is no longer placed on: everything is left running and forgotten."""
-    claim.check(inventory, inventory.cluster)
+    ownership.check(inventory, inventory.cluster)
     reason = f"{inventory.stack} is no longer placed on {inventory.cluster}; left running"
     steps = tuple(Step(Verb.FORGET, entry.key, uid=entry.uid or None, reason=reason) for entry in inventory.entries)
-    return Plan(inventory.stack, inventory.cluster, steps, inventory, leaving=True, repository=claim.repository)
+    return Plan(inventory.stack, inventory.cluster, steps, inventory, leaving=True, repository=ownership.repository)
 
 
 def _former_keys(objects: Mapping[Key, Object], entries: Mapping[Key, Entry], live: Live) -> dict[Key, Key]:
@@ -182,7 +182,7 @@ def _former_keys(objects: Mapping[Key, Object], entries: Mapping[Key, Entry], li
     return found
 
 
-def _called_otherwise(one: Object, key: Key, live: dict[str, Any] | None) -> Step:
+def _renamed_app_conflict(one: Object, key: Key, live: dict[str, Any] | None) -> Step:
     """What an app is called in a cluster is what the stack says, or its addresses would be of nothing."""
     metadata = live["metadata"] if live else {}
     return Step(
@@ -197,7 +197,7 @@ def _called_otherwise(one: Object, key: Key, live: dict[str, Any] | None) -> Ste
     )
 
 
-def _moved(one: Object, key: Key, former: Mapping[Key, Key]) -> Object:
+def _with_former_keys(one: Object, key: Key, former: Mapping[Key, Key]) -> Object:
     """The object as it is called in the cluster, and with dependencies as those are called there."""
     depends_on = tuple(former.get(other, other) for other in one.depends_on)
     metadata = {**one.manifest["metadata"], "name": key.name}

@@ -22,13 +22,13 @@ from fleet.objects.redaction import REDACTED
 from fleet.plan.step import Plan, Step, Verb
 
 
-class Why(StrEnum):
+class DifferenceKind(StrEnum):
     DRIFT = "drift"  # git says what it said when it was applied: somebody changed the cluster
     PENDING = "pending"  # git has changed since it was applied
     CONFLICT = "conflict"  # it belongs to somebody else
 
 
-class Field(NamedTuple):
+class FieldDifference(NamedTuple):
     """None stands for a field that is not there. Secret values are masked already."""
 
     path: str
@@ -36,11 +36,11 @@ class Field(NamedTuple):
     cluster: Any
 
     def __str__(self) -> str:
-        from fleet.plan.views.summary import short  # noqa: PLC0415 - only to print it
+        from fleet.plan.views.summary import short_value  # noqa: PLC0415 - only to print it
 
         if REDACTED in (self.git, self.cluster):
             return f"{self.path}: {REDACTED} differs"
-        return f"{self.path}: git {short(self.git)}, cluster {short(self.cluster)}"
+        return f"{self.path}: git {short_value(self.git)}, cluster {short_value(self.cluster)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +48,30 @@ class Difference:
     stack: str
     cluster: str
     key: Key
-    why: Why
+    why: DifferenceKind
     what: str  # in words: "is gone", "is not in git any more"
-    fields: tuple[Field, ...] = ()
+    fields: tuple[FieldDifference, ...] = ()
 
 
 def differences(plans: Iterable[Plan]) -> list[Difference]:
     """By stack, cluster and object."""
-    found = [one for plan in plans for step in plan.steps for one in _of(plan, step)]
+    found = [one for plan in plans for step in plan.steps for one in _step_differences(plan, step)]
     return sorted(found, key=lambda one: (one.stack, one.cluster, one.key))
 
 
-def _of(plan: Plan, step: Step) -> list[Difference]:
+def _step_differences(plan: Plan, step: Step) -> list[Difference]:
     if step.verb is Verb.UNCHANGED:
         return []
     drift = is_drift(plan, step)
-    why = Why.CONFLICT if step.verb is Verb.CONFLICT else Why.DRIFT if drift else Why.PENDING
-    fields = tuple(Field(change.path, change.after, change.before) for change in step.changes)
-    return [Difference(plan.stack, plan.cluster, step.key, why, _words(step, drift), fields)]
+    why = (
+        DifferenceKind.CONFLICT
+        if step.verb is Verb.CONFLICT
+        else DifferenceKind.DRIFT
+        if drift
+        else DifferenceKind.PENDING
+    )
+    fields = tuple(FieldDifference(change.path, change.after, change.before) for change in step.changes)
+    return [Difference(plan.stack, plan.cluster, step.key, why, _describe_step(step, drift), fields)]
 
 
 def is_drift(plan: Plan, step: Step) -> bool:
@@ -78,7 +84,7 @@ def is_drift(plan: Plan, step: Step) -> bool:
     return (known.hash, known.ignores) == (step.entry.hash, step.entry.ignores)
 
 
-def _words(step: Step, drift: bool) -> str:
+def _describe_step(step: Step, drift: bool) -> str:
     match step.verb:
         case Verb.CREATE:
             return "is gone" if drift else "is not there yet"
@@ -100,14 +106,14 @@ class DriftedError(PolicyError):
     """The stack asks for drift to be reported and left alone."""
 
 
-def drifted(made: Plan) -> tuple[Step, ...]:
+def drift_steps(made: Plan) -> tuple[Step, ...]:
     """The steps that only put back what git said already."""
     return tuple(step for step in made.steps if is_drift(made, step))
 
 
-def only_drift(made: Plan) -> DriftedError | None:
+def drift_error(made: Plan) -> DriftedError | None:
     """The word about a plan that brings nothing new from git; None when it brings something, or nothing at all."""
-    found = drifted(made)
+    found = drift_steps(made)
     if not found or len(found) < sum(step.verb.writes for step in made.steps):
         return None
     fields = ", ".join(change.path for change in found[0].changes[:3])

@@ -47,7 +47,7 @@ APPS = "fleet.dev"
 WORKLOADS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
 
 
-class Does(StrEnum):
+class EffectKind(StrEnum):
     CREATE = "create"
     UPDATE = "update in place"
     RESTART = "restart"
@@ -64,23 +64,23 @@ class Does(StrEnum):
 
 
 class Effect(NamedTuple):
-    does: Does
+    does: EffectKind
     words: str
     destructive: bool = False
     note: str = ""  # the part of the words that an app's own meanings do not have
 
 
 _BY_VERB = {
-    "create": Effect(Does.CREATE, "create"),
-    "update": Effect(Does.UPDATE, "update in place"),
-    "delete": Effect(Does.DELETE, "delete", destructive=True),
-    "forget": Effect(Does.FORGET, "forget; it is left running"),
-    "record": Effect(Does.RECORD, "only an option of it changes"),
-    "conflict": Effect(Does.CONFLICT, "conflict; it is not touched"),
-    "unchanged": Effect(Does.NOTHING, "unchanged"),
+    "create": Effect(EffectKind.CREATE, "create"),
+    "update": Effect(EffectKind.UPDATE, "update in place"),
+    "delete": Effect(EffectKind.DELETE, "delete", destructive=True),
+    "forget": Effect(EffectKind.FORGET, "forget; it is left running"),
+    "record": Effect(EffectKind.RECORD, "only an option of it changes"),
+    "conflict": Effect(EffectKind.CONFLICT, "conflict; it is not touched"),
+    "unchanged": Effect(EffectKind.NOTHING, "unchanged"),
 }
-_ADOPT = Effect(Does.ADOPT, "adopt unchanged")
-_ADOPT_CHANGED = Effect(Does.ADOPT_CHANGED, "adopt with changes")
+_ADOPT = Effect(EffectKind.ADOPT, "adopt unchanged")
+_ADOPT_CHANGED = Effect(EffectKind.ADOPT_CHANGED, "adopt with changes")
 
 
 def effect_of(step: Step) -> Effect:
@@ -97,9 +97,9 @@ def update_effect(
 ) -> Effect | None:
     """What a changed object does to its users; None when there is nothing more to say than that it changes."""
     if meaning is not None:
-        return _app(wanted, meaning)
+        return _app_effect(wanted, meaning)
     if key.group == "apps" and key.kind in WORKLOADS:
-        return _workload(key.kind, live, wanted, [change.path for change in changes])
+        return _workload_effect(key.kind, live, wanted, [change.path for change in changes])
     return None
 
 
@@ -110,47 +110,47 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
             "Namespace": ": all that is in the namespace",
             "CustomResourceDefinition": ": all objects of the kind",
         }
-        return Effect(Does.DATA, f"data deleted{whole.get(key.kind, '')}", destructive=True)
+        return Effect(EffectKind.DATA, f"data deleted{whole.get(key.kind, '')}", destructive=True)
     spec = mapping(live.get("spec"))
     taken_over = "adopt" in spec  # its volumes stay
     if key.group == APPS and not taken_over and mapping(spec.get("volume")).get("onDelete") == "delete":
-        return Effect(Does.DATA, "data deleted: the app with its volumes", destructive=True)
-    if key.group == "apps" and key.kind == "StatefulSet" and _retention(spec, "whenDeleted") == "Delete":
-        return Effect(Does.DATA, "data deleted: its volume claims go with it", destructive=True)
+        return Effect(EffectKind.DATA, "data deleted: the app with its volumes", destructive=True)
+    if key.group == "apps" and key.kind == "StatefulSet" and _claim_retention(spec, "whenDeleted") == "Delete":
+        return Effect(EffectKind.DATA, "data deleted: its volume claims go with it", destructive=True)
     return None
 
 
-def _app(wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
-    found = [Effect(Does.UPDATE, words, destructive=True) for words in meaning.losses]
-    found += [_upgrade(meaning)] if meaning.hops else []
+def _app_effect(wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
+    found = [Effect(EffectKind.UPDATE, words, destructive=True) for words in meaning.losses]
+    found += [_upgrade_effect(meaning)] if meaning.hops else []
     if meaning.members:
-        found.append(_scaled(wanted, *meaning.members, meaning.before_joining))
+        found.append(_scale_effect(wanted, *meaning.members, meaning.before_joining))
     if meaning.restarts and not meaning.hops:  # to upgrade is to restart
-        found.append(_restart(meaning.restarts))
-    return _together(found)
+        found.append(_restart_effect(meaning.restarts))
+    return _join_effects(found)
 
 
-def _scaled(wanted: Mapping[str, Any], before: int, after: int, first: str) -> Effect:
+def _scale_effect(wanted: Mapping[str, Any], before: int, after: int, first: str) -> Effect:
     words, gone = f"scale {before} → {after}{first}", before - after
     if gone <= 0 or mapping(mapping(wanted.get("spec")).get("volume")).get("onScaleIn") == "keep":
-        return Effect(Does.SCALE, words)
+        return Effect(EffectKind.SCALE, words)
     note = f"the data of {count_noun(gone, 'member')} is deleted when they have left"
-    return Effect(Does.SCALE, f"{words}: {note}", True, note)
+    return Effect(EffectKind.SCALE, f"{words}: {note}", True, note)
 
 
-def _upgrade(meaning: Meaning) -> Effect:
+def _upgrade_effect(meaning: Meaning) -> Effect:
     first, last = meaning.hops[0], meaning.hops[-1]
     verb = "downgrade" if last.kind == "downgrade" else "upgrade"
     count = f" in {count_noun(len(meaning.hops), 'hop')}" if len(meaning.hops) > 1 else ""
     words = f"{verb} {first.current} → {last.target}{count}"
     final = next((hop for hop in meaning.hops if hop.way_back == "restore"), None)
     if final is None:
-        return Effect(Does.UPGRADE, words)
+        return Effect(EffectKind.UPGRADE, words)
     note = f"point of no return: {final.target}, from there back only by a restore"
-    return Effect(Does.UPGRADE, f"{words}; {note}", True, note)
+    return Effect(EffectKind.UPGRADE, f"{words}; {note}", True, note)
 
 
-def _workload(kind: str, live: Mapping[str, Any], wanted: Mapping[str, Any], paths: list[str]) -> Effect | None:
+def _workload_effect(kind: str, live: Mapping[str, Any], wanted: Mapping[str, Any], paths: list[str]) -> Effect | None:
     before, after = mapping(live.get("spec")), mapping(wanted.get("spec"))
     pods = count = before.get("replicas", after.get("replicas", 1))
     if kind == "DaemonSet":
@@ -159,47 +159,49 @@ def _workload(kind: str, live: Mapping[str, Any], wanted: Mapping[str, Any], pat
         count = after.get("replicas", 1)  # no longer said, it is what Kubernetes takes
     if not isinstance(pods, int) or not isinstance(count, int):
         return None
-    found = [_replicas(kind, before, after, pods, count)] if count != pods else []
+    found = [_replicas_effect(kind, before, after, pods, count)] if count != pods else []
     if any(path == "spec" or path.startswith("spec.template") for path in paths):
-        found.append(_restarted(kind, after, min(pods, count)))
-    return _together(found)
+        found.append(_template_effect(kind, after, min(pods, count)))
+    return _join_effects(found)
 
 
-def _replicas(kind: str, before: Mapping[str, Any], after: Mapping[str, Any], pods: int, count: int) -> Effect | None:
-    gone = count < pods and kind == "StatefulSet" and _retention({**before, **after}, "whenScaled") == "Delete"
+def _replicas_effect(
+    kind: str, before: Mapping[str, Any], after: Mapping[str, Any], pods: int, count: int
+) -> Effect | None:
+    gone = count < pods and kind == "StatefulSet" and _claim_retention({**before, **after}, "whenScaled") == "Delete"
     others = "" if "replicas" in after else ", unless somebody else sets it"
     data = ": the data of those that leave is deleted" if gone else ""
-    return Effect(Does.SCALE, f"scale {pods} → {count}{others}{data}", destructive=gone)
+    return Effect(EffectKind.SCALE, f"scale {pods} → {count}{others}{data}", destructive=gone)
 
 
-def _together(effects: Iterable[Effect | None]) -> Effect | None:
+def _join_effects(effects: Iterable[Effect | None]) -> Effect | None:
     """One of all that a change does: named for the worst of it, and nothing of the rest is hidden behind that."""
     found = [effect for effect in effects if effect]
     if not found:
         return None
-    worst = max(found, key=lambda one: (one.destructive, one.does is not Does.UPDATE))
+    worst = max(found, key=lambda one: (one.destructive, one.does is not EffectKind.UPDATE))
     words, notes = "; ".join(one.words for one in found), "; ".join(one.note for one in found if one.note)
     return Effect(worst.does, words, worst.destructive, notes)
 
 
-def _restarted(kind: str, spec: Mapping[str, Any], pods: int) -> Effect | None:
+def _template_effect(kind: str, spec: Mapping[str, Any], pods: int) -> Effect | None:
     strategy = mapping(spec.get("strategy" if kind == "Deployment" else "updateStrategy")).get("type")
     if kind == "ReplicaSet" or pods == 0:
         return None
     if strategy == "OnDelete":
-        return Effect(Does.UPDATE, f"update in place; {_pods(pods)} change when they are deleted")
+        return Effect(EffectKind.UPDATE, f"update in place; {_count_pods(pods)} change when they are deleted")
     if strategy == "Recreate":
-        return Effect(Does.RESTART, f"restart of {_pods(pods)} at once")
-    return _restart(pods)
+        return Effect(EffectKind.RESTART, f"restart of {_count_pods(pods)} at once")
+    return _restart_effect(pods)
 
 
-def _restart(pods: int) -> Effect:
-    return Effect(Does.RESTART, f"rolling restart of {_pods(pods)}")
+def _restart_effect(pods: int) -> Effect:
+    return Effect(EffectKind.RESTART, f"rolling restart of {_count_pods(pods)}")
 
 
-def _pods(count: int) -> str:
+def _count_pods(count: int) -> str:
     return count_noun(count, "pod")
 
 
-def _retention(spec: Mapping[str, Any], when: str) -> str:
+def _claim_retention(spec: Mapping[str, Any], when: str) -> str:
     return str(mapping(spec.get("persistentVolumeClaimRetentionPolicy")).get(when, "Retain"))

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any
 from fleet.objects import fields
 from fleet.objects.compare import Change, compare
 from fleet.objects.desired import Key, Object
-from fleet.objects.fields import Fields, Segment, field_of, item_keys, owned_fields
+from fleet.objects.fields import Fields, Segment, owned_field, owned_fields, parse_item_keys
 from fleet.objects.normalise import manifest_hash, normalise
-from fleet.plan.decide import USUAL, Terms
-from fleet.plan.effect import Does, Effect, delete_effect, holds_data, is_retained, update_effect
+from fleet.plan.decide import DEFAULT_OPTIONS, CompareOptions
+from fleet.plan.effect import Effect, EffectKind, delete_effect, holds_data, is_retained, update_effect
 from fleet.plan.inventory import Entry
-from fleet.plan.ownership import Ownership, Whose, keeper, ownership
+from fleet.plan.ownership import Owner, Ownership, controller_of, determine_ownership
 from fleet.plan.step import Step, Verb
 
 if TYPE_CHECKING:
@@ -59,28 +59,28 @@ def record_reason(known: Entry, wanted: Entry) -> str:
     return f"is written as {wanted.version} now, and was as {known.version}" if known.version != wanted.version else ""
 
 
-def with_ignored(
+def keep_ignored_fields(
     desired: dict[str, Any], live: dict[str, Any], owned: Fields | None, ignored: Iterable[str]
 ) -> dict[str, Any]:
     """The manifest with the live value (or nothing) in every ignored place."""
-    segments = [fields.parse(path) for path in ignored]
+    segments = [fields.parse_path(path) for path in ignored]
     if not segments:
         return desired
     manifest = deepcopy(desired)
     for path in segments:
-        _leave(manifest, live, owned, path)
+        _keep_ignored_field(manifest, live, owned, path)
     return manifest
 
 
-def _leave(desired: Any, live: Any, owned: Fields | None, path: tuple[Segment, ...]) -> None:
+def _keep_ignored_field(desired: Any, live: Any, owned: Fields | None, path: tuple[Segment, ...]) -> None:
     segment, rest = path[0], path[1:]
     if isinstance(desired, dict) and segment.value is None:
         for key in list(desired) if segment.key == "*" else [segment.key]:
-            below = {} if owned == {} else field_of(owned, key)
+            below = {} if owned == {} else owned_field(owned, key)
             there = isinstance(live, dict) and key in live
             if rest:
                 if key in desired:
-                    _leave(desired[key], live[key] if there else None, below, rest)
+                    _keep_ignored_field(desired[key], live[key] if there else None, below, rest)
             elif there and below is not None:
                 desired[key] = deepcopy(live[key])
             else:
@@ -88,16 +88,16 @@ def _leave(desired: Any, live: Any, owned: Fields | None, path: tuple[Segment, .
     elif isinstance(desired, list) and rest:
         for position, item in enumerate(desired):
             if segment.selects(position, item):
-                other = _counterpart(live, owned, position, item)
-                _leave(item, other, _owned_item(owned, other), rest)
+                other = _find_counterpart(live, owned, position, item)
+                _keep_ignored_field(item, other, _owned_item(owned, other), rest)
 
 
-def _counterpart(live: Any, owned: Fields | None, position: int, item: Any) -> Any:
+def _find_counterpart(live: Any, owned: Fields | None, position: int, item: Any) -> Any:
     """The live item for a desired one: by the list's keys where they are known, else by `name`, else by position."""
     if not isinstance(live, list):
         return None
     token = next((token for token in owned or () if token.startswith("k:")), None)
-    names = tuple(item_keys(token)) if token else ("name",)
+    names = tuple(parse_item_keys(token)) if token else ("name",)
     if isinstance(item, dict) and any(name in item for name in names):
         wanted = {name: item[name] for name in names if name in item}
         return next((other for other in live if isinstance(other, dict) and wanted.items() <= other.items()), None)
@@ -109,14 +109,14 @@ def _owned_item(owned: Fields | None, live_item: Any) -> Fields | None:
         return owned
     if isinstance(live_item, dict):
         for token, below in owned.items():
-            if token.startswith("k:") and item_keys(token).items() <= live_item.items():
+            if token.startswith("k:") and parse_item_keys(token).items() <= live_item.items():
                 fields: Fields = below
                 return fields
     return None
 
 
 OWN_PREFIXES = ("fleet.dev/", "app.kubernetes.io/")
-NOTHING: Mapping[Key, dict[str, Any] | None] = {}
+NO_OBJECTS: Mapping[Key, dict[str, Any] | None] = {}
 
 
 def desired_step(
@@ -126,44 +126,44 @@ def desired_step(
     known: Entry | None,
     live: dict[str, Any] | None,
     *,
-    terms: Terms = USUAL,
-    around: Mapping[Key, dict[str, Any] | None] = NOTHING,
+    options: CompareOptions = DEFAULT_OPTIONS,
+    around: Mapping[Key, dict[str, Any] | None] = NO_OBJECTS,
 ) -> Step:
     """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing.
 
     `around` is what was read beside it: an app may be one that others set up.
     """
-    case = _Case(wanted, key, known, normalise(wanted.manifest), terms, around)
+    case = _ObjectCase(wanted, key, known, normalise(wanted.manifest), options, around)
     if live is None:
         gone = "it was deleted by somebody else" if known and known.uid else ""
-        texts, impossible, _ = _meaning(wanted.app, None, case.manifest, around)
+        texts, impossible, _ = _explain_change(wanted.app, None, case.manifest, around)
         if impossible:
             return case.conflict(None, f"cannot be made so: {impossible}", refused=True)
         return case.step(Verb.CREATE, None, manifest=case.manifest, entry=case.entry(), reason=gone, meanings=texts)
     if "deletionTimestamp" in live["metadata"]:
         return case.conflict(live, "is being deleted; sync again once it is gone")
-    whose = ownership(stack, known, live)
-    if whose.whose is Whose.OURS:
-        return _ours(case, live)
-    if whose.whose is not Whose.LOST and not wanted.adopt and _is_bare_namespace(case.manifest):
-        return case.step(Verb.UNCHANGED, live, reason=f"belongs to {whose.owner}; used as it is")
-    if whose.whose is Whose.OTHER_STACK:
-        return case.conflict(live, f"belongs to {whose.owner}")
-    if whose.whose is Whose.FOREIGN and not wanted.adopt:
-        how = "was deleted and made anew by" if whose.remade else "exists and belongs to"
-        return case.conflict(live, f"{how} {whose.owner}; take it over with opts=Options(adopt=True)")
-    if whose.whose is Whose.FOREIGN and (held := keeper(live)):
-        return case.conflict(live, f"belongs to {held}; it cannot be taken over")
-    return _adopted(case, live, whose)
+    ownership = determine_ownership(stack, known, live)
+    if ownership.owner is Owner.OURS:
+        return _owned_step(case, live)
+    if ownership.owner is not Owner.LOST and not wanted.adopt and _is_bare_namespace(case.manifest):
+        return case.step(Verb.UNCHANGED, live, reason=f"belongs to {ownership.name}; used as it is")
+    if ownership.owner is Owner.OTHER_STACK:
+        return case.conflict(live, f"belongs to {ownership.name}")
+    if ownership.owner is Owner.FOREIGN and not wanted.adopt:
+        how = "was deleted and made anew by" if ownership.remade else "exists and belongs to"
+        return case.conflict(live, f"{how} {ownership.name}; take it over with opts=Options(adopt=True)")
+    if ownership.owner is Owner.FOREIGN and (controller := controller_of(live)):
+        return case.conflict(live, f"belongs to {controller}; it cannot be taken over")
+    return _adopt_step(case, live, ownership)
 
 
 @dataclass(frozen=True, slots=True)
-class _Case:
+class _ObjectCase:
     wanted: Object
     key: Key
     known: Entry | None
     manifest: dict[str, Any]
-    terms: Terms
+    options: CompareOptions
     around: Mapping[Key, dict[str, Any] | None]
 
     def entry(self, uid: str = "") -> Entry:
@@ -195,9 +195,9 @@ class _Case:
         return self.step(Verb.CONFLICT, live, reason=reason, refused=refused)
 
 
-def _ours(case: _Case, live: dict[str, Any]) -> Step:
+def _owned_step(case: _ObjectCase, live: dict[str, Any]) -> Step:
     known, entry = case.known, case.entry(live["metadata"]["uid"])
-    manifest, changes = _compared(case, live, edited=known is not None and known.hash != entry.hash)
+    manifest, changes = _compare_with_live(case, live, edited=known is not None and known.hash != entry.hash)
     if not changes:
         # An equal object needs no write for a file that only reads differently: the hash of what was applied stays.
         recorded = entry._replace(hash=known.hash, seen=known.seen) if known else entry
@@ -205,7 +205,7 @@ def _ours(case: _Case, live: dict[str, Any]) -> Step:
             return case.step(Verb.UNCHANGED, live, entry=recorded)
         reason = record_reason(known, recorded)
         return case.step(Verb.RECORD, live, entry=recorded, changes=option_changes(known, recorded), reason=reason)
-    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest, case.around)
+    texts, impossible, meaning = _explain_change(case.wanted.app, live, manifest, case.around)
     if impossible:
         return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
     shown = changes + (option_changes(known, entry) if known else ())
@@ -213,9 +213,11 @@ def _ours(case: _Case, live: dict[str, Any]) -> Step:
     return case.step(Verb.UPDATE, live, manifest=manifest, entry=entry, changes=shown, meanings=texts, effect=effect)
 
 
-def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
-    manifest, changes = _compared(case, live, edited=False)
-    texts, impossible, meaning = _meaning(case.wanted.app, live, manifest, case.around) if changes else ((), "", None)
+def _adopt_step(case: _ObjectCase, live: dict[str, Any], ownership: Ownership) -> Step:
+    manifest, changes = _compare_with_live(case, live, edited=False)
+    texts, impossible, meaning = (
+        _explain_change(case.wanted.app, live, manifest, case.around) if changes else ((), "", None)
+    )
     if impossible:
         return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
     return case.step(
@@ -225,38 +227,40 @@ def _adopted(case: _Case, live: dict[str, Any], whose: Ownership) -> Step:
         entry=case.entry(live["metadata"]["uid"]),
         changes=changes,
         meanings=texts,
-        effect=_adopting(update_effect(case.key, live, manifest, changes, meaning)) if changes else None,
-        reason=f"belonged to {whose.owner}{_released(case.wanted.take_from)}"
-        if whose.owner
+        effect=_adoption_effect(update_effect(case.key, live, manifest, changes, meaning)) if changes else None,
+        reason=f"belonged to {ownership.name}{_describe_released(case.wanted.take_from)}"
+        if ownership.name
         else "was applied by this stack, but is not in its inventory",
         take_from=case.wanted.take_from,
     )
 
 
-def _released(managers: tuple[str, ...]) -> str:
+def _describe_released(managers: tuple[str, ...]) -> str:
     return f"; fields are taken from {', '.join(managers)}" if managers else ""
 
 
-def _compared(case: _Case, live: dict[str, Any], *, edited: bool) -> tuple[dict[str, Any], tuple[Change, ...]]:
+def _compare_with_live(
+    case: _ObjectCase, live: dict[str, Any], *, edited: bool
+) -> tuple[dict[str, Any], tuple[Change, ...]]:
     """`edited`: the file changed since it was applied, so something may be gone from a value owned as a whole."""
     owned = owned_fields(live)
-    manifest = with_ignored(case.manifest, live, owned, case.wanted.ignore_changes)
-    secret, exact = case.terms.secrecy.of(case.key), case.terms.exact
+    manifest = keep_ignored_fields(case.manifest, live, owned, case.wanted.ignore_changes)
+    secret, exact = case.options.secrecy.of(case.key), case.options.exact
     changes = compare(manifest, live, owned, key=case.key, strict=exact, secret=secret)
     if not changes and edited and not exact:
         changes = compare(manifest, live, owned, key=case.key, strict=True, secret=secret)
     return manifest, changes
 
 
-def _adopting(effect: Effect | None) -> Effect | None:
-    return effect and effect._replace(does=Does.ADOPT_CHANGED, words=f"adopt with changes: {effect.words}")
+def _adoption_effect(effect: Effect | None) -> Effect | None:
+    return effect and effect._replace(does=EffectKind.ADOPT_CHANGED, words=f"adopt with changes: {effect.words}")
 
 
-def _meaning(
+def _explain_change(
     app: str,
     live: dict[str, Any] | None,
     manifest: dict[str, Any],
-    around: Mapping[Key, dict[str, Any] | None] = NOTHING,
+    around: Mapping[Key, dict[str, Any] | None] = NO_OBJECTS,
 ) -> tuple[tuple[str, ...], str, Meaning | None]:
     """What it means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
     if not app:
@@ -280,9 +284,9 @@ def removed_step(stack: str, entry: Entry, live: dict[str, Any] | None, first: t
         return Step(Verb.UNCHANGED, entry.key)  # gone already; only the inventory does not know yet
     metadata = live["metadata"]
     step = Step(Verb.FORGET, entry.key, uid=metadata["uid"], resource_version=metadata.get("resourceVersion"))
-    whose = ownership(stack, entry, live)
-    if whose.whose is not Whose.OURS:
-        return step._replace(reason=f"belongs to {whose.owner or 'somebody else'} now; left alone")
+    ownership = determine_ownership(stack, entry, live)
+    if ownership.owner is not Owner.OURS:
+        return step._replace(reason=f"belongs to {ownership.name or 'somebody else'} now; left alone")
     if "deletionTimestamp" in metadata:
         return step._replace(verb=Verb.UNCHANGED, entry=entry, reason="is being deleted")
     if entry.retain:
@@ -293,7 +297,7 @@ def removed_step(stack: str, entry: Entry, live: dict[str, Any] | None, first: t
     return step._replace(verb=Verb.DELETE, depends_on=first, effect=delete_effect(entry.key, live))
 
 
-def in_turn(entries: Iterable[Entry]) -> dict[Key, tuple[Key, ...]]:
+def deletion_order(entries: Iterable[Entry]) -> dict[Key, tuple[Key, ...]]:
     """For each key: what is deleted before it, being created after it or living in it."""
     first: dict[Key, list[Key]] = defaultdict(list)
     unwanted = {entry.key for entry in entries}
@@ -304,7 +308,7 @@ def in_turn(entries: Iterable[Entry]) -> dict[Key, tuple[Key, ...]]:
     return {key: tuple(sorted(others)) for key, others in first.items()}
 
 
-def held_back(step: Step, entries: Mapping[Key, Entry]) -> Step:
+def hold_back_deletion(step: Step, entries: Mapping[Key, Entry]) -> Step:
     """What is to be deleted may be what is still in use while its successor cannot be made."""
     if step.verb is not Verb.DELETE:
         return step

@@ -26,7 +26,7 @@ STACK_LABEL = "fleet.dev/stack"
 APP_LABEL = "fleet.dev/app"
 
 
-class Whose(Enum):
+class Owner(Enum):
     OURS = auto()
     LOST = auto()  # applied by this stack, but not (or with another UID) in the inventory
     FOREIGN = auto()  # never applied by us
@@ -35,15 +35,15 @@ class Whose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    whose: Whose
-    owner: str  # in words, for FOREIGN and OTHER_STACK
+    owner: Owner
+    name: str  # in words, for FOREIGN and OTHER_STACK
     remade: bool = False  # the inventory knows an object of this name with another UID
 
 
-OURS = Ownership(Whose.OURS, "")
+OURS = Ownership(Owner.OURS, "")
 
 
-def ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -> Ownership:
+def determine_ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -> Ownership:
     metadata = live["metadata"]
     if entry and entry.uid == metadata["uid"]:  # almost always
         return OURS
@@ -53,29 +53,29 @@ def ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -> Ownershi
         return OURS
     remade = bool(entry and entry.uid)
     if applied_by_us and label == stack:
-        return Ownership(Whose.LOST, "", remade)
+        return Ownership(Owner.LOST, "", remade)
     if applied_by_us and label:
-        return Ownership(Whose.OTHER_STACK, f"stack {label}", remade)
-    return Ownership(Whose.FOREIGN, _owner(live), remade)
+        return Ownership(Owner.OTHER_STACK, f"stack {label}", remade)
+    return Ownership(Owner.FOREIGN, _describe_owner(live), remade)
 
 
-def keeper(live: dict[str, Any]) -> str:
+def controller_of(live: dict[str, Any]) -> str:
     """Whoever makes it so again and again, and would go on: a controller, or the operator of an app; "" if nobody."""
     metadata = live["metadata"]
-    if controller := _controller(live):
+    if controller := _owner_reference(live):
         return f"{controller}, which makes it as it wants it"
     app = (metadata.get("labels") or {}).get(APP_LABEL)
     return f"the app {app}, whose operator makes it as it wants it" if app else ""
 
 
-def _controller(live: dict[str, Any]) -> str:
+def _owner_reference(live: dict[str, Any]) -> str:
     references = live["metadata"].get("ownerReferences") or ()
     return next((f"{one['kind']} {one['name']}" for one in references if one.get("controller")), "")
 
 
-def _owner(live: dict[str, Any]) -> str:
+def _describe_owner(live: dict[str, Any]) -> str:
     """Who made it, as far as the server knows: its controller, else its field managers."""
-    controller = _controller(live)
+    controller = _owner_reference(live)
     managers = ", ".join(other_managers(live))
     if controller:
         return f"{controller} (field managers: {managers})" if managers else controller
@@ -83,7 +83,7 @@ def _owner(live: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class RepositoryOwnership:
     """A repository, and former names that a person said are right."""
 
     repository: str = ""  # its identity; "": not known, and then only what nobody owns is its own
@@ -97,7 +97,7 @@ class Claim:
     def check(self, inventory: Inventory, cluster: str, source: Source | None = None) -> None:
         """Raise ConflictError if the stack in this cluster is not this repository's."""
         if not self.covers(inventory):
-            raise _belongs_to_another(inventory, cluster, self.repository, source)
+            raise _repository_conflict(inventory, cluster, self.repository, source)
         if inventory.cluster != cluster and inventory.cluster not in self.renamed_from:
             raise ConflictError(
                 f"stack {inventory.stack} is in cluster {cluster} already, under the name {inventory.cluster}",
@@ -107,7 +107,7 @@ class Claim:
             )
 
 
-def _belongs_to_another(inventory: Inventory, cluster: str, ours: str, source: Source | None) -> ConflictError:
+def _repository_conflict(inventory: Inventory, cluster: str, ours: str, source: Source | None) -> ConflictError:
     owner = inventory.repository
     this = f"this one is {ours}" if ours else "this one has no name, no remote and no commit"
     return ConflictError(
@@ -119,9 +119,9 @@ def _belongs_to_another(inventory: Inventory, cluster: str, ours: str, source: S
     )
 
 
-def named(plan: Plan, inventories: Iterable[Inventory]) -> Plan:
+def explain_conflicts(plan: Plan, inventories: Iterable[Inventory]) -> Plan:
     """The plan, its conflicts with other stacks told with both names."""
-    if not any(_is_rivalry(step) for step in plan.steps):
+    if not any(_is_stack_conflict(step) for step in plan.steps):
         return plan
     owners = {
         (entry.key, entry.uid): inventory
@@ -129,26 +129,26 @@ def named(plan: Plan, inventories: Iterable[Inventory]) -> Plan:
         if inventory.stack != plan.stack
         for entry in inventory.entries
     }
-    steps = tuple(_told(step, owners.get((step.key, step.uid or "")), plan) for step in plan.steps)
+    steps = tuple(_explain_conflict(step, owners.get((step.key, step.uid or "")), plan) for step in plan.steps)
     return replace(plan, steps=steps)
 
 
-def recalled(plan: Plan, shown: Plan) -> Plan:
+def restore_explanations(plan: Plan, shown: Plan) -> Plan:
     """The plan made again under the Lease, with what was found out about the same conflicts before."""
-    known = {step.key: step for step in shown.steps if _is_rivalry(step)}
+    known = {step.key: step for step in shown.steps if _is_stack_conflict(step)}
     steps = (
-        step._replace(reason=known[step.key].reason) if _is_rivalry(step) and step.key in known else step
+        step._replace(reason=known[step.key].reason) if _is_stack_conflict(step) and step.key in known else step
         for step in plan.steps
     )
     return replace(plan, steps=tuple(steps)) if known else plan
 
 
-def _is_rivalry(step: Step) -> bool:
+def _is_stack_conflict(step: Step) -> bool:
     return step.verb is Verb.CONFLICT and not step.refused
 
 
-def _told(step: Step, owner: Inventory | None, plan: Plan) -> Step:
-    if owner is None or not _is_rivalry(step):
+def _explain_conflict(step: Step, owner: Inventory | None, plan: Plan) -> Step:
+    if owner is None or not _is_stack_conflict(step):
         return step
     theirs, ours = (f" of the fleet {name}" if name else "" for name in (owner.repository, plan.owner))
     reason = f"belongs to stack {owner.stack}{theirs}, and stack {plan.stack}{ours} wants it too; it was not touched"

@@ -17,7 +17,7 @@ from fleet.plan.step import Plan, Step, Verb
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowing:
+class Selection:
     targets: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
 
@@ -38,33 +38,33 @@ class Narrowing:
                 raise NotFoundError(f"{pattern!r} is no object of any stack of this run")
 
 
-EVERYTHING = Narrowing()
+ALL_STEPS = Selection()
 
 
-def narrowed(plan: Plan, to: Narrowing) -> Plan:
+def select_steps(plan: Plan, to: Selection) -> Plan:
     """The plan with the steps that are meant, the others being left as they are."""
     if not to:
         return plan
     steps = {step.key: step for step in plan.steps}
-    excluded = {key for key in steps if _is_any(to.excludes, plan.stack, key)}
-    chosen = {key for key in steps if not to.targets or _is_any(to.targets, plan.stack, key)} - excluded
-    needed = _needs(steps)
+    excluded = {key for key in steps if _matches_any(to.excludes, plan.stack, key)}
+    chosen = {key for key in steps if not to.targets or _matches_any(to.targets, plan.stack, key)} - excluded
+    needed = _find_needs(steps)
     if to.targets:
-        chosen = _with_needs(chosen, steps, needed) - excluded
-    chosen = _without_gaps(chosen, steps, needed)
+        chosen = _add_needs(chosen, steps, needed) - excluded
+    chosen = _remove_blocked(chosen, steps, needed)
     known = plan.inventory.by_key()
-    kept = (step if step.key in chosen else _left(step, excluded, known.get(step.key)) for step in plan.steps)
+    kept = (step if step.key in chosen else _leave_out(step, excluded, known.get(step.key)) for step in plan.steps)
     return replace(plan, steps=tuple(kept))
 
 
-def _left(step: Step, excluded: set[Key], entry: Entry | None) -> Step:
+def _leave_out(step: Step, excluded: set[Key], entry: Entry | None) -> Step:
     if step.verb is Verb.UNCHANGED:
         return step
     reason = "left out by --exclude" if step.key in excluded else "not chosen, or not possible without what is left out"
     return Step(Verb.UNCHANGED, step.key, uid=step.uid, reason=reason, source=step.source, entry=entry)
 
 
-def _needs(steps: dict[Key, Step]) -> dict[Key, set[Key]]:
+def _find_needs(steps: dict[Key, Step]) -> dict[Key, set[Key]]:
     """What has to be there before each: what it depends on, its namespace, the definition of its kind."""
     definitions = {
         (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"]): key
@@ -79,7 +79,7 @@ def _needs(steps: dict[Key, Step]) -> dict[Key, set[Key]]:
     return found
 
 
-def _with_needs(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
+def _add_needs(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
     """With all that is not there yet and has to come first."""
     found, open_ones = set(chosen), list(chosen)
     while open_ones:
@@ -90,7 +90,7 @@ def _with_needs(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[K
     return found
 
 
-def _without_gaps(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
+def _remove_blocked(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
     """Without what would come after something that is to be made and is left out."""
     while True:
         missing = {key for key, step in steps.items() if step.verb is Verb.CREATE and key not in chosen}
@@ -100,7 +100,7 @@ def _without_gaps(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set
         chosen = rest
 
 
-def _is_any(patterns: Iterable[str], stack: str, key: Key) -> bool:
+def _matches_any(patterns: Iterable[str], stack: str, key: Key) -> bool:
     return any(_matches(pattern, stack, key) for pattern in patterns)
 
 

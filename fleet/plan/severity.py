@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from fleet.plan.effect import Does, effect_of
+from fleet.plan.effect import EffectKind, effect_of
 from fleet.plan.step import Step
 
 
@@ -37,21 +37,21 @@ _WORDS = {
     Severity.DATA: "delete with its data",
 }
 _BY_EFFECT = {
-    Does.CREATE: Severity.CREATE,
-    Does.ADOPT: Severity.CREATE,
-    Does.UPDATE: Severity.UPDATE,
-    Does.ADOPT_CHANGED: Severity.UPDATE,
-    Does.RESTART: Severity.INTERRUPT,
-    Does.SCALE: Severity.INTERRUPT,
-    Does.UPGRADE: Severity.INTERRUPT,
-    Does.DELETE: Severity.DELETE,
-    Does.DATA: Severity.DATA,
+    EffectKind.CREATE: Severity.CREATE,
+    EffectKind.ADOPT: Severity.CREATE,
+    EffectKind.UPDATE: Severity.UPDATE,
+    EffectKind.ADOPT_CHANGED: Severity.UPDATE,
+    EffectKind.RESTART: Severity.INTERRUPT,
+    EffectKind.SCALE: Severity.INTERRUPT,
+    EffectKind.UPGRADE: Severity.INTERRUPT,
+    EffectKind.DELETE: Severity.DELETE,
+    EffectKind.DATA: Severity.DATA,
 }
 
 
-def severity(step: Step) -> Severity:
+def severity_of(step: Step) -> Severity:
     effect = effect_of(step)
     found = _BY_EFFECT.get(effect.does, Severity.NOTHING)
-    if effect.does is Does.ADOPT_CHANGED and step.effect is not None:
+    if effect.does is EffectKind.ADOPT_CHANGED and step.effect is not None:
         found = Severity.INTERRUPT  # an effect of its own is more than a change in place
     return max(found, Severity.LOSE) if effect.destructive else found

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from fleet.errors import ConfigurationError, FleetError
 from fleet.forge.comments import Topic, approval, command, post
 from fleet.forge.forge import Forge, PullRequest, State
-from fleet.plan.views.escape import fenced, in_markdown, lines
-from fleet.plan.views.markdown import comments
-from fleet.plan.views.summary import About, Branch, summary
+from fleet.plan.views.escape import escape_lines, escape_markdown, fence_code
+from fleet.plan.views.markdown import markdown_comments
+from fleet.plan.views.summary import PlanView, ViewHeader, summary_line
 from fleet.text import count_noun
 
 CONTEXT = "fleet/preview"
@@ -87,8 +87,8 @@ class Words:
 
 
 def made(
-    branches: Sequence[Branch],
-    about: About,
+    branches: Sequence[PlanView],
+    about: ViewHeader,
     problems: Sequence[FleetError],
     *,
     request: Request,
@@ -96,7 +96,7 @@ def made(
     room: int,
 ) -> Words:
     """There is a preview, with or without problems in it."""
-    parts = comments(
+    parts = markdown_comments(
         branches,
         title=voice.title,
         about=about,
@@ -105,9 +105,9 @@ def made(
         notes=_notes(request, voice),
     )
     if not problems:
-        return Words(tuple(parts), State.SUCCESS, summary(branches))
+        return Words(tuple(parts), State.SUCCESS, summary_line(branches))
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return Words(tuple(parts), State.FAILURE, f"{lines(problems[0].message)[0]}{more}")
+    return Words(tuple(parts), State.FAILURE, f"{escape_lines(problems[0].message)[0]}{more}")
 
 
 def refused(problem: FleetError, *, request: Request, voice: Voice) -> Words:
@@ -120,17 +120,17 @@ def describe_failure(text: str, reason: str, *, request: Request, voice: Voice) 
 
     Behind a bar: at the beginning of a line, some forges take a word for a command, even in a block of code.
     """
-    said = [f"│ {line[:LONGEST_LINE]}" for line in lines(text)]
+    said = [f"│ {line[:LONGEST_LINE]}" for line in escape_lines(text)]
     shown = (
         said
         if len(said) <= MOST_LINES
         else [*said[:MOST_LINES], f"│ … and {count_noun(len(said) - MOST_LINES, 'more line')}"]
     )
     head = request.pull_request.head_sha[:8]
-    body = [f"### {in_markdown(voice.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
+    body = [f"### {escape_markdown(voice.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
     for note in _notes(request, voice):
         body += [note, ""]
-    return Words(("\n".join([*body, *fenced(shown, "text"), ""]),), State.FAILURE, lines(reason)[0])
+    return Words(("\n".join([*body, *fence_code(shown, "text"), ""]),), State.FAILURE, escape_lines(reason)[0])
 
 
 def _notes(request: Request, voice: Voice) -> list[str]:
@@ -142,9 +142,9 @@ def _notes(request: Request, voice: Voice) -> list[str]:
             f"compared with the clusters by a comment that says `{command(head)}`; it holds for this commit alone."
         )
     if request.doubt:
-        said.append(f"Somebody named this commit; whether they may could not be told: {in_markdown(request.doubt)}")
+        said.append(f"Somebody named this commit; whether they may could not be told: {escape_markdown(request.doubt)}")
     if request.approver:
-        by = in_markdown(request.approver)
+        by = escape_markdown(request.approver)
         said.append(f"A fork's commit, compared with the clusters because {by} approved it.")
     return said
 

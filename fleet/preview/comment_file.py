@@ -22,7 +22,7 @@ from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.schema import check_key, check_name
 from fleet.plan.views import json_schema
 from fleet.plan.views.json import plan_data, read_key_data, read_plan_data
-from fleet.plan.views.summary import About, Branch, Revision
+from fleet.plan.views.summary import PlanView, Revision, ViewHeader
 from fleet.preview.comment import LONGEST_LINE, MOST_LINES, Request, Voice, Words, describe_failure, made
 from fleet.text import printable
 
@@ -55,8 +55,8 @@ class PreviewComment:
     head: str
     live: bool
     problems: tuple[str, ...] = ()
-    branches: tuple[Branch, ...] = ()
-    about: About | None = None  # None: there is no preview, and `error` says why
+    branches: tuple[PlanView, ...] = ()
+    about: ViewHeader | None = None  # None: there is no preview, and `error` says why
     error: str = ""
 
     def words(self, request: Request, voice: Voice, room: int) -> Words:
@@ -75,7 +75,7 @@ class PreviewComment:
 
 
 def describe_preview(
-    branches: Sequence[Branch], about: About, problems: Sequence[FleetError], *, head: str, live: bool
+    branches: Sequence[PlanView], about: ViewHeader, problems: Sequence[FleetError], *, head: str, live: bool
 ) -> PreviewComment:
     """Return the comment for a preview, with or without problems in it."""
     return PreviewComment(head, live, tuple(problem.message for problem in problems), tuple(branches), about)
@@ -189,7 +189,7 @@ def _parse(content: bytes) -> PreviewComment:
     return replace(comment, branches=tuple(branches), about=about)
 
 
-def _check_agreement(preview: json_schema.Document, branches: Sequence[Branch], about: About) -> None:
+def _check_agreement(preview: json_schema.Document, branches: Sequence[PlanView], about: ViewHeader) -> None:
     """Raise for what does not follow from the rest: counts, order, what stands there twice."""
     same = plan_data(branches, unchanged=True, about=about)
     for name in {**same, **preview}:

@@ -16,9 +16,9 @@ from fleet.objects.desired import Desired, Key, Object, StackCluster
 from fleet.objects.fields import MANAGER, Fields
 from fleet.objects.normalise import applied_hash, normalise
 from fleet.objects.redaction import Secrecy, declared_secrecy
-from fleet.plan import Entry, Inventory, Plan, Verb, keys_to_read, leave, plan
-from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
-from fleet.plan.decide import Terms
+from fleet.plan import Entry, Inventory, Plan, Verb, keys_to_read, plan, plan_removed_placement
+from fleet.plan.budget import DeletionBudget, check_budget, check_share, count_lost_objects
+from fleet.plan.decide import CompareOptions
 from fleet.plan.effect import is_retained
 from fleet.sync.result import Result, refuse_forbidden
 from fleet.sync.targets import check_cluster
@@ -32,7 +32,7 @@ def between(
     *,
     stacks: Sequence[str] = (),
     clusters: Sequence[str] = (),
-    budget: Allowance,
+    budget: DeletionBudget,
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
     """A result per stack and cluster, and remarks on what leaves git without anything being done to it."""
     _check_names(before, after, stacks, clusters)
@@ -53,7 +53,7 @@ def _result(pair: StackCluster, before: Desired | None, after: Desired | None, s
     try:
         if after is None:
             assert before is not None  # noqa: S101 - it is a pair of one of the two
-            return Result(*pair, leave(_inventory(before)), leaving=True)
+            return Result(*pair, plan_removed_placement(_inventory(before)), leaving=True)
         made = changed(before, after, secrecy)
     except FleetError as problem:
         return Result(*pair, problem=problem)
@@ -71,7 +71,7 @@ def changed(before: Desired | None, after: Desired, secrecy: Secrecy) -> Plan:
     same = {one.key: one for one in after.objects}
     for one in before.objects if before else ():
         live[one.key] = _bare(one) if same.get(one.key) == one else _applied(one)
-    made = plan(after, inventory, live, terms=Terms(secrecy, exact=True))
+    made = plan(after, inventory, live, options=CompareOptions(secrecy, exact=True))
     adopted = {one.key: one.take_from for one in after.objects if one.adopt}
     steps = tuple(
         step._replace(reason="taken over where it is there already", take_from=adopted[step.key])
@@ -82,7 +82,7 @@ def changed(before: Desired | None, after: Desired, secrecy: Secrecy) -> Plan:
     return Plan(made.stack, made.cluster, steps, made.inventory)
 
 
-def _within_budget(results: Iterable[Result], budget: Allowance) -> tuple[Result, ...]:
+def _within_budget(results: Iterable[Result], budget: DeletionBudget) -> tuple[Result, ...]:
     by_cluster: dict[str, list[Result]] = {}
     for one in results:
         by_cluster.setdefault(one.cluster, []).append(one)
@@ -90,9 +90,9 @@ def _within_budget(results: Iterable[Result], budget: Allowance) -> tuple[Result
     return tuple(sorted(checked, key=lambda one: (one.stack, one.cluster)))
 
 
-def _checked(result: Result, beside: Sequence[Result], budget: Allowance) -> Result:
+def _checked(result: Result, beside: Sequence[Result], budget: DeletionBudget) -> Result:
     """`beside` is all that goes to the same cluster."""
-    if result.problem or not result.plan or not taken_away(result.plan):
+    if result.problem or not result.plan or not count_lost_objects(result.plan):
         return result
     try:
         check_share(result.plan, budget)
@@ -153,7 +153,7 @@ def _entry(one: Object) -> Entry:
         key=one.key,
         version=one.manifest["apiVersion"].rpartition("/")[2],
         uid=THERE,
-        hash=one.hashed(applied_hash),
+        hash=one.hash_with(applied_hash),
         retain=one.retain_on_delete or is_retained(one.key, one.manifest),
         protect=one.protect,
         after=one.depends_on,

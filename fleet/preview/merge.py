@@ -32,9 +32,9 @@ from fleet.git.repository import Commit
 from fleet.git.tree import Tree
 from fleet.objects.desired import Key
 from fleet.plan import Plan, Step, Verb
-from fleet.plan.budget import Allowance
+from fleet.plan.budget import DeletionBudget
 from fleet.plan.step import plan_hash
-from fleet.plan.views.summary import About, Revision
+from fleet.plan.views.summary import Revision, ViewHeader
 from fleet.preview.compare import between
 from fleet.repository import Code, Repository, Settings, Trust, find_root
 from fleet.repository.settings import FILE
@@ -171,7 +171,7 @@ def of_merge(
     pool: Pool | None = None,
     keep: Callable[[Merged], None] = lambda merged: None,
     known: Files | None = None,
-) -> tuple[Run, About]:
+) -> tuple[Run, ViewHeader]:
     """The plans and what they are about. Without `how` no cluster is asked, and no kubeconfig is needed.
 
     A `pool` that is kept open keeps the evaluation warm for the next time. `keep` is given all they were made from.
@@ -180,10 +180,10 @@ def of_merge(
     with sides(base, head, known=known) as both:
         before, after = _evaluated(both, base, pool)
     settings = both.base.repository.settings
-    budget = Allowance(settings.budget.deletions, settings.budget.share)
+    budget = DeletionBudget(settings.budget.deletions, settings.budget.share)
     changed, leaving = between(before, after, stacks=stacks, clusters=clusters, budget=budget)
     remarks = (*both.remarks, *leaving, *courses(after.stacks, changed))
-    about = About(
+    about = ViewHeader(
         depth="desired",
         base=Revision(base, both.before.id, both.before.subject),
         head=Revision(head, both.head.id, both.head.subject),

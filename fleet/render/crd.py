@@ -32,7 +32,7 @@ _LEAF = ("type", "format", "enum", "pattern", "minimum", "maximum", "minLength",
 Schema = dict[str, Any]
 
 
-def schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozenset()) -> Schema:
+def model_schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozenset()) -> Schema:
     """The schema of a model's fields, with its rules."""
     docs = field_docs(model)
     properties: dict[str, Schema] = {}
@@ -42,7 +42,7 @@ def schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozenset()) -
         if name in leave_out:
             continue
         alias = field.alias or name
-        made = _field(field)
+        made = _field_schema(field)
         described = {"description": docs[name]} if name in docs else {}
         properties[alias] = {**described, **made, **described}  # first in the text, and before that of the type
         if field.is_required():
@@ -59,8 +59,8 @@ def schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozenset()) -
     }
 
 
-def _field(field: FieldInfo) -> Schema:
-    made = _typed(field.annotation, field.metadata)
+def _field_schema(field: FieldInfo) -> Schema:
+    made = _type_schema(field.annotation, field.metadata)
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     if default is None or OF_NEW_APPS in field.metadata or (isinstance(default, Mapping | tuple) and not default):
         return made
@@ -72,25 +72,25 @@ def _field(field: FieldInfo) -> Schema:
     return {**made, "default": default}
 
 
-def _typed(annotation: Any, metadata: Sequence[Any] = ()) -> Schema:
+def _type_schema(annotation: Any, metadata: Sequence[Any] = ()) -> Schema:
     """The schema of a type with what `Annotated` says about it."""
-    annotation, metadata = _unwrapped(annotation, metadata)
+    annotation, metadata = _unwrap_annotation(annotation, metadata)
     for mark in metadata:
         if isinstance(mark, OneOf):
-            return _one_of(mark)
+            return _union_schema(mark)
     origin = get_origin(annotation)
     if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        return _with_rules(schema(annotation), metadata)
+        return _add_rules(model_schema(annotation), metadata)
     if origin is not None and inspect.isclass(origin) and issubclass(origin, Mapping):
-        return _map(annotation, metadata)
+        return _map_schema(annotation, metadata)
     if origin is not None and inspect.isclass(origin) and issubclass(origin, Sequence):
         (item,) = get_args(annotation)[:1]
-        return _list(item, metadata)
+        return _list_schema(item, metadata)
     leaf = TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation).json_schema()
     return {key: leaf[key] for key in _LEAF if key in leaf}
 
 
-def _unwrapped(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
+def _unwrap_annotation(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
     """Without `| None`, which a schema says by not requiring the field, and with what was said inside it."""
     marks = list(metadata)
     while True:
@@ -105,29 +105,29 @@ def _unwrapped(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]
             return annotation, marks
 
 
-def _list(item: Any, metadata: Sequence[Any]) -> Schema:
-    made: Schema = {"type": "array", "items": _typed(item), "x-kubernetes-list-type": "atomic"}
+def _list_schema(item: Any, metadata: Sequence[Any]) -> Schema:
+    made: Schema = {"type": "array", "items": _type_schema(item), "x-kubernetes-list-type": "atomic"}
     for mark in metadata:
         if isinstance(mark, KeyedBy):
             made |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [mark.key]}
     return made
 
 
-def _map(annotation: Any, metadata: Sequence[Any]) -> Schema:
+def _map_schema(annotation: Any, metadata: Sequence[Any]) -> Schema:
     most = next((mark.max_length for mark in metadata if hasattr(mark, "max_length")), None)
-    made: Schema = {"type": "object", "additionalProperties": _typed(get_args(annotation)[1])}
+    made: Schema = {"type": "object", "additionalProperties": _type_schema(get_args(annotation)[1])}
     return {**made, "maxProperties": most} if most is not None else made
 
 
-def _one_of(mark: OneOf) -> Schema:
+def _union_schema(mark: OneOf) -> Schema:
     names = list(mark.models)
     count = " + ".join(f"(has(self.{name}) ? 1 : 0)" for name in names)
     rule = {"rule": f"{count} == 1", "message": f"must have exactly one of {', '.join(names[:-1])} and {names[-1]}"}
-    properties = {name: schema(model) for name, model in mark.models.items()}
+    properties = {name: model_schema(model) for name, model in mark.models.items()}
     return {"type": "object", "properties": properties, VALIDATIONS: [rule]}
 
 
-def _with_rules(made: Schema, metadata: Sequence[Any]) -> Schema:
+def _add_rules(made: Schema, metadata: Sequence[Any]) -> Schema:
     rules = [mark.validation() for mark in metadata if isinstance(mark, Rule)]
     return {**made, VALIDATIONS: [*made.get(VALIDATIONS, ()), *rules]} if rules else made
 
@@ -143,7 +143,7 @@ _COLUMNS = (  # name, type, path, and 1 for what only `-o wide` shows
     ("Endpoint", "string", ".status.endpoint", 1),
     ("Age", "date", ".metadata.creationTimestamp", 0),
 )
-_NAME = {
+_NAME_RULE = {
     "rule": f"self.metadata.name.size() <= {LONGEST_APP} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
     "message": f"the name must start with a letter, have no dots and at most {LONGEST_APP} characters: "
     "Services and pods are named after it",
@@ -152,11 +152,11 @@ _NAME = {
 
 def definitions() -> dict[str, dict[str, Any]]:
     """Every definition, by the name of the file that holds it in crds/."""
-    return {f"{GROUP}_{_plural(driver)}.yaml": definition(driver) for driver in drivers()}
+    return {f"{GROUP}_{_plural_name(driver)}.yaml": definition(driver) for driver in drivers()}
 
 
 def definition(driver: Driver[Any]) -> dict[str, Any]:
-    kind, plural = driver.app.kind(), _plural(driver)
+    kind, plural = driver.app.kind(), _plural_name(driver)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -178,28 +178,28 @@ def definition(driver: Driver[Any]) -> dict[str, Any]:
                     "served": True,
                     "storage": True,
                     "subresources": {"status": {}},
-                    "additionalPrinterColumns": [_column(*column) for column in _COLUMNS],
-                    "schema": {"openAPIV3Schema": _root(driver)},
+                    "additionalPrinterColumns": [_printer_column(*column) for column in _COLUMNS],
+                    "schema": {"openAPIV3Schema": _root_schema(driver)},
                 }
             ],
         },
     }
 
 
-def text(definition: dict[str, Any]) -> str:
+def crd_yaml(definition: dict[str, Any]) -> str:
     """As a file of crds/ has it."""
     from fleet.yaml_text import dump  # noqa: PLC0415 - for files only
 
     return _HEADER + dump(definition)
 
 
-def _root(driver: Driver[Any]) -> dict[str, Any]:
-    spec = schema(driver.app, leave_out=IDENTITY)
+def _root_schema(driver: Driver[Any]) -> dict[str, Any]:
+    spec = model_schema(driver.app, leave_out=IDENTITY)
     name = driver.meta.name
-    spec["properties"][ADOPTION] = schema(Adopt)
+    spec["properties"][ADOPTION] = model_schema(Adopt)
     spec["properties"][ADOPTION]["description"] = "Members that run already and are taken over as they are."
     spec["description"] = f"What {name} should be: written in git, applied by `fleet sync`."
-    status = schema(Status)
+    status = model_schema(Status)
     status["description"] = f"What {name} is: written by the operator."
     return {
         "type": "object",
@@ -212,15 +212,15 @@ def _root(driver: Driver[Any]) -> dict[str, Any]:
             "spec": spec,
             "status": status,
         },
-        VALIDATIONS: [_NAME],
+        VALIDATIONS: [_NAME_RULE],
     }
 
 
-def _column(name: str, kind: str, path: str, wide: int) -> dict[str, Any]:
+def _printer_column(name: str, kind: str, path: str, wide: int) -> dict[str, Any]:
     column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
     return {**column, "priority": 1} if wide else column
 
 
-def _plural(driver: Driver[Any]) -> str:
+def _plural_name(driver: Driver[Any]) -> str:
     kind = driver.app.kind().lower()
     return kind if kind.endswith("s") else f"{kind}s"

@@ -40,7 +40,7 @@ def ancestors(resource: Resource) -> Iterator[App | Manifest]:
         parent = parent_of(parent)
 
 
-def inherited(resource: App | Manifest) -> tuple[bool, bool]:
+def inherited_options(resource: App | Manifest) -> tuple[bool, bool]:
     """Whether it is protected and whether it is retained: its own word, else that of the nearest ancestor."""
     line = [resource.opts, *(ancestor.opts for ancestor in ancestors(resource))]
     protect = next((opts.protect for opts in line if opts.protect is not None), False)
@@ -48,14 +48,16 @@ def inherited(resource: App | Manifest) -> tuple[bool, bool]:
     return protect, retain
 
 
-class Needs:
+class Dependencies:
     """Answers for one stack in one cluster."""
 
     def __init__(self, collected: Collected, made: Mapping[Key, Object]) -> None:
         self._stack = collected.stack
         self._made = made
         self._resources = {resource.key: resource for resource in objects_of(collected)}
-        self._definitions = {_defined(one): key for key, one in made.items() if key.kind == "CustomResourceDefinition"}
+        self._definitions = {
+            _defined_kind(one): key for key, one in made.items() if key.kind == "CustomResourceDefinition"
+        }
         self._under: dict[Key, list[Key]] = {}
         for key, resource in self._resources.items():
             for ancestor in ancestors(resource):
@@ -114,7 +116,7 @@ class Needs:
         )
 
 
-def _defined(definition: Object) -> tuple[str, str]:
+def _defined_kind(definition: Object) -> tuple[str, str]:
     """The group and kind that a CustomResourceDefinition defines."""
     spec = definition.manifest.get("spec") or {}
     return str(spec.get("group", "")), str((spec.get("names") or {}).get("kind", ""))

@@ -29,16 +29,16 @@ from fleet.model.manifest import Manifest
 from fleet.model.resource import Adopt
 from fleet.model.stack import Collected
 from fleet.model.types import check_app_name, check_name
-from fleet.model.validation import copied
+from fleet.model.validation import copy_plain
 from fleet.names import API_VERSION, GROUP, NAME, ON_DELETE
 from fleet.objects.desired import Desired, Key, Object
-from fleet.objects.graph import CycleError, ordered
-from fleet.render.dependencies import Needs, inherited, objects_of
-from fleet.render.operator_rights import binding, binding_key
+from fleet.objects.graph import CycleError, sort_by_dependencies
+from fleet.render.dependencies import Dependencies, inherited_options, objects_of
+from fleet.render.operator_rights import binding_key, role_binding
 from fleet.suggestion import suggestion
 
 
-def aliases(resource: App | Manifest) -> tuple[Key, ...]:
+def alias_keys(resource: App | Manifest) -> tuple[Key, ...]:
     """Return the other keys under which the resource may be in a cluster; of a renamed app that is its new one, too."""
     if isinstance(resource, Manifest):
         return resource.opts.former_keys(resource.key)
@@ -59,7 +59,7 @@ def check_names(resources: Iterable[App | Manifest], made: Mapping[Key, Object])
                 field="name",
             )
         if app.key != app.key_in_git:
-            _check_former(app)
+            _check_former_name(app)
     in_cluster: dict[tuple[str, str], Object] = {}
     for one in made.values():
         other = in_cluster.setdefault((one.key.namespace, one.key.name), one) if one.app else one
@@ -72,7 +72,7 @@ def check_names(resources: Iterable[App | Manifest], made: Mapping[Key, Object])
             )
 
 
-def _check_former(app: App) -> None:
+def _check_former_name(app: App) -> None:
     """The former name becomes those of Services and Secrets, as any name of an app does."""
     try:
         check_app_name(app.key.name)
@@ -83,14 +83,14 @@ def _check_former(app: App) -> None:
         raise ConfigurationError(message, hint=hint, source=app.source, field="opts.aliases") from None
 
 
-def ignored(resource: App | Manifest) -> tuple[str, ...]:
+def ignored_paths(resource: App | Manifest) -> tuple[str, ...]:
     """Paths as the object has them. An app's own fields may be named as in Python: "restore_from", "config.quota"."""
     if not isinstance(resource, App):
         return tuple(dict.fromkeys(resource.opts.ignore_changes))
-    return tuple(dict.fromkeys(_in_spec(resource, path) for path in resource.opts.ignore_changes))
+    return tuple(dict.fromkeys(_spec_path(resource, path) for path in resource.opts.ignore_changes))
 
 
-def _in_spec(app: App, path: str) -> str:
+def _spec_path(app: App, path: str) -> str:
     first, rest = re.fullmatch(r"([^.\[]+)(.*)", path, re.DOTALL).groups()  # type: ignore[union-attr]
     if first in ("spec", "metadata"):
         return path
@@ -105,12 +105,12 @@ def _in_spec(app: App, path: str) -> str:
     return "spec." + to_camel(first) + re.sub(r"\.(\w+)", lambda match: "." + to_camel(match[1]), rest)
 
 
-KINDS = frozenset({("v1", "Namespace"), ("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim")})
+DATA_KINDS = frozenset({("v1", "Namespace"), ("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim")})
 
 
-def released(manifest: dict[str, Any], app: type[App] | None = None) -> dict[str, Any]:
+def mark_for_deletion(manifest: dict[str, Any], app: type[App] | None = None) -> dict[str, Any]:
     """The manifest with the word; as it is where there is nothing to keep. `app` is its type if it is an app."""
-    if (manifest["apiVersion"], manifest["kind"]) in KINDS:
+    if (manifest["apiVersion"], manifest["kind"]) in DATA_KINDS:
         metadata = manifest["metadata"]
         annotations = {ON_DELETE: "delete", **(metadata.get("annotations") or {})}
         return {**manifest, "metadata": {**metadata, "annotations": annotations}}
@@ -122,21 +122,23 @@ def released(manifest: dict[str, Any], app: type[App] | None = None) -> dict[str
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 STACK = "fleet.dev/stack"
-NOT_OURS = frozenset({"default", "fleet-system", "kube-node-lease", "kube-public", "kube-system"})  # always there
+BUILT_IN_NAMESPACES = frozenset(
+    {"default", "fleet-system", "kube-node-lease", "kube-public", "kube-system"}
+)  # always there
 
 
 def render(collected: Collected, cluster: Cluster) -> Desired:
     """What the stack wants in this cluster. Dependencies come first, and else the order is that of the keys."""
-    made = {resource.key: _object(resource, collected) for resource in objects_of(collected)}
+    made = {resource.key: _render_object(resource, collected) for resource in objects_of(collected)}
     check_names(objects_of(collected), made)
-    made.update({one.key: one for one in _bindings(collected, made)})
-    namespace = _namespace(collected, made)
+    made.update({one.key: one for one in _operator_bindings(collected, made)})
+    namespace = _stack_namespace(collected, made)
     if namespace is not None:
         made[namespace.key] = namespace
-    known = Needs(collected, made)
+    known = Dependencies(collected, made)
     needs = {key: known.of(key) for key in made}
     try:
-        order = ordered(sorted(made), needs)
+        order = sort_by_dependencies(sorted(made), needs)
     except CycleError as error:
         first = made[error.path[0]]  # type: ignore[index]
         raise ConfigurationError(
@@ -149,41 +151,41 @@ def render(collected: Collected, cluster: Cluster) -> Desired:
         stack=collected.stack,
         cluster=cluster.name,
         objects=tuple(replace(made[key], depends_on=needs[key]) for key in order),
-        exports=_sorted(dict(collected.exports)),
+        exports=_sort_keys(dict(collected.exports)),
         source=collected.source,
     )
 
 
-def _object(resource: App | Manifest, collected: Collected) -> Object:
-    protect, retain = inherited(resource)
+def _render_object(resource: App | Manifest, collected: Collected) -> Object:
+    protect, retain = inherited_options(resource)
     if isinstance(resource, App):
         manifest = _custom_resource(resource)
         app = resource.kind()
-        _check_served(resource, resource.source)
+        _check_supported(resource, resource.source)
     else:
-        manifest = copied(dict(resource.object))
-        app = _written_by_hand(manifest, resource.source)
+        manifest = copy_plain(dict(resource.object))
+        app = _check_custom_resource(manifest, resource.source)
     if collected.delete_data:
-        manifest = released(manifest, _type_of(app))
+        manifest = mark_for_deletion(manifest, _app_type(app))
     return Object(
-        manifest=_sorted(_labelled(manifest, collected.stack, resource.source)),
+        manifest=_sort_keys(_add_labels(manifest, collected.stack, resource.source)),
         source=resource.source,
         app=app,
         protect=protect,
         retain_on_delete=retain,
-        adopt=_taken_over(resource),
-        take_from=_taken_from(resource),
-        ignore_changes=ignored(resource),
-        aliases=aliases(resource),
+        adopt=_is_object_adopted(resource),
+        take_from=_managers_to_replace(resource),
+        ignore_changes=ignored_paths(resource),
+        aliases=alias_keys(resource),
     )
 
 
-def _taken_over(resource: App | Manifest) -> bool:
+def _is_object_adopted(resource: App | Manifest) -> bool:
     """The object itself. Members that run already become an app's by a custom resource that is new."""
     return resource.opts.adopt is True if isinstance(resource, App) else bool(resource.opts.adopt)
 
 
-def _taken_from(resource: App | Manifest) -> tuple[str, ...]:
+def _managers_to_replace(resource: App | Manifest) -> tuple[str, ...]:
     """Of a manifest; what an app takes is the operator's to take."""
     adopt = resource.opts.adopt
     return tuple(adopt.take_from) if isinstance(resource, Manifest) and isinstance(adopt, Adopt) else ()
@@ -201,29 +203,29 @@ def _custom_resource(app: App) -> dict[str, Any]:
     }
 
 
-def _written_by_hand(manifest: dict[str, Any], source: Source) -> str:
+def _check_custom_resource(manifest: dict[str, Any], source: Source) -> str:
     """The app type of a custom resource of ours that is given as a dict or in YAML, checked as if it were typed."""
     key = Key.of(manifest)
     engine = driver(key.kind) if key.group == GROUP else None
     if engine is None:
         return ""
-    _check_served(engine.app.from_manifest(manifest, source=source), source)
+    _check_supported(engine.app.from_manifest(manifest, source=source), source)
     return key.kind
 
 
-def _check_served(app: App, source: Source) -> None:
+def _check_supported(app: App, source: Source) -> None:
     """What nothing would come of is refused where it is written, and not accepted in silence."""
     engine = driver(app.kind())
     for problem in engine.validate(app) if engine else ():
         raise ConfigurationError(problem.message, hint=problem.hint, source=source, field=problem.field)
 
 
-def _type_of(kind: str) -> type[App] | None:
+def _app_type(kind: str) -> type[App] | None:
     engine = driver(kind) if kind else None
     return engine.app if engine else None
 
 
-def _labelled(manifest: dict[str, Any], stack: str, source: Source) -> dict[str, Any]:
+def _add_labels(manifest: dict[str, Any], stack: str, source: Source) -> dict[str, Any]:
     labels = dict(manifest["metadata"].get("labels") or {})
     if labels.get(STACK, stack) != stack:
         raise ConfigurationError(
@@ -236,7 +238,7 @@ def _labelled(manifest: dict[str, Any], stack: str, source: Source) -> dict[str,
     return manifest
 
 
-def _bindings(collected: Collected, made: dict[Key, Object]) -> list[Object]:
+def _operator_bindings(collected: Collected, made: dict[Key, Object]) -> list[Object]:
     """The operator's rights in each namespace with apps of the stack. Apps that are kept when they are taken out of
     git go on being looked after, so their binding is kept with them."""
     apps: dict[str, list[Object]] = {}
@@ -245,7 +247,9 @@ def _bindings(collected: Collected, made: dict[Key, Object]) -> list[Object]:
             apps.setdefault(one.key.namespace, []).append(one)
     return [
         Object(
-            manifest=_sorted(_labelled(binding(namespace, collected.stack), collected.stack, collected.source)),
+            manifest=_sort_keys(
+                _add_labels(role_binding(namespace, collected.stack), collected.stack, collected.source)
+            ),
             source=collected.source,
             retain_on_delete=any(one.retain_on_delete for one in there),
         )
@@ -254,24 +258,24 @@ def _bindings(collected: Collected, made: dict[Key, Object]) -> list[Object]:
     ]
 
 
-def _namespace(collected: Collected, made: dict[Key, Object]) -> Object | None:
+def _stack_namespace(collected: Collected, made: dict[Key, Object]) -> Object | None:
     """The stack's own namespace, if anything lives there and the stack does not declare it itself.
 
     It is kept when the stack goes: with a namespace go the volumes in it, and that needs a word in git: the stack's
     `delete_data=True`, or a Manifest of the namespace that says so.
     """
     key = Key("", "Namespace", "", collected.namespace)
-    if key.name in NOT_OURS or key in made or all(other.namespace != collected.namespace for other in made):
+    if key.name in BUILT_IN_NAMESPACES or key in made or all(other.namespace != collected.namespace for other in made):
         return None
     manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": collected.namespace}}
     if collected.delete_data:
-        manifest = released(manifest)
-    labelled = _sorted(_labelled(manifest, collected.stack, collected.source))
+        manifest = mark_for_deletion(manifest)
+    labelled = _sort_keys(_add_labels(manifest, collected.stack, collected.source))
     return Object(manifest=labelled, source=collected.source, retain_on_delete=not collected.delete_data)
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     """With keys in order all the way down, so that equal data is equal bytes."""
     if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _sort_keys(value[key]) for key in sorted(value)}
+    return [_sort_keys(item) for item in value] if isinstance(value, list | tuple) else value

@@ -19,7 +19,7 @@ RBAC = "rbac.authorization.k8s.io"
 PART = {"app.kubernetes.io/part-of": "fleet"}
 
 
-def home() -> dict[str, Any]:
+def system_namespace() -> dict[str, Any]:
     """The namespace of everything that is installed; all who bring it say the same of it, so nobody is in conflict."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM, "labels": PART}}
 
@@ -29,7 +29,7 @@ def binding_key(namespace: str, stack: str = "") -> Key:
     return Key(RBAC, "RoleBinding", namespace, f"{OPERATOR}-{stack}" if stack else OPERATOR)
 
 
-def binding(namespace: str, stack: str = "") -> dict[str, Any]:
+def role_binding(namespace: str, stack: str = "") -> dict[str, Any]:
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "RoleBinding",

@@ -27,7 +27,7 @@ _MAKE = "`uv pip compile --generate-hashes` or `pip-compile --generate-hashes` m
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedPackage:
     """One version of one package."""
 
     name: str  # as an index spells it: lower case, words joined by "-"
@@ -46,16 +46,16 @@ class Lock:
     """All of them. `file` is what the user calls it; `of_base` when it is not the one beside the stacks."""
 
     file: str
-    pinned: tuple[Pinned, ...] = ()
+    pinned: tuple[PinnedPackage, ...] = ()
     of_base: bool = False
 
 
 def read_lock(file: str, text: str, *, of_base: bool = False) -> Lock:
     """What the text says, or an error that names the line and what would be right."""
-    return Lock(file, tuple(_pinned(file, line, content) for line, content in _lines(text)), of_base)
+    return Lock(file, tuple(_parse_package(file, line, content) for line, content in _join_lines(text)), of_base)
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _join_lines(text: str) -> Iterator[tuple[int, str]]:
     """With what a backslash continues, and without comments; each with the number of its first line."""
     first, parts = 0, list[str]()
     for number, line in enumerate(text.splitlines(), 1):
@@ -72,7 +72,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, " ".join(parts).strip()
 
 
-def _pinned(file: str, line: int, content: str) -> Pinned:
+def _parse_package(file: str, line: int, content: str) -> PinnedPackage:
     found = _PINNED.fullmatch(" ".join(content.split()))
     if found is None:
         _refuse(file, line, content)
@@ -84,7 +84,7 @@ def _pinned(file: str, line: int, content: str) -> Pinned:
             what, hint=f"write --hash=sha256:… behind the version; {_MAKE}", source=Source(file, line)
         )
     name = re.sub("[-_.]+", "-", found["name"]).lower()
-    return Pinned(name, found["version"], hashes, (found["marker"] or "").strip(), line)
+    return PinnedPackage(name, found["version"], hashes, (found["marker"] or "").strip(), line)
 
 
 def _refuse(file: str, line: int, content: str) -> NoReturn:

@@ -41,7 +41,7 @@ class Repository:
     def at(cls, root: Path, *, settings: Settings | None = None, locked: str | None = None) -> Repository:
         """The repository at `root`. The rest is given when it comes from elsewhere (the base of a pull request)."""
         root = root.resolve()
-        return cls(root, settings or read_settings(_text_of(root / FILE)), locked)
+        return cls(root, settings or read_settings(_read_text(root / FILE)), locked)
 
     @classmethod
     def find(cls, start: Path | None = None) -> Repository:
@@ -65,7 +65,7 @@ class Repository:
             return read_lock(file, self.locked, of_base=True)
         path = self.root / file
         there = path.is_file() and _is_below(path, self.root)
-        return read_lock(file, _text_of(path, file)) if there else Lock(file)
+        return read_lock(file, _read_text(path, file)) if there else Lock(file)
 
     def _files(self, what: str, directory: str) -> tuple[str, ...]:
         top = self.root / directory
@@ -116,7 +116,7 @@ def _is_below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root)
 
 
-def _text_of(path: Path, file: str = FILE) -> str:
+def _read_text(path: Path, file: str = FILE) -> str:
     try:
         data = path.read_bytes()
         if len(data) > LARGEST:
@@ -135,39 +135,39 @@ _SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>.*)")
 _USUAL_PORTS = {"https": 443, "http": 80}
 
 
-def identity(name: str, *, remote: str = "", first_commit: str = "", below: str = "") -> str:
+def repository_identity(name: str, *, remote: str = "", first_commit: str = "", below: str = "") -> str:
     """`below` is the directory of `fleet.toml` in the git repository: one may hold several fleets."""
     if name:
         return name
-    base = of_address(remote) if remote else f"commit-{first_commit[:12]}" if first_commit else ""
+    base = identity_of_url(remote) if remote else f"commit-{first_commit[:12]}" if first_commit else ""
     return f"{base}//{below}" if base and below not in ("", ".") else base
 
 
-def of_address(url: str) -> str:
+def identity_of_url(url: str) -> str:
     """`git@host:team/fleet.git`, `https://host/team/fleet` → `host/team/fleet`; a local path → that path."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         match = _SCP.fullmatch(url)
-        return _joined(match["host"], match["path"]) if match else _path(url)
+        return _join_identity(match["host"], match["path"]) if match else _normalise_path(url)
     scheme = scheme.lower()
     if scheme == "file":
-        return _path(unquote(rest))
+        return _normalise_path(unquote(rest))
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     # Forges have ssh on any port and mean one place; two web servers on one host are two.
     shown = f":{port}" if port and scheme in _USUAL_PORTS and port != _USUAL_PORTS[scheme] else ""
-    return _joined(f"[{host}]{shown}" if ":" in host else f"{host}{shown}", unquote(parts.path))
+    return _join_identity(f"[{host}]{shown}" if ":" in host else f"{host}{shown}", unquote(parts.path))
 
 
-def _joined(host: str, path: str) -> str:
+def _join_identity(host: str, path: str) -> str:
     """In lower case: forges do not tell names by case, and people write them as they like."""
-    return f"{host}/{_bare(path).lstrip('/')}".lower()
+    return f"{host}/{_strip_git_suffix(path).lstrip('/')}".lower()
 
 
-def _path(path: str) -> str:
-    return _bare(posixpath.normpath(path))
+def _normalise_path(path: str) -> str:
+    return _strip_git_suffix(posixpath.normpath(path))
 
 
-def _bare(path: str) -> str:
+def _strip_git_suffix(path: str) -> str:
     path = path.rstrip("/")
     return path.removesuffix("/.git").removesuffix(".git").rstrip("/")

@@ -17,9 +17,9 @@ from fleet.version import __version__
 TEMPLATE = Path(__file__).parent / "template"
 
 
-def start(directory: Path) -> tuple[str, ...]:
+def write_repository(directory: Path) -> tuple[str, ...]:
     """Write the files and return their names. Nothing is written when any of them is there already."""
-    files = {_name(path): path.read_bytes() for path in sorted(TEMPLATE.rglob("*")) if _is_ours(path)}
+    files = {_target_name(path): path.read_bytes() for path in sorted(TEMPLATE.rglob("*")) if _is_template_file(path)}
     there = [name for name in files if (directory / name).exists() or (directory / name).is_symlink()]
     if there:
         shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
@@ -27,7 +27,7 @@ def start(directory: Path) -> tuple[str, ...]:
             f"{directory} has {shown} already, and nothing is overwritten",
             hint="name a new directory: fleet init DIR",
         )
-    files["fleet.toml"] = files["fleet.toml"].replace(b"@name@", new_name(directory).encode())
+    files["fleet.toml"] = files["fleet.toml"].replace(b"@name@", generate_name(directory).encode())
     for name, content in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -35,15 +35,15 @@ def start(directory: Path) -> tuple[str, ...]:
     return tuple(files)
 
 
-def new_name(directory: Path) -> str:
+def generate_name(directory: Path) -> str:
     words = re.sub("[^a-z0-9]+", "-", directory.resolve().name.lower())[:40].strip("-")
     return f"{words or 'fleet'}-{secrets.token_hex(3)}"
 
 
-def _name(path: Path) -> str:
+def _target_name(path: Path) -> str:
     parts = path.relative_to(TEMPLATE).parts
     return "/".join(re.sub("^dot-", ".", part).removesuffix(".in") for part in parts)
 
 
-def _is_ours(path: Path) -> bool:
+def _is_template_file(path: Path) -> bool:
     return path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".")

@@ -20,7 +20,7 @@ from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 from fleet.errors import ConfigurationError, Source
-from fleet.times import precise
+from fleet.times import parse_duration
 
 MIB = 1024 * 1024
 
@@ -149,7 +149,7 @@ class InvalidError(ValueError):
     """A value that a field does not take; the message says what it takes."""
 
 
-def directory(value: object) -> str:
+def check_directory(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidError('is a directory of the repository, such as "stacks"')
     path = PurePosixPath(value)
@@ -158,14 +158,14 @@ def directory(value: object) -> str:
     return str(path)
 
 
-def file(value: object) -> str:
+def check_file(value: object) -> str:
     try:
-        return directory(value)
+        return check_directory(value)
     except InvalidError:
         raise InvalidError('is a file of the repository, such as "stacks/requirements.lock"') from None
 
 
-def name(value: object) -> str:
+def check_fleet_name(value: object) -> str:
     """Anything that can be typed after a flag: the default, an address, must be a valid one too."""
     fits = isinstance(value, str) and value.isprintable() and 0 < len(value) <= 250
     if not isinstance(value, str) or not fits or value != value.strip() or value.startswith("-"):
@@ -173,64 +173,64 @@ def name(value: object) -> str:
     return value
 
 
-def ref(value: object) -> str:
+def check_ref(value: object) -> str:
     if not isinstance(value, str) or not _REF.fullmatch(value):
         raise InvalidError('is a name that git accepts, such as "main"')
     return value
 
 
-def forge_kind(value: object) -> str:
+def check_forge_kind(value: object) -> str:
     if value not in FORGES:
         raise InvalidError("is " + ", ".join(f'"{one}"' for one in FORGES[:-1]) + f' or "{FORGES[-1]}"')
     return str(value)
 
 
-def forge_url(value: object) -> str:
+def check_forge_url(value: object) -> str:
     if not isinstance(value, str) or not _URL.fullmatch(value):
         raise InvalidError('is the address of a forge, such as "https://git.example.com", without a user or a password')
     return value.rstrip("/")
 
 
-def forge_repository(value: object) -> str:
+def check_forge_repository(value: object) -> str:
     if not isinstance(value, str) or not _PATH.fullmatch(value) or ".." in value:
         raise InvalidError('is a path on the forge, such as "team/fleet"')
     return value
 
 
-def count(value: object) -> int:
+def check_count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_COUNT:
         raise InvalidError("is a whole number, 0 or more and 1000000 at most")
     return value
 
 
-def share(value: object) -> float:
+def parse_share(value: object) -> float:
     match = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if not match or float(match[1]) > 100:
         raise InvalidError('is a share, such as "10%"')
     return float(match[1]) / 100
 
 
-def code(value: object) -> Code:
+def parse_code(value: object) -> Code:
     if not isinstance(value, str) or value not in set(Code):
         raise InvalidError("is " + " or ".join(f'"{choice}"' for choice in Code))
     return Code(value)
 
 
-def flag(value: object) -> bool:
+def check_flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidError("is true or false")
     return value
 
 
-def account(value: object) -> str:
+def check_account(value: object) -> str:
     if not isinstance(value, str) or not _ACCOUNT.fullmatch(value):
         raise InvalidError('is a service account, "namespace/name", such as "tenants/{stack}"')
     return value
 
 
-def duration(value: object) -> float:
+def parse_limit_duration(value: object) -> float:
     try:
-        seconds = precise(value) if isinstance(value, str) else 0.0
+        seconds = parse_duration(value) if isinstance(value, str) else 0.0
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= LONGEST_TIME:
@@ -238,7 +238,7 @@ def duration(value: object) -> float:
     return seconds
 
 
-def size(value: object) -> int:
+def parse_size(value: object) -> int:
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     number = int(match[1]) * _BYTES[match[2]] if match else 0
     if not 0 < number <= LARGEST_SIZE:
@@ -247,14 +247,23 @@ def size(value: object) -> int:
 
 
 SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
-    "fleet": (Fleet, {"name": name}),
-    "paths": (Paths, {"stacks": directory, "clusters": directory, "lock": file}),
-    "git": (Git, {"remote": ref, "branch": ref, "status_branch": ref, "rendered": ref}),
-    "forge": (Forge, {"kind": forge_kind, "url": forge_url, "repository": forge_repository}),
-    "budget": (Budget, {"deletions": count, "share": share}),
-    "trust": (Trust, {"code": code, "account": account}),
-    "limits": (Limits, {"time": duration, "cpu": duration, "memory": size, "output": size, "result": size}),
-    "approval": (Approval, {"required": flag, "branch": ref}),
+    "fleet": (Fleet, {"name": check_fleet_name}),
+    "paths": (Paths, {"stacks": check_directory, "clusters": check_directory, "lock": check_file}),
+    "git": (Git, {"remote": check_ref, "branch": check_ref, "status_branch": check_ref, "rendered": check_ref}),
+    "forge": (Forge, {"kind": check_forge_kind, "url": check_forge_url, "repository": check_forge_repository}),
+    "budget": (Budget, {"deletions": check_count, "share": parse_share}),
+    "trust": (Trust, {"code": parse_code, "account": check_account}),
+    "limits": (
+        Limits,
+        {
+            "time": parse_limit_duration,
+            "cpu": parse_limit_duration,
+            "memory": parse_size,
+            "output": parse_size,
+            "result": parse_size,
+        },
+    ),
+    "approval": (Approval, {"required": check_flag, "branch": check_ref}),
 }
 
 
@@ -270,25 +279,25 @@ def read_settings(text: str) -> Settings:
                 raise ConfigurationError(
                     f"has more than {DEEPEST} dots in a line", hint="no key is that deep", source=Source(FILE, number)
                 )
-        return _read(text, tomllib.loads(text))
+        return _read_sections(text, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise _not_toml(error) from None
+        raise _toml_error(error) from None
     except (RecursionError, ValueError):  # so Python says that a list is too deep, or a number too long
         raise ConfigurationError(
             "has a value that is too long or too deep", hint="it has no reason to be", source=Source(FILE)
         ) from None
 
 
-def _read(text: str, data: dict[str, Any]) -> Settings:
+def _read_sections(text: str, data: dict[str, Any]) -> Settings:
     sections = {}
     for section, values in data.items():
         if section not in SECTIONS:
-            _unknown(text, (section,), "section", SECTIONS)
+            _refuse_unknown(text, (section,), "section", SECTIONS)
         if not isinstance(values, dict):
             _refuse(
                 text, (section,), f"{values!r} is no section", f"write a line [{section}] and its settings below it"
             )
-        sections[section] = _section(text, section, values)
+        sections[section] = _read_section(text, section, values)
     settings = Settings(**sections)
     if settings.git.branch == settings.git.status_branch:
         _refuse(
@@ -314,12 +323,12 @@ def _read(text: str, data: dict[str, Any]) -> Settings:
     return settings
 
 
-def _section(text: str, section: str, values: dict[str, Any]) -> Any:
+def _read_section(text: str, section: str, values: dict[str, Any]) -> Any:
     made, fields = SECTIONS[section]
     read = {}
     for name, value in values.items():
         if name not in fields:
-            _unknown(text, (section, name), "setting", fields)
+            _refuse_unknown(text, (section, name), "setting", fields)
         try:
             read[name] = fields[name](value)
         except InvalidError as takes:
@@ -327,7 +336,7 @@ def _section(text: str, section: str, values: dict[str, Any]) -> Any:
     return made(**read)
 
 
-def _unknown(text: str, path: tuple[str, ...], what: str, known: Mapping[str, Any]) -> NoReturn:
+def _refuse_unknown(text: str, path: tuple[str, ...], what: str, known: Mapping[str, Any]) -> NoReturn:
     from fleet.suggestion import closest  # noqa: PLC0415 - only on the way to an error
 
     close = closest(path[-1], known)
@@ -339,7 +348,7 @@ def _refuse(text: str, path: tuple[str, ...], message: str, hint: str) -> NoRetu
     raise ConfigurationError(message, hint=hint, source=Source(FILE, line_of(text, path)), field=".".join(path))
 
 
-def _not_toml(error: ValueError) -> ConfigurationError:
+def _toml_error(error: ValueError) -> ConfigurationError:
     message, _, place = str(error).partition(" (at ")
     line = re.search(r"line (\d+)", place)
     return ConfigurationError(

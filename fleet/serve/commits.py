@@ -38,9 +38,9 @@ from fleet.git.tree import Tree
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import Desired, StackCluster
-from fleet.plan.budget import Allowance
+from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository
-from fleet.repository.repository import identity
+from fleet.repository.repository import repository_identity
 from fleet.serve.background import in_thread
 from fleet.serve.safety import check_loss
 from fleet.sync.report import no_more, report_of
@@ -199,7 +199,7 @@ def wanted(origin: Origin, mirror: Mirror, commit: str, before: Wanted | None, p
         found.id,
         found.subject,
         git,
-        identity=identity(settings.fleet.name, remote=origin.url),
+        identity=repository_identity(settings.fleet.name, remote=origin.url),
         remotes={settings.git.remote: origin.url},
         tree=found.tree,
     )
@@ -275,9 +275,9 @@ class Evaluating:
         check_loss(git, found.revision, found.evaluation, budget_of(found), before=known, memory=memory)
 
 
-def budget_of(found: Wanted) -> Allowance:
+def budget_of(found: Wanted) -> DeletionBudget:
     budget = found.files.repository.settings.budget
-    return Allowance(budget.deletions, budget.share)
+    return DeletionBudget(budget.deletions, budget.share)
 
 
 AGAIN = Backoff(first=5.0, most=900.0)  # the same files mostly mean the same mistake; a machine may get some memory

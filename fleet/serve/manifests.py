@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.render.operator_rights import PART, RBAC, SYSTEM, home
+from fleet.render.operator_rights import PART, RBAC, SYSTEM, system_namespace
 from fleet.version import __version__
 
 Manifest = dict[str, Any]
@@ -47,7 +47,7 @@ def manifests(image: str, arguments: Sequence[str], replicas: int, *, signers: s
         *(words if signers else ()),
         _deployment(image, arguments, replicas, signers=signers),
     ]
-    return [home(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]
+    return [system_namespace(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]
 
 
 def _named() -> Manifest:

@@ -39,14 +39,14 @@ from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.leader import Election, Lease
 from fleet.kube.runtime.metrics import Counter, Labels, ReadMetric, exposition
 from fleet.kube.runtime.operator import keep_buffers_small, serving
-from fleet.repository.repository import of_address
+from fleet.repository.repository import identity_of_url
 from fleet.serve.commits import Evaluating, Origin, Reading
 from fleet.serve.options import Manner
 from fleet.serve.report.metrics import Metrics
 from fleet.serve.report.previews import PAGES_PREFIX, answered
 from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.serve.service import Service
-from fleet.text import escaped, printable, without_credentials
+from fleet.text import escape_json, printable, without_credentials
 
 HOOKS_PREFIX = "/hooks/"
 SECONDS = 15.0  # for a body; forges themselves wait for 10
@@ -159,7 +159,7 @@ class Hooks:
 def meant(repository: Repository, origins: Sequence[Origin]) -> list[Origin]:
     """The origins that are this repository of a forge; all of them when none is: the address may be another here."""
     path = f"/{repository.path}".lower()
-    return [one for one in origins if of_address(one.url).lower().endswith(path)] or list(origins)
+    return [one for one in origins if identity_of_url(one.url).lower().endswith(path)] or list(origins)
 
 
 NAME = "fleet-serve"
@@ -289,7 +289,7 @@ class JsonLines(logging.Formatter):
         line |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return escaped(orjson.dumps(line, default=str).decode())
+        return escape_json(orjson.dumps(line, default=str).decode())
 
 
 def log_to_stderr(form: str, *, verbose: bool) -> None:

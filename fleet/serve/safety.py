@@ -32,8 +32,8 @@ from fleet.git.status import chosen, read_status
 from fleet.git.status_records import Record
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
-from fleet.plan.budget import Allowance, check_budget, lost
-from fleet.plan.drift import only_drift
+from fleet.plan.budget import DeletionBudget, check_budget, lost_objects
+from fleet.plan.drift import drift_error
 from fleet.sync.result import Gate, Result, WaitingError
 from fleet.sync.safety import Placed, check_departures, check_lineage
 from fleet.sync.source import Files
@@ -45,7 +45,7 @@ def check_loss(
     git: Repository,
     revision: str,
     evaluation: Evaluation,
-    allowance: Allowance,
+    allowance: DeletionBudget,
     *,
     before: tuple[str, Collection[StackCluster]] | None,
     memory: Callable[[], Iterable[Record]],
@@ -91,7 +91,7 @@ def _check(
     git: Repository,
     revision: str,
     placed: Placed,
-    allowance: Allowance,
+    allowance: DeletionBudget,
     *,
     applied: Iterable[str],
     known: Collection[StackCluster],
@@ -129,7 +129,7 @@ class Spending:
         self,
         cluster: str,
         plans: Iterable[Plan],
-        allowance: Allowance,
+        allowance: DeletionBudget,
         *,
         revision: str,
         wanted: Mapping[str, Desired],
@@ -140,7 +140,7 @@ class Spending:
         `wanted` is what the commit wants of every stack of the cluster, `looked_at` those that the pass is about.
         """
         plans = list(plans)
-        losses = {one.stack: lost(one) for one in plans}
+        losses = {one.stack: lost_objects(one) for one in plans}
         for stack in looked_at | losses.keys():
             self._seen[stack, cluster] = _Seen(wanted.get(stack), losses.get(stack, NOTHING))
         if not any(losses.values()):
@@ -196,7 +196,7 @@ class Asking:
     def _of_this_past(self, one: Result) -> Result:
         """With the problem that the cluster has another past; to put back what git said already is none."""
         pair, made = (one.stack, one.cluster), one.plan
-        if not one.is_to_do or made is None or only_drift(made) or self.seen(pair):
+        if not one.is_to_do or made is None or drift_error(made) or self.seen(pair):
             return one
         try:
             check_lineage(self.git, self.revision, [made])

@@ -30,9 +30,9 @@ from fleet.kube.client.errors import NoRightError, UnansweredError
 from fleet.kube.concurrency import end
 from fleet.kube.identity import program
 from fleet.objects.desired import StackCluster
-from fleet.plan import Claim, Plan
-from fleet.plan.budget import Allowance
-from fleet.plan.drift import drifted, only_drift
+from fleet.plan import Plan, RepositoryOwnership
+from fleet.plan.budget import DeletionBudget
+from fleet.plan.drift import drift_error, drift_steps
 from fleet.plan.inventory import Suspension
 from fleet.serve.background import UnexpectedError, in_thread, steadily
 from fleet.serve.bundles import ForAgents
@@ -412,7 +412,7 @@ class Service:
             budget=budget_of(current),
             check_budget=lambda cluster, plans, allowance: self._check_budget(current, target, plans, allowance),
             accounts=current.files.repository.settings.trust.account,
-            claim=Claim(current.files.identity),
+            claim=RepositoryOwnership(current.files.identity),
             lease_seconds=5.0,
             gate=None if current.rendered else self._asking(current),
             reach=reach,
@@ -449,7 +449,7 @@ class Service:
         same = newest is not None and newest.desired.get(pair) == current.desired.get(pair)
         return newest if newest is not None and same else current
 
-    def _check_budget(self, current: Wanted, target: Target, plans: Iterable[Plan], allowance: Allowance) -> None:
+    def _check_budget(self, current: Wanted, target: Target, plans: Iterable[Plan], allowance: DeletionBudget) -> None:
         cluster = target.cluster.name
         wanted = {one.stack: one for one in current.targets[cluster].desired}
         looked_at = {one.stack for one in target.desired}
@@ -473,7 +473,7 @@ class Service:
         return one is not None and one.problem is None and not one.suspended
 
     def _note(self, current: Wanted, result: Result) -> None:
-        repaired = len(drifted(result.plan)) if result.plan and not result.problem else 0
+        repaired = len(drift_steps(result.plan)) if result.plan and not result.problem else 0
         result = current.after(result)
         pair, problem = (result.stack, result.cluster), result.problem
         if not problem and not result.suspended:
@@ -545,7 +545,7 @@ class Service:
         stack, made = current.stacks.get(result.stack), result.plan
         if stack is None or made is None or made.empty or made.leaving:
             return None
-        drift = only_drift(made)
+        drift = drift_error(made)
         if drift is not None and not stack.rollout.freeze:
             return drift if stack.drift == "report" else None  # to put back what git said already is no rollout
         return self._order.objection(current, stack, made.cluster, begun)

@@ -31,9 +31,9 @@ from fleet.kube.health import Health, State, judge
 from fleet.kube.lease import Lease
 from fleet.kube.live import read_around, read_live
 from fleet.objects.desired import Key
-from fleet.plan import Claim, Plan, leave
-from fleet.plan.ownership import recalled
-from fleet.plan.selection import narrowed
+from fleet.plan import Plan, RepositoryOwnership, plan_removed_placement
+from fleet.plan.ownership import restore_explanations
+from fleet.plan.selection import select_steps
 from fleet.plan.step import Step, Verb
 from fleet.plan.views.text import SIGNS
 from fleet.sync.health import OPERATOR_SECONDS
@@ -102,7 +102,7 @@ Tell = Callable[[str, str], None]
 async def carry_out(
     client: Client,
     seen: Seen,
-    claim: Claim,
+    claim: RepositoryOwnership,
     *,
     revision: str,
     delete_seconds: float,
@@ -128,14 +128,16 @@ async def carry_out(
     raise AssertionError("unreachable")
 
 
-async def _again(client: Client, seen: Seen, claim: Claim, *, revision: str, gate: Gate | None) -> tuple[Plan, Stored]:
+async def _again(
+    client: Client, seen: Seen, claim: RepositoryOwnership, *, revision: str, gate: Gate | None
+) -> tuple[Plan, Stored]:
     """The plan as it is under the Lease, and what it was made from."""
     if seen.desired is None:
         stored = await load(client, seen.stack, client.cluster)
-        made = leave(stored.inventory, claim)
+        made = plan_removed_placement(stored.inventory, claim)
     else:
         stored, made = await look_again(client, seen.desired, claim, before=seen, revision=revision)
-    made = narrowed(recalled(made, seen.plan) if seen.plan else made, seen.narrowing)
+    made = select_steps(restore_explanations(made, seen.plan) if seen.plan else made, seen.narrowing)
     _refuse_suspended(stored, client.cluster)
     refuse_forbidden(made)
     if seen.plan is not None:

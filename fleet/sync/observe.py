@@ -29,7 +29,7 @@ from fleet.kube.live import read_around, read_live
 from fleet.kube.objects import ListExpiredError, Scope, pages
 from fleet.model.app import GROUP
 from fleet.objects.desired import Key, StackCluster
-from fleet.plan import Claim, Inventory
+from fleet.plan import Inventory, RepositoryOwnership
 from fleet.sync.health import judged, worst
 from fleet.sync.redaction import hidden_in, quiet
 from fleet.sync.result import ObjectHealth
@@ -56,7 +56,7 @@ class Observation:
 
 
 async def observe(
-    clusters: Sequence[ClusterData], stacks: Sequence[str], kubeconfig: Path | None, claim: Claim
+    clusters: Sequence[ClusterData], stacks: Sequence[str], kubeconfig: Path | None, claim: RepositoryOwnership
 ) -> Observation:
     """All stacks (or those named) in these clusters; a cluster that cannot be asked is in `failed`."""
     failed: dict[str, FleetError] = {}
@@ -78,7 +78,9 @@ async def observe(
     return Observation(tuple(ordered), failed, {cluster: names for cluster, names in others.items() if names})
 
 
-async def observed(client: Client, stacks: Sequence[str], claim: Claim) -> tuple[list[Observed], tuple[str, ...]]:
+async def observed(
+    client: Client, stacks: Sequence[str], claim: RepositoryOwnership
+) -> tuple[list[Observed], tuple[str, ...]]:
     """How stacks are in one cluster, and the names of those that are another repository's."""
     found = [stored.inventory for stored in await load_all(client)]
     found = [each for each in found if not stacks or each.stack in stacks]
@@ -187,7 +189,7 @@ class Watcher:
     clusters: Sequence[ClusterData]
     stacks: Sequence[str]
     kubeconfig: Path | None
-    claim: Claim
+    claim: RepositoryOwnership
     _clients: dict[str, Client] = field(default_factory=dict)
 
     async def sights(self, *, every: float) -> AsyncIterator[Sight]:

@@ -25,10 +25,20 @@ from fleet.kube.live import Live, read_around, read_each, read_live, read_whole
 from fleet.kube.secret_fields import secrecy_of
 from fleet.objects.desired import Desired, Key
 from fleet.objects.redaction import declared_secrecy
-from fleet.plan import Claim, Inventory, Plan, Step, Verb, keys_beside, keys_to_read, leave, plan
-from fleet.plan.decide import Terms
-from fleet.plan.ownership import named
-from fleet.plan.selection import EVERYTHING, Narrowing, narrowed
+from fleet.plan import (
+    Inventory,
+    Plan,
+    RepositoryOwnership,
+    Step,
+    Verb,
+    adoption_keys,
+    keys_to_read,
+    plan,
+    plan_removed_placement,
+)
+from fleet.plan.decide import CompareOptions
+from fleet.plan.ownership import explain_conflicts
+from fleet.plan.selection import ALL_STEPS, Selection, select_steps
 from fleet.suggestion import closest
 from fleet.sync.targets import Target, account_of
 
@@ -129,7 +139,7 @@ class Seen:
     plan: Plan | None = None
     live: Live | None = None
     problem: FleetError | None = None
-    narrowing: Narrowing = EVERYTHING
+    narrowing: Selection = ALL_STEPS
     account: str = ""  # in whose name its objects are read and written; "": as ourselves
     undefined: Mapping[Kind, Step] = field(default_factory=dict)  # kinds of our own that are not defined there yet
     at: float = -FRESH  # when reading began, by the monotonic clock in seconds; by default too long ago
@@ -154,7 +164,9 @@ class Look:
     orphans: tuple[str, ...] = ()  # stacks of this repository, or of nobody, that git does not know (any more)
 
 
-async def look(client: Client, target: Target, claim: Claim, *, revision: str = "", accounts: str = "") -> Look:
+async def look(
+    client: Client, target: Target, claim: RepositoryOwnership, *, revision: str = "", accounts: str = ""
+) -> Look:
     """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects.
 
     With `accounts`, the pattern of their names, each stack's objects are read in the name of its own.
@@ -175,7 +187,7 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
     here = {one.stack for one in target.desired}
     ours = {stack: inventory for stack, inventory in sorted(stored.items()) if claim.covers(inventory)}
     seen += [
-        Seen(stack, None, leave(inventory, claim))
+        Seen(stack, None, plan_removed_placement(inventory, claim))
         for stack, inventory in ours.items()
         if stack in target.stacks - here and inventory.cluster == cluster
     ]
@@ -189,7 +201,7 @@ async def look(client: Client, target: Target, claim: Claim, *, revision: str = 
 
 
 async def _applied(
-    client: Client, target: Target, stored: Iterable[Inventory], claim: Claim, seen: Iterable[Seen]
+    client: Client, target: Target, stored: Iterable[Inventory], claim: RepositoryOwnership, seen: Iterable[Seen]
 ) -> frozenset[str]:
     """The commits that this repository's stacks have there: of all of them, if anything is to be done.
 
@@ -213,7 +225,13 @@ async def _inventories(client: Client, target: Target) -> list[Stored]:
 
 
 async def _seen_by_itself(
-    client: Client, desired: Desired, inventory: Inventory | None, claim: Claim, *, revision: str, accounts: str
+    client: Client,
+    desired: Desired,
+    inventory: Inventory | None,
+    claim: RepositoryOwnership,
+    *,
+    revision: str,
+    accounts: str,
 ) -> Seen:
     """A stack that is read in the name of an account of its own: what that may not read fails this stack alone."""
     try:
@@ -233,16 +251,16 @@ async def _live(
     versions = _versions(stacks, known)
     live = await _certain(client, await read_live(client, keys, versions), known, versions)
     live = {**untouched, **live} if untouched else live
-    beside = {key for one in stacks for key in keys_beside(one, live)}
+    beside = {key for one in stacks for key in adoption_keys(one, live)}
     whole = await read_whole(client, beside) if beside else {}
     return {**live, **whole, **await read_around(client, live)}
 
 
-def _narrowed(seen: Seen, narrowing: Narrowing, inventories: Iterable[Inventory]) -> Seen:
+def _narrowed(seen: Seen, narrowing: Selection, inventories: Iterable[Inventory]) -> Seen:
     """With the part of the plan that is meant, and rivals by their names."""
     if seen.plan is None:
         return seen
-    return replace(seen, plan=narrowed(named(seen.plan, inventories), narrowing), narrowing=narrowing)
+    return replace(seen, plan=select_steps(explain_conflicts(seen.plan, inventories), narrowing), narrowing=narrowing)
 
 
 async def _certain(client: Client, live: Live, inventories: Iterable[Inventory], versions: Mapping[Key, str]) -> Live:
@@ -256,7 +274,7 @@ async def _certain(client: Client, live: Live, inventories: Iterable[Inventory],
 
 
 async def look_again(
-    client: Client, desired: Desired, claim: Claim, *, before: Seen, revision: str = ""
+    client: Client, desired: Desired, claim: RepositoryOwnership, *, before: Seen, revision: str = ""
 ) -> tuple[Stored, Plan]:
     """Plan one stack anew, under its Lease: what was seen `before` may be old.
 
@@ -277,19 +295,31 @@ def _is_same(plan: Plan | None, inventory: Inventory) -> bool:
 
 
 async def _planned(
-    client: Client, desired: Desired, inventory: Inventory | None, live: Live, *, revision: str, claim: Claim
+    client: Client,
+    desired: Desired,
+    inventory: Inventory | None,
+    live: Live,
+    *,
+    revision: str,
+    claim: RepositoryOwnership,
 ) -> Plan:
     """A plan that shows no value which is secret by what git or the server says about its kind."""
     declared = declared_secrecy(one.manifest for one in desired.objects if one.key.kind == "CustomResourceDefinition")
-    made = plan(desired, inventory, live, revision=revision, claim=claim, terms=Terms(declared))
+    made = plan(desired, inventory, live, revision=revision, ownership=claim, options=CompareOptions(declared))
     served = await secrecy_of(client, [made])
     if not served.fields:
         return made
-    return plan(desired, inventory, live, revision=revision, claim=claim, terms=Terms(declared | served))
+    return plan(desired, inventory, live, revision=revision, ownership=claim, options=CompareOptions(declared | served))
 
 
 async def _seen(
-    client: Client, desired: Desired, inventory: Inventory | None, live: Live, *, revision: str, claim: Claim
+    client: Client,
+    desired: Desired,
+    inventory: Inventory | None,
+    live: Live,
+    *,
+    revision: str,
+    claim: RepositoryOwnership,
 ) -> Seen:
     try:
         made = await _planned(client, desired, inventory, live, revision=revision, claim=claim)

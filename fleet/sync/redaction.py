@@ -8,24 +8,24 @@ from typing import Any
 
 from fleet.errors import FleetError
 from fleet.objects.desired import Desired, Key
-from fleet.objects.redaction import Hidden, is_secret
+from fleet.objects.redaction import SecretValues, is_secret
 from fleet.sync.progress import Progress
 from fleet.sync.result import ObjectHealth, Result
 
 
-def hidden_in(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, Any] | None]]) -> Hidden:
+def hidden_in(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, Any] | None]]) -> SecretValues:
     """The values of every Secret that is wanted or was read, but for those that are names which everybody sees."""
     wanted, here = list(desired), list(live)
     secrets = [one.manifest for each in wanted for one in each.objects if is_secret(one.key)]
     secrets += [found for each in here for key, found in each.items() if found and is_secret(key)]
     if not secrets:
-        return Hidden()
+        return SecretValues()
     names = {word for each in wanted for word in (each.stack, each.cluster)}
     keys = {one.key for each in wanted for one in each.objects}.union(*(each.keys() for each in here))
-    return Hidden.of(secrets, public=names.union(*keys))
+    return SecretValues.of(secrets, public=names.union(*keys))
 
 
-def discreet(result: Result, hidden: Hidden) -> Result:
+def discreet(result: Result, hidden: SecretValues) -> Result:
     if not hidden:
         return result
     return replace(
@@ -36,24 +36,24 @@ def discreet(result: Result, hidden: Hidden) -> Result:
     )
 
 
-def quiet(objects: tuple[ObjectHealth, ...], hidden: Hidden) -> tuple[ObjectHealth, ...]:
-    return tuple(one._replace(message=hidden.clean(one.message)) for one in objects) if hidden else objects
+def quiet(objects: tuple[ObjectHealth, ...], hidden: SecretValues) -> tuple[ObjectHealth, ...]:
+    return tuple(one._replace(message=hidden.redact(one.message)) for one in objects) if hidden else objects
 
 
-def _cleaned(problem: FleetError | None, hidden: Hidden) -> FleetError | None:
+def _cleaned(problem: FleetError | None, hidden: SecretValues) -> FleetError | None:
     if problem:
-        hidden.clean_error(problem)
+        hidden.redact_error(problem)
     return problem
 
 
 class DiscreetProgress:
     """What a person sees meanwhile, without it too."""
 
-    def __init__(self, progress: Progress, hidden: Hidden) -> None:
+    def __init__(self, progress: Progress, hidden: SecretValues) -> None:
         self._progress, self._hidden = progress, hidden
 
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
-        self._progress.update(stack, cluster, phase, self._hidden.clean(detail))
+        self._progress.update(stack, cluster, phase, self._hidden.redact(detail))
 
     def say(self, text: str) -> None:
         self._progress.say(text)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fleet.errors import ConflictError, FleetError, PolicyError, ResourceError
-from fleet.plan import Branch, Plan, Verb
+from fleet.plan import Plan, PlanView, Verb
 
 if TYPE_CHECKING:
     from fleet.apply.steps import Outcome
@@ -73,9 +73,9 @@ class Result:
         return self.problem is None and self.plan is not None and not self.plan.empty
 
     @property
-    def branch(self) -> Branch:
+    def branch(self) -> PlanView:
         problem = str(self.problem) if self.problem else ""
-        return Branch(self.stack, self.cluster, self.plan, problem, self.suspended)
+        return PlanView(self.stack, self.cluster, self.plan, problem, self.suspended)
 
     @property
     def words(self) -> str:

@@ -17,9 +17,9 @@ from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
 from fleet.kube.client.client import Client, acting_as
 from fleet.objects.desired import StackCluster
-from fleet.objects.redaction import Hidden
-from fleet.plan import Claim, Plan, Verb
-from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
+from fleet.objects.redaction import SecretValues
+from fleet.plan import Plan, RepositoryOwnership, Verb
+from fleet.plan.budget import DeletionBudget, check_budget, check_share, count_lost_objects
 from fleet.plan.inventory import Suspension
 from fleet.sync.health import degraded, health_now, inert, until_healthy
 from fleet.sync.planning import Kind, Look, Seen, define, look
@@ -41,9 +41,9 @@ class How:
     kubeconfig: Path | None = None
     wait: bool = True
     timeout: float = 600.0  # for health, and for deletions to finish
-    budget: Allowance = field(default_factory=Allowance)
-    check_budget: Callable[[str, Sequence[Plan], Allowance], None] = check_budget  # of the plans of one cluster
-    claim: Claim = field(default_factory=Claim)  # for which repository
+    budget: DeletionBudget = field(default_factory=DeletionBudget)
+    check_budget: Callable[[str, Sequence[Plan], DeletionBudget], None] = check_budget  # of the plans of one cluster
+    claim: RepositoryOwnership = field(default_factory=RepositoryOwnership)  # for which repository
     accounts: str = ""  # in whose name stacks are read and written, as "namespace/{stack}"; "": as ourselves
     dry_run: bool = False  # of a preview: let the servers try every change without storing it
     gate: Gate | None = None  # of a sync: who is asked before anything is written
@@ -227,7 +227,7 @@ def _turns(
     )
 
 
-def _hidden(sites: Sequence[Site]) -> Hidden:
+def _hidden(sites: Sequence[Site]) -> SecretValues:
     """Every secret value that came into sight."""
     live = {id(seen.live): seen.live for site in sites for seen in site.look.seen if seen.live}
     return hidden_in((one for site in sites for one in site.target.desired), live.values())
@@ -307,7 +307,7 @@ def _checked(result: Result, how: How, too_much: PolicyError | None) -> Result:
         return result
     try:
         refuse_forbidden(result.plan)
-        if taken_away(result.plan):
+        if count_lost_objects(result.plan):
             check_share(result.plan, how.budget)
             if too_much:
                 return replace(result, problem=too_much)

@@ -27,7 +27,7 @@ from fleet.git.repository import HINT, Repository, with_history
 from fleet.git.status import chosen, read_pairs
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
-from fleet.plan.budget import Allowance, taken_away
+from fleet.plan.budget import DeletionBudget, count_lost_objects
 from fleet.sync.run import Run
 from fleet.sync.source import Files
 from fleet.text import count_noun
@@ -61,7 +61,7 @@ def departed(known: Iterable[StackCluster], placed: Placed) -> frozenset[StackCl
     )
 
 
-def check_departures(known: Collection[StackCluster], placed: Placed, allowance: Allowance) -> None:
+def check_departures(known: Collection[StackCluster], placed: Placed, allowance: DeletionBudget) -> None:
     """Refuse when more has left git than is allowed; `known` is what the last sync found there."""
     gone = departed(known, placed)
     if not gone:
@@ -81,9 +81,11 @@ def check_departures(known: Collection[StackCluster], placed: Placed, allowance:
         raise _refused(f"{placements} {have} left git, the budget is {allowance.deletions}", gone)
 
 
-def _check(what: str, left: Collection[str], had: int, gone: Collection[StackCluster], allowance: Allowance) -> None:
-    if len(left) > allowance.of(had):
-        raise _refused(f"{len(left)} of {had} {what} ({_words(left)}), the budget is {allowance.of(had)}", gone)
+def _check(
+    what: str, left: Collection[str], had: int, gone: Collection[StackCluster], allowance: DeletionBudget
+) -> None:
+    if len(left) > allowance.share_of(had):
+        raise _refused(f"{len(left)} of {had} {what} ({_words(left)}), the budget is {allowance.share_of(had)}", gone)
 
 
 def _refused(message: str, gone: Collection[StackCluster]) -> PolicyError:
@@ -147,7 +149,7 @@ def check_run(
     files: Files,
     evaluation: Evaluation,
     planned: Run,
-    allowance: Allowance,
+    allowance: DeletionBudget,
     *,
     stacks: Collection[str] = (),
     remembered: bool = True,
@@ -163,7 +165,7 @@ def check_run(
     check_departures(seen if placed.stacks else {*seen, *planned.orphans}, placed, allowance)
     if not remembered or files.git is None:
         return
-    fresh = any(taken_away(one) for one in plans)
+    fresh = any(count_lost_objects(one) for one in plans)
     known = _known(files, fresh=fresh)
     try:
         check_departures({*(known or ()), *seen}, placed, allowance)

@@ -30,7 +30,7 @@ from fleet.git.signature import signed_by
 from fleet.git.status_records import clean
 from fleet.git.tree import Tree
 from fleet.repository import Repository, find_root
-from fleet.repository.repository import identity
+from fleet.repository.repository import repository_identity
 from fleet.repository.settings import Git as GitSettings
 from fleet.repository.settings import Settings
 
@@ -160,11 +160,11 @@ def _identity(settings: Settings, git: Git | None, directory: Path, remotes: Map
     except (KeyError, FleetError):  # a remote that is never talked to: its address is of no use
         address = None
     if address is None:
-        return identity("", first_commit=_first_commit(git), below=below)
+        return repository_identity("", first_commit=_first_commit(git), below=below)
     url = address.url
     if address.protocol == "file" and "://" not in url:
         url = str(git.root.resolve() / url)  # `../fleet.git` is not the same one elsewhere
-    return identity("", remote=url, below=below)
+    return repository_identity("", remote=url, below=below)
 
 
 def _first_commit(git: Git) -> str:

@@ -27,7 +27,7 @@ from fleet.kube.client.client import Client
 from fleet.kube.identity import person
 from fleet.kube.lease import Lease
 from fleet.objects.desired import StackCluster
-from fleet.plan import Claim, Plan, Verb
+from fleet.plan import Plan, RepositoryOwnership, Verb
 from fleet.plan.inventory import Suspension
 from fleet.sync.planning import Look
 from fleet.sync.result import Result
@@ -114,7 +114,7 @@ def word(reason: str, *, everywhere: bool) -> Suspension:
 
 
 async def suspend(
-    client: Client, stack: str, said: Suspension | None, claim: Claim, *, placed: Collection[str] = ()
+    client: Client, stack: str, said: Suspension | None, claim: RepositoryOwnership, *, placed: Collection[str] = ()
 ) -> bool:
     """Write it, or with None take it away. False where the cluster has nothing of the stack, nor will have.
 

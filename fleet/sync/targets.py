@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fleet.errors import NotFoundError
 from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.objects.desired import Desired
-from fleet.plan.selection import EVERYTHING, Narrowing
+from fleet.plan.selection import ALL_STEPS, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Target:
     needs: dict[str, tuple[str, ...]]  # stack → stacks that come before it
     stacks: frozenset[str]  # every stack of the run, placed here or not
     complete: bool  # the run is about all stacks of the repository
-    narrowing: Narrowing = EVERYTHING  # which objects of them are meant
+    narrowing: Selection = ALL_STEPS  # which objects of them are meant
 
     def only(self, pairs: Container[tuple[str, str]]) -> Target:
         """Narrowed to these pairs of stack and cluster."""
@@ -33,7 +33,7 @@ class Target:
 
 
 def targets(
-    evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str], narrowing: Narrowing = EVERYTHING
+    evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str], narrowing: Selection = ALL_STEPS
 ) -> tuple[Target, ...]:
     """By cluster; clusters with nothing placed on them are there too, for they may have something to forget."""
     for name in clusters:

@@ -19,7 +19,7 @@ from fleet.model.app import API_VERSION
 from fleet.objects.desired import Key
 from fleet.plan import Step, Verb
 from fleet.plan.effect import effect_of, update_effect
-from fleet.plan.severity import Severity, severity
+from fleet.plan.severity import Severity, severity_of
 from tests.operator.kept import SET_UPS
 
 HELM = [{"manager": "helm", "fieldsV1": {"f:spec": {"f:updateStrategy": {"f:rollingUpdate": {"f:partition": {}}}}}}]
@@ -131,7 +131,7 @@ def test_to_force_a_quorum_is_destructive(*, before: bool, after: bool, destroys
     effect = update_effect(key, live, wanted, (), explain("Etcd", live, wanted))
     step = Step(Verb.UPDATE, key, effect=effect)
     assert effect_of(step).destructive is destroys
-    assert severity(step) is (Severity.LOSE if destroys else Severity.UPDATE), "what an approval allows"
+    assert severity_of(step) is (Severity.LOSE if destroys else Severity.UPDATE), "what an approval allows"
     words = "force_quorum: where a majority is lost, goes on from one member; writes may be lost"
     assert (effect_of(step).words == words) is destroys
     assert (words in meanings("Etcd", live, wanted)) is destroys

@@ -12,7 +12,7 @@ import time
 
 from fleet.cli.gc import collect_less
 from fleet.evaluate import Evaluation, evaluate
-from fleet.plan.ownership import Claim
+from fleet.plan.ownership import RepositoryOwnership
 from fleet.sync.progress import Lines
 from fleet.sync.run import How, sync
 from fleet.sync.source import Files, commit
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def look(files: Files, evaluation: Evaluation) -> None:
-    how = How(wait=False, claim=Claim(files.identity))
+    how = How(wait=False, claim=RepositoryOwnership(files.identity))
     work = sync(targets(evaluation, (), ()), how, Lines(said=False), revision=files.revision)
     (result,) = asyncio.run(work).results
     assert result.words == "no changes", result

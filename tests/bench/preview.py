@@ -21,8 +21,8 @@ from fleet.evaluate import Pool, evaluate
 from fleet.kube.client.client import Client
 from fleet.lab import Lab
 from fleet.lab.programs.process import identify
-from fleet.plan.budget import Allowance
-from fleet.plan.ownership import Claim
+from fleet.plan.budget import DeletionBudget
+from fleet.plan.ownership import RepositoryOwnership
 from fleet.preview.compare import between
 from fleet.preview.merge import reachable, sides
 from fleet.sync.apply import rehearsed
@@ -128,11 +128,11 @@ def _stages(root: Path, kubeconfig: Path) -> dict[str, float]:
         after = evaluate(both.merged, pool=pool).check()
         took["evaluate both sides"] = time.monotonic() - begin
     begin = time.monotonic()
-    between(before, after, budget=Allowance())
+    between(before, after, budget=DeletionBudget())
     took["diff, git against git"] = time.monotonic() - begin
     asked, _ = reachable(before, after, stacks=(), clusters=())
     begin = time.monotonic()
-    claim = Claim(both.base.identity)
+    claim = RepositoryOwnership(both.base.identity)
     found = asyncio.run(preview(asked, How(kubeconfig, claim=claim), Lines(said=False)))
     took["read 3 clusters and diff"] = time.monotonic() - begin
     took["dry runs"] = asyncio.run(_rehearsal(kubeconfig, found.results))

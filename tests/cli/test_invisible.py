@@ -35,7 +35,7 @@ def test_what_is_invisible_is_escaped_and_means_the_same(letter: str) -> None:
 
 
 def test_what_is_visible_stays_as_it_is() -> None:
-    assert escaped('{"a": "grün 木 🙂"}') == '{"a": "grün 木 🙂"}'
+    assert escape_json('{"a": "grün 木 🙂"}') == '{"a": "grün 木 🙂"}'
 
 
 @pytest.mark.parametrize(

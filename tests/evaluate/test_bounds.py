@@ -15,8 +15,8 @@ from fleet.evaluate import Limits, answer, checks, evaluate, evaluation
 from fleet.evaluate.answer import Declared, ProblemData, Waiting
 from fleet.evaluate.evaluation import Excerpts
 from fleet.evaluate.result import Problem
-from fleet.objects.redaction import REDACTED, Hidden
-from fleet.suggestion import LONGEST_COMPARED, MOST_NAMED, closest, listed, suggestion
+from fleet.objects.redaction import REDACTED, SecretValues
+from fleet.suggestion import LONGEST_COMPARED, MOST_NAMED, closest, list_words, suggestion
 from tests.evaluate.test_evaluation import repository, stack
 
 LETTERS = string.ascii_lowercase
@@ -41,9 +41,9 @@ def test_searching_takes_as_much_longer_as_there_is_more_and_not_the_square_of_i
     """With one pattern of all values it is 64 times as long; of 20,000 values in 2 MB, minutes."""
 
     def search(times: int) -> float:
-        hidden = Hidden(words(500 * times, 12, "values"))
+        hidden = SecretValues(words(500 * times, 12, "values"))
         text = " ".join(words(2_000 * times, 11, "text"))
-        return computed(lambda: hidden.clean(text))
+        return computed(lambda: hidden.redact(text))
 
     search(1)
     assert search(8) < 24 * search(1)
@@ -51,21 +51,23 @@ def test_searching_takes_as_much_longer_as_there_is_more_and_not_the_square_of_i
 
 def test_values_that_all_begin_alike_let_a_text_be_left_out_and_not_be_searched_for_ever() -> None:
     alike = ["password-" + word for word in words(60_000, 8, "alike")]
-    hidden = Hidden([*alike, "short-one"])
+    hidden = SecretValues([*alike, "short-one"])
     text = "password-".join(["no secret "] * 50)
-    assert hidden.clean(text) == REDACTED
-    assert hidden.first(text) == 0
-    assert hidden.clean(f"here: {alike[0]}.") == f"here: {REDACTED}."
-    assert hidden.clean("nothing of it") == "nothing of it"
+    assert hidden.redact(text) == REDACTED
+    assert hidden.find(text) == 0
+    assert hidden.redact(f"here: {alike[0]}.") == f"here: {REDACTED}."
+    assert hidden.redact("nothing of it") == "nothing of it"
 
 
 def test_of_values_at_one_place_the_longest_is_taken_out_and_quotes_stay() -> None:
-    hidden = Hidden(["secret", "secretive", "secretive-word", "ab", "true", "xsecretive"])
-    assert hidden.clean("a secretive-words, secretive! secret") == f"a {REDACTED}s, {REDACTED}! {REDACTED}"
-    assert hidden.clean('ab "ab" (true) `true` true, "abc"') == f'ab "{REDACTED}" ({REDACTED}) `{REDACTED}` true, "abc"'
-    assert hidden.clean("xsecretive xsecret") == f"{REDACTED} x{REDACTED}"
-    assert hidden.first("see: 'ab'") == 6
-    assert hidden.first("see: ab") == -1
+    hidden = SecretValues(["secret", "secretive", "secretive-word", "ab", "true", "xsecretive"])
+    assert hidden.redact("a secretive-words, secretive! secret") == f"a {REDACTED}s, {REDACTED}! {REDACTED}"
+    assert (
+        hidden.redact('ab "ab" (true) `true` true, "abc"') == f'ab "{REDACTED}" ({REDACTED}) `{REDACTED}` true, "abc"'
+    )
+    assert hidden.redact("xsecretive xsecret") == f"{REDACTED} x{REDACTED}"
+    assert hidden.find("see: 'ab'") == 6
+    assert hidden.find("see: ab") == -1
 
 
 def test_a_suggestion_compares_few_and_short_words_and_names_few() -> None:
@@ -74,7 +76,7 @@ def test_a_suggestion_compares_few_and_short_words_and_names_few() -> None:
     assert closest("x" * (LONGEST_COMPARED + 1), ["x" * (LONGEST_COMPARED + 1)]) is None
     assert (suggestion("?", many) or "").endswith(f"… and {5_000 - MOST_NAMED} more")
     assert suggestion("ordrs", ["billing", "orders"]) == "did you mean 'orders'?"
-    assert listed(["a", "b", "c"], 2, " → ") == "a → b → … and 1 more"
+    assert list_words(["a", "b", "c"], 2, " → ") == "a → b → … and 1 more"
 
 
 def test_thousands_of_unknown_names_are_few_problems_with_fewer_suggestions() -> None:

@@ -14,7 +14,7 @@ import orjson
 import pytest
 import yaml
 
-from fleet.repository.scaffold import start
+from fleet.repository.scaffold import write_repository
 from fleet.testing import Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
@@ -29,7 +29,7 @@ TRUST = ("SSL_CERT_FILE", "GIT_SSL_CAINFO")  # the forge has a certificate of it
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    start(tmp_path / "shop")
+    write_repository(tmp_path / "shop")
     return tmp_path / "shop"
 
 

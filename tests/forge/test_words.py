@@ -10,20 +10,20 @@ from fleet.forge.forge import PullRequest, State
 from fleet.objects.compare import Change
 from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
-from fleet.plan.effect import Does, Effect
-from fleet.plan.views.summary import About, Branch, Revision
+from fleet.plan.effect import Effect, EffectKind
+from fleet.plan.views.summary import PlanView, Revision, ViewHeader
 from fleet.preview.comment import Request, Voice, Words, made, refused
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 PULL = PullRequest(7, "Prices", "ann", "https://example.com/7", "main", "0" * 40, "francs", SHA, fork=True)
-ABOUT = About("desired", Revision("main", "0" * 40), Revision("francs", SHA))
+ABOUT = ViewHeader("desired", Revision("main", "0" * 40), Revision("francs", SHA))
 HOSTILE = "@everybody #1 <img src=x> [a](https://evil.example.com) `|*_" * 20
 
 
 def said(
-    branches: list[Branch], problems: list[FleetError], *, room: int = 60_000, remarks: tuple[str, ...] = ()
+    branches: list[PlanView], problems: list[FleetError], *, room: int = 60_000, remarks: tuple[str, ...] = ()
 ) -> Words:
-    about = About("desired", ABOUT.base, ABOUT.head, remarks=remarks)
+    about = ViewHeader("desired", ABOUT.base, ABOUT.head, remarks=remarks)
     return obeyed_by_nobody(made(branches, about, problems, request=Request(PULL), voice=Voice(), room=room))
 
 
@@ -35,7 +35,7 @@ def obeyed_by_nobody(words: Words) -> Words:
 
 @pytest.mark.parametrize("room", [10_000, 63_488, 1_000_000])
 def test_the_first_part_has_the_summary_and_fits_whatever_names_and_problems_are_like(room: int) -> None:
-    branches = [Branch(f"stack-{n}", "c" * 63, problem=HOSTILE) for n in range(400)]
+    branches = [PlanView(f"stack-{n}", "c" * 63, problem=HOSTILE) for n in range(400)]
     words = said(branches, [ResourceError(HOSTILE)] * 400, room=room, remarks=(HOSTILE,) * 300)
     assert len(words.parts[0]) <= room
     assert "**1 cluster failed**" in words.parts[0]
@@ -66,12 +66,12 @@ def test_what_went_wrong_is_shown_as_code_with_its_place_and_not_obeyed() -> Non
 @pytest.mark.parametrize("text", ["/merge", "x\n/merge", "x\n```\n/merge\n/approve\n````", "\u2028/merge", "x\r/merge"])
 def test_no_line_of_a_comment_begins_with_a_command(text: str) -> None:
     step = Step(Verb.DELETE, Key("", "ConfigMap", text, text), source=Source(text, 1), reason=text)
-    effect = Effect(Does.DATA, text, destructive=True)
+    effect = Effect(EffectKind.DATA, text, destructive=True)
     change = Change(text, text, text)
     changed = step._replace(verb=Verb.UPDATE, changes=(change,), meanings=(text,), objection=text, effect=effect)
     plan = Plan(text, text, (step, changed), Inventory(text, text))
-    branches = [Branch(text, text, plan), Branch(text, text, problem=text), Branch(text, text, note=text)]
-    about = About("desired", Revision(text, text, text), Revision(text, text, text), remarks=(text,))
+    branches = [PlanView(text, text, plan), PlanView(text, text, problem=text), PlanView(text, text, note=text)]
+    about = ViewHeader("desired", Revision(text, text, text), Revision(text, text, text), remarks=(text,))
     request = Request(PULL, withheld=True, approver=text, doubt=text)
     for room in (3_000, 60_000):
         words = made(branches, about, [FleetError(text)], request=request, voice=Voice(text), room=room)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.objects.graph import CycleError, ordered
+from fleet.objects.graph import CycleError, sort_by_dependencies
 
 
 def test_what_is_needed_comes_first_and_ties_keep_their_order() -> None:
-    assert ordered("abcd", {"a": "d", "c": "b"}) == ["d", "a", "b", "c"]
-    assert ordered("abcd", {}) == ["a", "b", "c", "d"]
-    assert ordered("ab", {"a": "z"}) == ["a", "b"]
+    assert sort_by_dependencies("abcd", {"a": "d", "c": "b"}) == ["d", "a", "b", "c"]
+    assert sort_by_dependencies("abcd", {}) == ["a", "b", "c", "d"]
+    assert sort_by_dependencies("ab", {"a": "z"}) == ["a", "b"]
 
 
 def test_a_cycle_is_named_from_end_to_end() -> None:
     with pytest.raises(CycleError, match="b → c → b"):
-        ordered("abc", {"a": "b", "b": "c", "c": "b"})
+        sort_by_dependencies("abc", {"a": "b", "b": "c", "c": "b"})
     with pytest.raises(CycleError, match="a → a"):
-        ordered("a", {"a": "a"})
+        sort_by_dependencies("a", {"a": "a"})
 
 
 def test_a_long_chain_is_no_recursion() -> None:
-    assert ordered(range(5000), {number: [number + 1] for number in range(4999)})[0] == 4999
+    assert sort_by_dependencies(range(5000), {number: [number + 1] for number in range(4999)})[0] == 4999

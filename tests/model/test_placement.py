@@ -6,7 +6,7 @@ import pytest
 
 import fleet
 from fleet.errors import ConfigurationError, Source
-from fleet.model.placement import Selector, place
+from fleet.model.placement import Selector, select_clusters
 
 EU = fleet.Cluster("eu-1", labels={"env": "prod", "region": "eu"})
 US = fleet.Cluster("us-1", labels={"env": "prod", "region": "us"})
@@ -15,7 +15,7 @@ ALL = [US, LAB, EU]
 
 
 def names(*chosen: Selector) -> list[str]:
-    return [cluster.name for cluster in place(chosen, ALL)]
+    return [cluster.name for cluster in select_clusters(chosen, ALL)]
 
 
 def test_clusters_are_chosen_by_name_and_come_sorted() -> None:
@@ -53,7 +53,7 @@ def test_conditions_read_as_they_were_written() -> None:
 )
 def test_choosing_nothing_is_an_error_that_says_what_there_is(chosen: Selector, message: str, hint: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        place([chosen], ALL, source=Source("stacks/a.py", 7))
+        select_clusters([chosen], ALL, source=Source("stacks/a.py", 7))
     assert (caught.value.message, caught.value.hint) == (message, hint)
     assert str(caught.value.source) == "stacks/a.py:7"
     assert caught.value.field == "clusters"
@@ -68,12 +68,12 @@ def test_pythons_own_and_or_not_are_refused_since_they_would_drop_half() -> None
 
 def test_a_name_is_no_label_and_it_is_said_so() -> None:
     with pytest.raises(ConfigurationError, match="clusters are chosen by name with"):
-        place([fleet.where(name="eu-1")], ALL)
+        select_clusters([fleet.where(name="eu-1")], ALL)
 
 
 def test_no_clusters_at_all_is_said_so() -> None:
     with pytest.raises(ConfigurationError, match="fleet cluster add"):
-        place(["eu-1"], [])
+        select_clusters(["eu-1"], [])
 
 
 def test_a_rollout_goes_wave_by_wave_and_the_rest_comes_last() -> None:

@@ -15,13 +15,13 @@ from fleet.objects.fields import Fields
 from fleet.objects.redaction import (
     LAST_APPLIED,
     REDACTED,
-    Hidden,
     Secrecy,
+    SecretValues,
     declared_secrecy,
     definition_secrecy,
     is_secret,
     marked_fields,
-    masked_manifest,
+    redact_manifest,
 )
 
 CANARY = "hunter2-canary"
@@ -60,19 +60,19 @@ def test_a_secret_is_known_by_its_kind_however_it_is_written() -> None:
 
 @pytest.mark.parametrize("field", ["data", "stringData"])
 def test_a_shown_secret_has_the_names_of_its_entries_and_cannot_be_applied(field: str) -> None:
-    shown = masked_manifest(secret(**{field: {"password": CANARY}}))
+    shown = redact_manifest(secret(**{field: {"password": CANARY}}))
     assert shown["data"] == {"password": REDACTED}
     assert "stringData" not in shown
 
 
 def test_a_copy_in_an_annotation_is_hidden_too() -> None:
     copy = json.dumps(secret(data={"password": ENCODED}))
-    shown = masked_manifest({**secret(), "metadata": {"name": "s", "annotations": {LAST_APPLIED: copy}}})
+    shown = redact_manifest({**secret(), "metadata": {"name": "s", "annotations": {LAST_APPLIED: copy}}})
     assert ENCODED not in json.dumps(shown)
 
 
 def test_secrets_inside_a_list_are_hidden() -> None:
-    shown = masked_manifest({"apiVersion": "v1", "kind": "List", "items": [secret(data={"a": CANARY}), vault()]})
+    shown = redact_manifest({"apiVersion": "v1", "kind": "List", "items": [secret(data={"a": CANARY}), vault()]})
     assert CANARY not in json.dumps(shown)
     assert shown["items"][1] == vault()
 
@@ -95,7 +95,7 @@ def test_fields_that_a_definition_marks_are_found_everywhere_in_it() -> None:
 
 def test_marked_fields_of_a_custom_kind_are_hidden_and_others_shown() -> None:
     known = declared_secrecy([secret(), definition(token=TOKEN, keys={"additionalProperties": TOKEN})])
-    shown = masked_manifest(vault(token=CANARY, keys={"a": CANARY}, size=3), known)
+    shown = redact_manifest(vault(token=CANARY, keys={"a": CANARY}, size=3), known)
     assert shown["spec"] == {"token": REDACTED, "keys": {"a": REDACTED}, "size": 3}
 
 
@@ -149,12 +149,12 @@ def test_what_an_item_of_a_list_is_known_by_may_be_secret_itself() -> None:
 
 def test_values_are_taken_out_of_texts_in_every_form() -> None:
     text = 'line "one"\nsecond-line-of-it'
-    hidden = Hidden.of([secret(stringData={"a": CANARY, "b": text, "c": "ab"}, data={"d": "cGxhaW4tdGV4dA=="})])
+    hidden = SecretValues.of([secret(stringData={"a": CANARY, "b": text, "c": "ab"}, data={"d": "cGxhaW4tdGV4dA=="})])
     said = (
         f'Invalid value: "{CANARY}": {ENCODED}; {json.dumps(text)}; second-line-of-it; plain-text; cGxhaW4tdGV4dA==; '
         'is "ab" a label?'
     )
-    cleaned = hidden.clean(said)
+    cleaned = hidden.redact(said)
     for part in (CANARY, ENCODED, "second-line", "plain-text", "cGxhaW4", '"ab"'):
         assert part not in cleaned
     assert "is" in cleaned
@@ -164,34 +164,34 @@ def test_values_are_taken_out_of_texts_in_every_form() -> None:
 def test_the_copy_of_a_former_secret_is_taken_out_of_texts() -> None:
     former = json.dumps(secret(data={"password": ENCODED}))
     now = {**secret(data={"password": "bmV3"}), "metadata": {"name": "s", "annotations": {LAST_APPLIED: former}}}
-    assert Hidden.of([now]).clean(f"{CANARY} {ENCODED}") == f"{REDACTED} {REDACTED}"
+    assert SecretValues.of([now]).redact(f"{CANARY} {ENCODED}") == f"{REDACTED} {REDACTED}"
 
 
 def test_values_of_marked_fields_are_taken_out_of_texts_and_others_not() -> None:
     known = Secrecy({("example.com", "Vault"): (("spec", "token"),)})
-    hidden = Hidden.of([vault(token=CANARY, size="large-one")], known)
-    assert hidden.clean(f"{CANARY} large-one") == f"{REDACTED} large-one"
+    hidden = SecretValues.of([vault(token=CANARY, size="large-one")], known)
+    assert hidden.redact(f"{CANARY} large-one") == f"{REDACTED} large-one"
 
 
 def test_numbers_that_a_server_quotes_are_taken_out() -> None:
-    hidden = Hidden.of([secret(data={"pin": 98, "port": 54321})])
-    said = hidden.clean("got &value.valueUnstructured{Value:98} and 54321")
+    hidden = SecretValues.of([secret(data={"pin": 98, "port": 54321})])
+    said = hidden.redact("got &value.valueUnstructured{Value:98} and 54321")
     assert said == f"got &value.valueUnstructured{{Value:{REDACTED}}} and {REDACTED}"
 
 
 def test_every_text_of_an_error_is_cleaned() -> None:
     problem = ResourceError(f"bad {CANARY}", hint=f"not {CANARY}", field=f"a[{CANARY}]")
-    Hidden.of([secret(stringData={"a": CANARY})]).clean_error(problem)
+    SecretValues.of([secret(stringData={"a": CANARY})]).redact_error(problem)
     assert "canary" not in f"{problem} {problem!r} {problem.hint} {problem.field}"
 
 
 def test_names_that_everybody_sees_stay_readable() -> None:
-    hidden = Hidden.of([secret(stringData={"user": "orders", "password": CANARY})], public={"orders", "eu-1"})
-    assert hidden.clean(f"patch orders/db: {CANARY}") == f"patch orders/db: {REDACTED}"
+    hidden = SecretValues.of([secret(stringData={"user": "orders", "password": CANARY})], public={"orders", "eu-1"})
+    assert hidden.redact(f"patch orders/db: {CANARY}") == f"patch orders/db: {REDACTED}"
 
 
 def test_nothing_hidden_costs_nothing_and_shows_everything() -> None:
-    hidden = Hidden.of([vault(token="x")])
+    hidden = SecretValues.of([vault(token="x")])
     assert not hidden
-    assert hidden.clean("x") == "x"
-    assert "canary" not in repr(Hidden([CANARY]))
+    assert hidden.redact("x") == "x"
+    assert "canary" not in repr(SecretValues([CANARY]))

@@ -12,7 +12,7 @@ import fleet
 from fleet import Options
 from fleet.apps import Etcd
 from fleet.errors import ConfigurationError, Source
-from fleet.model.context import MissingOutputError, discovering
+from fleet.model.context import MissingOutputError, open_discovery
 from fleet.model.source import relative_to
 from tests.model.lines import line_of
 
@@ -77,12 +77,12 @@ def test_two_resources_with_one_name_are_an_error_that_names_both_lines() -> Non
 
 def test_an_app_outside_a_stack_is_an_object_and_in_a_stack_file_an_error() -> None:
     assert Etcd("db", version="3.5").namespace == "default"
-    with discovering(), pytest.raises(ConfigurationError, match="would never be deployed"):
+    with open_discovery(), pytest.raises(ConfigurationError, match="would never be deployed"):
         Etcd("db", version="3.5")
 
 
 def test_stacks_and_clusters_of_a_file_are_discovered_in_order() -> None:
-    with discovering() as found:
+    with open_discovery() as found:
         fleet.Cluster("b")
         fleet.Cluster("a")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleet.yaml_text import NotYamlError, comment, dump, dump_all, read_documents
+from fleet.yaml_text import NotYamlError, comment_line, dump, dump_all, read_documents
 from tests.kubectl_yaml import Judge, build
 
 WORDS = (Path(__file__).parent.parent / "kubectl_yaml" / "words.txt").read_text().split()
@@ -188,4 +188,4 @@ def test_what_a_terminal_would_obey_is_escaped_and_plain_words_have_no_quotes() 
 
 
 def test_a_comment_is_one_line_whatever_its_text_is() -> None:
-    assert comment("stacks/a.py:3\n---\nkind: X\u2028kind: Y\x85\r") == "# stacks/a.py:3 --- kind: X�kind: Y��\n"
+    assert comment_line("stacks/a.py:3\n---\nkind: X\u2028kind: Y\x85\r") == "# stacks/a.py:3 --- kind: X�kind: Y��\n"

@@ -28,7 +28,7 @@ import psutil
 from fleet.errors import FleetError
 from fleet.lab.cluster import volumes
 from fleet.lab.cluster.api import Api
-from fleet.objects.redaction import Hidden
+from fleet.objects.redaction import SecretValues
 from fleet.render import crd
 from fleet.testing import Cluster
 from fleet.version import __version__
@@ -53,9 +53,9 @@ def say_nothing_secret(cluster: Cluster, log: Path) -> None:
         {**one, "data": {key: value for key, value in (one.get("data") or {}).items() if key.endswith(PRIVATE)}}
         for one in kept
     ]
-    hidden = Hidden.of(private)
+    hidden = SecretValues.of(private)
     for text in (log.read_text(errors="replace"), orjson.dumps([one for one in found if one not in kept]).decode()):
-        assert hidden.clean(text) == text
+        assert hidden.redact(text) == text
     assert hidden or not any(one["metadata"]["name"].endswith("-ca") for one in kept), "what is looked for is known"
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fleet.errors import Source
 from fleet.objects.desired import Key
 from fleet.objects.redaction import REDACTED
-from fleet.plan import Branch, Change, Inventory, Plan, Step, Verb
-from fleet.plan.effect import Does, Effect
-from fleet.plan.views.summary import About, Revision
+from fleet.plan import Change, Inventory, Plan, PlanView, Step, Verb
+from fleet.plan.effect import Effect, EffectKind
+from fleet.plan.views.summary import Revision, ViewHeader
 
 FILE = "stacks/orders.py"
 
@@ -47,7 +47,7 @@ STEPS = (
                 "registry.example.com/team/web:2026.11.16-production",
             ),
         ),
-        effect=Effect(Does.RESTART, "rolling restart of 3 pods"),
+        effect=Effect(EffectKind.RESTART, "rolling restart of 3 pods"),
         source=source(13),
     ),
     Step(
@@ -55,7 +55,7 @@ STEPS = (
         key("Etcd", "store", "fleet.dev"),
         changes=(Change("spec.version", "3.4", "3.6"),),
         meanings=(f"{UPGRADE}: 3.4 → 3.5.26 → 3.6", "restarts 3 pods, 2 times each"),
-        effect=Effect(Does.UPGRADE, f"{UPGRADE}; {NO_RETURN}", True, NO_RETURN),
+        effect=Effect(EffectKind.UPGRADE, f"{UPGRADE}; {NO_RETURN}", True, NO_RETURN),
         source=source(15),
     ),
     Step(
@@ -84,7 +84,7 @@ STEPS = (
     Step(
         Verb.DELETE,
         key("PersistentVolumeClaim", "data-store-0"),
-        effect=Effect(Does.DATA, "data deleted", destructive=True),
+        effect=Effect(EffectKind.DATA, "data deleted", destructive=True),
     ),
     Step(Verb.FORGET, key("Namespace", "orders-old", namespace=""), reason="holds data; left running"),
     Step(Verb.RECORD, key("ConfigMap", "kept"), changes=(Change("opts.protect", True, False),), source=source(25)),
@@ -98,7 +98,7 @@ STEPS = (
 )
 
 
-def branches() -> list[Branch]:
+def branches() -> list[PlanView]:
     def plan(stack: str, cluster: str, steps: tuple[Step, ...], owner: str = "") -> Plan:
         return Plan(stack, cluster, steps, Inventory(stack, cluster, repository=owner), repository="example.com/ours")
 
@@ -106,15 +106,15 @@ def branches() -> list[Branch]:
         "cannot reach cluster us-1 at https://us-1.example.com:6443\n  hint: check with: kubectl --context us-1 version"
     )
     return [
-        Branch("orders", "eu-1", plan("orders", "eu-1", STEPS, "example.com/ours")),
-        Branch("orders", "us-1", None, problem),
-        Branch("web", "eu-1", plan("web", "eu-1", STEPS[-1:], "example.com/ours")),
-        Branch("web", "us-1", plan("web", "us-1", STEPS[:1], "example.com/theirs")),
+        PlanView("orders", "eu-1", plan("orders", "eu-1", STEPS, "example.com/ours")),
+        PlanView("orders", "us-1", None, problem),
+        PlanView("web", "eu-1", plan("web", "eu-1", STEPS[-1:], "example.com/ours")),
+        PlanView("web", "us-1", plan("web", "us-1", STEPS[:1], "example.com/theirs")),
     ]
 
 
-def about() -> About:
-    return About(
+def about() -> ViewHeader:
+    return ViewHeader(
         depth="live",
         base=Revision("origin/main", "1" * 40, "What is there"),
         head=Revision("better-prices", "2" * 40, "Prices in francs, and a newer store"),

@@ -10,10 +10,10 @@ from pathlib import Path
 import orjson
 import yaml
 
-from fleet.plan.views.html import page
+from fleet.plan.views.html import html_page
 from fleet.plan.views.json import plan_data
-from fleet.plan.views.markdown import comments, markdown
-from fleet.plan.views.text import tree
+from fleet.plan.views.markdown import markdown_comment, markdown_comments
+from fleet.plan.views.text import text_tree
 from tests.plan.example import about, branches
 
 DIRECTORY = Path(__file__).parent / "views"
@@ -24,23 +24,23 @@ def views() -> dict[str, str]:
     """Every file by its name."""
     data = plan_data(branches(), about=about())
     made = {
-        "text.txt": tree(branches(), about=about()),
-        "text-colour.txt": tree(branches(), about=about(), colour=True),
-        "text-unchanged.txt": tree(branches(), about=about(), unchanged=True),
-        "text-without-a-merge.txt": tree(branches()),
-        "preview.md": markdown(branches(), about=about()),
-        "preview-cut.md": markdown(branches(), about=about(), limit=3000),
-        "preview.html": page(branches(), about=about()),
+        "text.txt": text_tree(branches(), about=about()),
+        "text-colour.txt": text_tree(branches(), about=about(), colour=True),
+        "text-unchanged.txt": text_tree(branches(), about=about(), unchanged=True),
+        "text-without-a-merge.txt": text_tree(branches()),
+        "preview.md": markdown_comment(branches(), about=about()),
+        "preview-cut.md": markdown_comment(branches(), about=about(), limit=3000),
+        "preview.html": html_page(branches(), about=about()),
         "preview.json": orjson.dumps(data, option=orjson.OPT_INDENT_2).decode(),
         "preview.yaml": yaml.safe_dump(data, sort_keys=False, allow_unicode=True),
-        "nothing.txt": tree([]),
-        "nothing.md": markdown([]),
-        "nothing.html": page([]),
+        "nothing.txt": text_tree([]),
+        "nothing.md": markdown_comment([]),
+        "nothing.html": html_page([]),
     }
     for width in WIDTHS:
-        made[f"text-{width}.txt"] = tree(branches(), about=about(), width=width)
-        made[f"text-{width}-colour.txt"] = tree(branches(), about=about(), width=width, colour=True)
-    for number, text in enumerate(comments(branches(), about=about(), limit=3000), start=1):
+        made[f"text-{width}.txt"] = text_tree(branches(), about=about(), width=width)
+        made[f"text-{width}-colour.txt"] = text_tree(branches(), about=about(), width=width, colour=True)
+    for number, text in enumerate(markdown_comments(branches(), about=about(), limit=3000), start=1):
         made[f"preview-comment-{number}.md"] = text
     return {name: f"{text.rstrip()}\n" for name, text in made.items()}
 

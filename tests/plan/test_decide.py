@@ -9,7 +9,18 @@ import pytest
 
 from fleet.errors import ConflictError
 from fleet.objects.desired import Key, Object
-from fleet.plan import Change, Claim, Entry, Inventory, Plan, Step, Verb, keys_to_read, leave, plan
+from fleet.plan import (
+    Change,
+    Entry,
+    Inventory,
+    Plan,
+    RepositoryOwnership,
+    Step,
+    Verb,
+    keys_to_read,
+    plan,
+    plan_removed_placement,
+)
 from fleet.plan.drift import is_drift
 from fleet.plan.effect import delete_effect
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
@@ -310,7 +321,7 @@ def test_a_renamed_cluster_is_recorded_under_its_new_name_once() -> None:
         desired(wanted(manifest)),
         old,
         {Key.of(manifest): live_of(manifest)},
-        claim=Claim(renamed_from=frozenset(["us-1"])),
+        ownership=RepositoryOwnership(renamed_from=frozenset(["us-1"])),
     )
     assert only(made).verb is Verb.UNCHANGED
     assert not made.empty
@@ -318,7 +329,7 @@ def test_a_renamed_cluster_is_recorded_under_its_new_name_once() -> None:
 
 
 def test_a_cluster_that_leaves_is_forgotten_whole() -> None:
-    made = leave(inventory(entry_of(config_map("a"), protect=True), entry_of(config_map("b"))))
+    made = plan_removed_placement(inventory(entry_of(config_map("a"), protect=True), entry_of(config_map("b"))))
     assert {step.verb for step in made.steps} == {Verb.FORGET}
     assert made.target.entries == ()
 

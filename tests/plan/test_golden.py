@@ -10,12 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from docs.tools.reference.preview import SCHEMA_FILE, schema_text
-from fleet.plan.effect import Does
+from fleet.plan.effect import EffectKind
 from fleet.plan.step import Verb
-from fleet.plan.views.json_schema import SCHEMA, Document, check
-from fleet.plan.views.markdown import comments, markdown
-from fleet.plan.views.summary import dangers
-from fleet.plan.views.text import tree
+from fleet.plan.views.json_schema import SCHEMA, Document, check_preview
+from fleet.plan.views.markdown import markdown_comment, markdown_comments
+from fleet.plan.views.summary import destructive_steps
+from fleet.plan.views.text import text_tree
 from tests.plan.example import about, branches
 from tests.plan.golden import DIRECTORY, WIDTHS, views
 
@@ -48,7 +48,7 @@ def test_colour_adds_colour_and_nothing_else(width: int) -> None:
 
 
 def test_what_is_destructive_stands_first_and_outside_any_fold() -> None:
-    assert len(dangers(branches())) == 3
+    assert len(destructive_steps(branches())) == 3
     assert VIEWS["text.txt"].startswith("3 destructive changes\n")
     for name in ("preview.md", "preview-cut.md", "preview-comment-1.md"):
         head, _, _ = VIEWS[name].partition("<details")
@@ -62,9 +62,9 @@ def test_what_is_destructive_stands_first_and_outside_any_fold() -> None:
 
 @pytest.mark.parametrize("limit", [2500, 3000, 4000, 60_000])
 def test_markdown_stays_under_a_limit_and_is_cut_between_objects(limit: int) -> None:
-    whole = markdown(branches(), about=about())
-    cut = markdown(branches(), about=about(), limit=limit)
-    several = comments(branches(), about=about(), limit=limit)
+    whole = markdown_comment(branches(), about=about())
+    cut = markdown_comment(branches(), about=about(), limit=limit)
+    several = markdown_comments(branches(), about=about(), limit=limit)
     for text in (cut, *several):
         assert len(text) <= limit
         assert text.count("<details>") == text.count("</details>")
@@ -84,7 +84,7 @@ def test_markdown_stays_under_a_limit_and_is_cut_between_objects(limit: int) -> 
 
 def test_a_preview_of_thousands_keeps_its_summary_and_stays_in_a_comment() -> None:
     many = [replace(branches()[0], cluster=f"c{number}") for number in range(300)]
-    text = markdown(many)
+    text = markdown_comment(many)
     assert len(text) < 65_536
     assert "**⚠️ 900 destructive changes**" in text
     assert "more objects" in text
@@ -92,14 +92,14 @@ def test_a_preview_of_thousands_keeps_its_summary_and_stays_in_a_comment() -> No
 
 def test_the_json_is_as_its_schema_says() -> None:
     document = json.loads(VIEWS["preview.json"])
-    check(document)
+    check_preview(document)
     assert document["schemaVersion"] == SCHEMA
     for wrong in ({**document, "more": 1}, {**document, "planHash": 5}, {**document, "steps": [{}]}):
         with pytest.raises(ValidationError):
-            check(wrong)
+            check_preview(wrong)
     without = {name: value for name, value in document.items() if name != "steps"}
     with pytest.raises(ValidationError):
-        check(without)
+        check_preview(without)
 
 
 def test_the_schema_file_is_made_from_the_code() -> None:
@@ -111,9 +111,9 @@ def test_the_schema_file_is_made_from_the_code() -> None:
 def test_the_schema_knows_every_verb_and_effect() -> None:
     definitions = json.loads(schema_text())["$defs"]
     assert set(definitions["Step"]["properties"]["verb"]["enum"]) == {verb.value for verb in Verb}
-    assert set(definitions["Step"]["properties"]["does"]["enum"]) == {does.value for does in Does}
+    assert set(definitions["Step"]["properties"]["does"]["enum"]) == {does.value for does in EffectKind}
     assert set(definitions["Summary"]["properties"]) == {verb.value for verb in Verb}
 
 
 def test_a_narrow_terminal_is_no_reason_to_fail() -> None:
-    assert tree(branches(), width=1)
+    assert text_tree(branches(), width=1)

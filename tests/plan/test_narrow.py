@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import ConfigurationError, NotFoundError
 from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Verb, plan
-from fleet.plan.selection import Narrowing, narrowed
+from fleet.plan.selection import Selection, select_steps
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 
@@ -31,18 +31,18 @@ def verbs(found: Plan) -> dict[str, Verb]:
 @pytest.mark.parametrize(
     ("narrowing", "left"),
     [
-        (Narrowing(), {"new": Verb.CREATE, "newer": Verb.CREATE, "old": Verb.DELETE}),
-        (Narrowing(("orders",)), {"new": Verb.CREATE, "newer": Verb.CREATE, "old": Verb.DELETE}),
-        (Narrowing(("orders/newer",)), {"new": Verb.CREATE, "newer": Verb.CREATE}),
-        (Narrowing(("*/ConfigMap/old",)), {"old": Verb.DELETE}),
-        (Narrowing((), ("orders/new",)), {"old": Verb.DELETE}),
-        (Narrowing((), ("orders/old",)), {"new": Verb.CREATE, "newer": Verb.CREATE}),
-        (Narrowing(("orders/newer",), ("orders/new",)), {}),
-        (Narrowing(("billing",)), {}),
+        (Selection(), {"new": Verb.CREATE, "newer": Verb.CREATE, "old": Verb.DELETE}),
+        (Selection(("orders",)), {"new": Verb.CREATE, "newer": Verb.CREATE, "old": Verb.DELETE}),
+        (Selection(("orders/newer",)), {"new": Verb.CREATE, "newer": Verb.CREATE}),
+        (Selection(("*/ConfigMap/old",)), {"old": Verb.DELETE}),
+        (Selection((), ("orders/new",)), {"old": Verb.DELETE}),
+        (Selection((), ("orders/old",)), {"new": Verb.CREATE, "newer": Verb.CREATE}),
+        (Selection(("orders/newer",), ("orders/new",)), {}),
+        (Selection(("billing",)), {}),
     ],
 )
-def test_a_plan_is_narrowed_to_what_is_meant_and_what_it_needs(narrowing: Narrowing, left: dict[str, Verb]) -> None:
-    found = narrowed(made(), narrowing)
+def test_a_plan_is_narrowed_to_what_is_meant_and_what_it_needs(narrowing: Selection, left: dict[str, Verb]) -> None:
+    found = select_steps(made(), narrowing)
     assert verbs(found) == left
     if "old" not in left:
         kept = {step.key.name: step for step in found.steps}["old"]
@@ -53,7 +53,7 @@ def test_a_plan_is_narrowed_to_what_is_meant_and_what_it_needs(narrowing: Narrow
 def test_a_pattern_that_means_nothing_is_refused() -> None:
     for pattern in ("", "orders/", "a/b/c/d"):
         with pytest.raises(ConfigurationError, match="names no object"):
-            Narrowing((pattern,))
-    Narrowing(("orders/new*",)).check([made()])
+            Selection((pattern,))
+    Selection(("orders/new*",)).check([made()])
     with pytest.raises(NotFoundError, match="'orders/nwe' is no object"):
-        Narrowing(("orders/nwe",)).check([made()])
+        Selection(("orders/nwe",)).check([made()])

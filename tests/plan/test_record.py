@@ -7,10 +7,10 @@ from typing import Any
 from fleet.apply.executor import inventory_after
 from fleet.apply.steps import Result, State
 from fleet.objects.desired import Key
-from fleet.plan import Branch, Change, Inventory, Plan, Verb, plan
+from fleet.plan import Change, Inventory, Plan, PlanView, Verb, plan
 from fleet.plan.step import plan_hash
-from fleet.plan.views.summary import summary
-from fleet.plan.views.text import tree
+from fleet.plan.views.summary import summary_line
+from fleet.plan.views.text import text_tree
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 MANIFEST = config_map("a")
@@ -27,7 +27,7 @@ def test_an_option_alone_is_shown_and_counted_and_nothing_is_sent_to_the_object(
     assert (step.verb, step.verb.writes, step.manifest) == (Verb.RECORD, False, None)
     assert step.changes == (Change("opts.protect", True, False),)
     assert not made.empty
-    text = tree([Branch("orders", "eu-1", made)])
+    text = text_tree([PlanView("orders", "eu-1", made)])
     assert "≡ record" in text
     assert "opts.protect: true → false" in text
     assert text.endswith("1 to record")
@@ -39,7 +39,7 @@ def test_once_recorded_it_is_no_change_any_more() -> None:
     assert after.entries[0].retain
     again = plan(desired(wanted(MANIFEST, retain_on_delete=True)), after, {Key.of(MANIFEST): live_of(MANIFEST)})
     assert again.empty
-    assert summary([Branch("orders", "eu-1", again)]) == "no changes, 1 unchanged"
+    assert summary_line([PlanView("orders", "eu-1", again)]) == "no changes, 1 unchanged"
 
 
 def test_with_a_change_of_the_object_it_is_a_line_of_its_update() -> None:

@@ -6,17 +6,17 @@ import pytest
 
 from fleet.errors import PolicyError
 from fleet.objects.desired import Key
-from fleet.plan import Branch, Inventory, Plan, leave, plan
-from fleet.plan.budget import Allowance, check_budget, check_share, taken_away
+from fleet.plan import Inventory, Plan, PlanView, plan, plan_removed_placement
+from fleet.plan.budget import DeletionBudget, check_budget, check_share, count_lost_objects
 from fleet.plan.step import plan_hash
 from fleet.plan.views.json import plan_data
-from fleet.plan.views.markdown import markdown
-from fleet.plan.views.summary import summary
-from fleet.plan.views.text import tree
+from fleet.plan.views.markdown import markdown_comment
+from fleet.plan.views.summary import summary_line
+from fleet.plan.views.text import text_tree
 from tests.plan.live import config_map, desired, entry_of, live_of, wanted
 
 
-def example() -> list[Branch]:
+def example() -> list[PlanView]:
     old, new = config_map("changed", {"a": "1", "b": "2"}), config_map("changed", {"a": "3"})
     fresh, gone, same = config_map("fresh"), config_map("gone"), config_map("same")
     known = Inventory("orders", "eu-1", "r", (entry_of(old), entry_of(gone, uid="u2"), entry_of(same, uid="u3")))
@@ -27,11 +27,11 @@ def example() -> list[Branch]:
         Key.of(same): live_of(same, uid="u3"),
     }
     made = plan(desired(wanted(new), wanted(fresh), wanted(same)), known, live)
-    return [Branch("orders", "us-1", None, "cannot reach cluster us-1"), Branch("orders", "eu-1", made)]
+    return [PlanView("orders", "us-1", None, "cannot reach cluster us-1"), PlanView("orders", "eu-1", made)]
 
 
 def test_the_tree_goes_from_stack_to_cluster_to_object() -> None:
-    assert tree(example()) == (
+    assert text_tree(example()) == (
         """\
 1 destructive change
   orders on eu-1: - delete ConfigMap orders/gone
@@ -50,24 +50,24 @@ orders
 
 
 def test_colour_is_only_there_when_asked_for() -> None:
-    assert "\x1b[32m+ create" in tree(example(), colour=True)
-    assert "\x1b" not in tree(example())
+    assert "\x1b[32m+ create" in text_tree(example(), colour=True)
+    assert "\x1b" not in text_tree(example())
 
 
 def test_unchanged_objects_are_shown_when_asked_for() -> None:
-    assert "= unchanged  ConfigMap orders/same" in tree(example(), unchanged=True)
+    assert "= unchanged  ConfigMap orders/same" in text_tree(example(), unchanged=True)
 
 
 def test_a_tree_of_thousands_is_cut() -> None:
     objects = tuple(wanted(config_map(f"c{number}")) for number in range(1000))
-    text = tree([Branch("orders", "eu-1", plan(desired(*objects), None, {one.key: None for one in objects}))])
+    text = text_tree([PlanView("orders", "eu-1", plan(desired(*objects), None, {one.key: None for one in objects}))])
     assert len(text.splitlines()) < 250
     assert "└─ … and 800 more" in text
     assert text.endswith("1000 to create")
 
 
 def test_nothing_to_do_says_so() -> None:
-    assert summary([Branch("orders", "eu-1", plan(desired(), None, {}))]) == "no changes"
+    assert summary_line([PlanView("orders", "eu-1", plan(desired(), None, {}))]) == "no changes"
 
 
 def test_the_data_has_hash_summary_and_changes() -> None:
@@ -95,13 +95,13 @@ def test_the_hash_depends_on_what_is_done_and_not_on_what_is_live() -> None:
 
 
 def test_markdown_has_a_diff_block_per_cluster_and_stays_within_a_comment() -> None:
-    text = markdown(example())
+    text = markdown_comment(example())
     assert "! update ConfigMap orders/changed" in text
     assert "- delete ConfigMap orders/gone" in text
     assert "| orders | us-1 |  |  |  | ⚠️ cannot reach cluster us-1 |" in text
     objects = tuple(wanted(config_map(f"c{number}")) for number in range(2000))
     large = plan(desired(*objects), None, {one.key: None for one in objects})
-    cut = markdown([Branch("orders", "eu-1", large)])
+    cut = markdown_comment([PlanView("orders", "eu-1", large)])
     assert len(cut) < 65_536
     assert cut.count("```") % 2 == 0
 
@@ -110,11 +110,11 @@ def test_the_budget_counts_deletions_and_clusters_that_leave() -> None:
     entries = tuple(entry_of(config_map(f"c{number}")) for number in range(3))
     known = Inventory("orders", "eu-1", "r", entries)
     deletes = plan(desired(), known, {entry.key: live_of(config_map(entry.key.name)) for entry in entries})
-    check_budget("eu-1", [deletes], Allowance(3))
+    check_budget("eu-1", [deletes], DeletionBudget(3))
     with pytest.raises(PolicyError, match=r"takes away 3 objects \(orders 3\), the budget is 2"):
-        check_budget("eu-1", [deletes], Allowance(2))
+        check_budget("eu-1", [deletes], DeletionBudget(2))
     with pytest.raises(PolicyError):
-        check_budget("eu-1", [leave(known)], Allowance(2))
+        check_budget("eu-1", [plan_removed_placement(known)], DeletionBudget(2))
 
 
 def test_a_stack_loses_one_object_or_its_share_and_what_is_retained_does_not_count() -> None:
@@ -126,9 +126,9 @@ def test_a_stack_loses_one_object_or_its_share_and_what_is_retained_does_not_cou
         return plan(desired(*wants), Inventory("orders", "eu-1", "r", entries + kept), live)
 
     for count, of in ((1, 1), (1, 10), (2, 20), (3, 39)):
-        assert taken_away(losing(count, of)) == count
-        check_share(losing(count, of), Allowance())
+        assert count_lost_objects(losing(count, of)) == count
+        check_share(losing(count, of), DeletionBudget())
     for count, of in ((2, 2), (2, 19), (4, 39)):
         with pytest.raises(PolicyError, match=f"takes away {count} of the {of} objects of orders"):
-            check_share(losing(count, of), Allowance())
-        check_share(losing(count, of), Allowance.said(count))
+            check_share(losing(count, of), DeletionBudget())
+        check_share(losing(count, of), DeletionBudget.override(count))

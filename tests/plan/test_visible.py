@@ -9,12 +9,12 @@ from markdown_it import MarkdownIt
 
 from fleet.errors import Source
 from fleet.objects.desired import Desired, Key, Object
-from fleet.plan import Branch, plan
-from fleet.plan.views.escape import fenced, in_html, in_markdown, lines, visible
-from fleet.plan.views.html import page
-from fleet.plan.views.markdown import comments, markdown
-from fleet.plan.views.summary import About, Revision
-from fleet.plan.views.text import tree
+from fleet.plan import PlanView, plan
+from fleet.plan.views.escape import escape_html, escape_line, escape_lines, escape_markdown, fence_code
+from fleet.plan.views.html import html_page
+from fleet.plan.views.markdown import markdown_comment, markdown_comments
+from fleet.plan.views.summary import Revision, ViewHeader
+from fleet.plan.views.text import text_tree
 from tests.plan.live import config_map, entry_of, live_of
 
 HOSTILE = (
@@ -35,7 +35,7 @@ HOSTILE = (
 )
 
 
-def hostile_branches(text: str) -> list[Branch]:
+def hostile_branches(text: str) -> list[PlanView]:
     """The text in every place that somebody else fills."""
     name = f"a{text}"
     before, after = config_map(name, {"k": text, text: "1"}), config_map(name, {"k": f"{text}2", text: "2"})
@@ -46,31 +46,39 @@ def hostile_branches(text: str) -> list[Branch]:
     from fleet.plan import Inventory
 
     known = Inventory(stack, f"eu{text}", "r", (inventory_entry,), repository=text)
-    from fleet.plan import Claim
+    from fleet.plan import RepositoryOwnership
 
-    made = plan(desired, known, {Key.of(after): live_of(before)}, claim=Claim("ours", frozenset([text])))
+    made = plan(
+        desired, known, {Key.of(after): live_of(before)}, ownership=RepositoryOwnership("ours", frozenset([text]))
+    )
     (step,) = made.steps
     step = step._replace(reason=f"reason {text}", objection=f"said {text}", meanings=(f"meaning {text}",))
     from dataclasses import replace
 
-    return [Branch(stack, f"eu{text}", replace(made, steps=(step,))), Branch(stack, f"us{text}", None, f"no {text}")]
+    return [
+        PlanView(stack, f"eu{text}", replace(made, steps=(step,))),
+        PlanView(stack, f"us{text}", None, f"no {text}"),
+    ]
 
 
-def hostile_about(text: str) -> About:
-    return About("desired", Revision(text, text, text), Revision(text, text, text), "t", "h" * 64, remarks=(text,))
+def hostile_about(text: str) -> ViewHeader:
+    return ViewHeader("desired", Revision(text, text, text), Revision(text, text, text), "t", "h" * 64, remarks=(text,))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_terminal_gets_nothing_to_obey(text: str) -> None:
     for width in (None, 40, 80):
-        said = tree(hostile_branches(text), about=hostile_about(text), width=width, colour=False)
+        said = text_tree(hostile_branches(text), about=hostile_about(text), width=width, colour=False)
         assert all(line.isprintable() for line in said.split("\n"))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_markdown_gets_no_mark_up_of_others(text: str) -> None:
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
-    for said in (markdown(hostile_branches(text), about=hostile_about(text)), *comments(hostile_branches(text))):
+    for said in (
+        markdown_comment(hostile_branches(text), about=hostile_about(text)),
+        *markdown_comments(hostile_branches(text)),
+    ):
         assert all(line.isprintable() for line in said.split("\n"))
         assert not [line for line in said.split("\n") if line.startswith("/")]
         tokens = [*parser.parse(said)]
@@ -106,7 +114,7 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_page_gets_no_element_of_others(text: str) -> None:
-    said = page(hostile_branches(text), about=hostile_about(text))
+    said = html_page(hostile_branches(text), about=hostile_about(text))
     found = Tags()
     found.feed(said)
     assert "script" not in found.tags
@@ -117,7 +125,7 @@ def test_a_page_gets_no_element_of_others(text: str) -> None:
 
 
 def test_a_page_loads_nothing() -> None:
-    said = page(hostile_branches("x"))
+    said = html_page(hostile_branches("x"))
     assert "http://" not in said
     assert "https://" not in said
     assert "url(" not in said
@@ -125,10 +133,10 @@ def test_a_page_loads_nothing() -> None:
 
 
 def test_ordinary_text_stays_as_it_is() -> None:
-    assert visible("Ärger mit 日本語 – 3 → 5 ✓") == "Ärger mit 日本語 – 3 → 5 ✓"
-    assert visible("a\x1b[31mb\nc") == "a�[31mb c"
-    assert visible("a\u202eb") == "a�b"
-    assert lines("one\ntwo\tthree") == ["one", "two three"]
-    assert in_html('<a b="c">') == "&lt;a b=&quot;c&quot;&gt;"
-    assert in_markdown("a|b") == "a&#124;b"
-    assert fenced(["````"]) == ["`````", "````", "`````"]
+    assert escape_line("Ärger mit 日本語 – 3 → 5 ✓") == "Ärger mit 日本語 – 3 → 5 ✓"
+    assert escape_line("a\x1b[31mb\nc") == "a�[31mb c"
+    assert escape_line("a\u202eb") == "a�b"
+    assert escape_lines("one\ntwo\tthree") == ["one", "two three"]
+    assert escape_html('<a b="c">') == "&lt;a b=&quot;c&quot;&gt;"
+    assert escape_markdown("a|b") == "a&#124;b"
+    assert fence_code(["````"]) == ["`````", "````", "`````"]

@@ -50,7 +50,7 @@ def looks(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple
     """What the page looks like at each size and in each scheme; pictures go to FLEET_PICTURES where that is set."""
     directory = tmp_path_factory.mktemp("page")
     file = directory / "preview.html"
-    file.write_text(page(branches(), about=about()), encoding="utf-8")
+    file.write_text(html_page(branches(), about=about()), encoding="utf-8")
     pictures = Path(os.environ.get("FLEET_PICTURES") or directory)
 
     async def look() -> dict[tuple[int, bool], dict[str, Any]]:

@@ -15,8 +15,8 @@ import pytest
 from fleet.errors import ConfigurationError, FleetError, Source
 from fleet.forge.comments import asked, has_mark
 from fleet.forge.forge import PullRequest, State
-from fleet.plan import Branch, Change, Inventory, Plan, Verb
-from fleet.plan.views.summary import About, Revision
+from fleet.plan import Change, Inventory, Plan, PlanView, Verb
+from fleet.plan.views.summary import Revision, ViewHeader
 from fleet.preview import comment_file
 from fleet.preview.comment import Request, Voice, made, refused
 from fleet.preview.comment_file import PreviewComment, describe_preview, describe_refusal, read_comment, write_comment
@@ -34,7 +34,7 @@ HOSTILE = (
 )
 
 
-def merge() -> About:
+def merge() -> ViewHeader:
     """The example's, with commits as git has them."""
     return replace(about(), base=Revision("main", BASE), head=Revision("francs", HEAD), plan_hash=HASH)
 
@@ -68,7 +68,7 @@ def test_many_parts_and_no_change_at_all_are_told_as_without_a_file_too(file: Pa
         assert read_comment(file).words(REQUEST, VOICE, room) == made(
             branches(), merge(), [FleetError("two\nlines")], request=REQUEST, voice=VOICE, room=room
         )
-    nothing = About("desired", Revision("main", BASE), Revision("francs", HEAD), plan_hash=HASH)
+    nothing = ViewHeader("desired", Revision("main", BASE), Revision("francs", HEAD), plan_hash=HASH)
     write_comment(file, describe_preview([], nothing, [], head=HEAD, live=False))
     told = read_comment(file).words(REQUEST, VOICE, ROOM)
     assert told == made([], nothing, [], request=REQUEST, voice=VOICE, room=ROOM)
@@ -265,13 +265,13 @@ def test_what_is_longer_than_a_file_may_be_loses_fields_and_then_objects(
     step = STEPS[1]._replace(verb=Verb.UPDATE, reason="because")
     long = step._replace(changes=(Change("data.x", "a" * 20_000, "b" * 20_000),))
     plan = Plan("orders", "eu-1", (long,), Inventory("orders", "eu-1"))
-    write_comment(file, describe_preview([Branch("orders", "eu-1", plan)], merge(), [], head=HEAD, live=False))
+    write_comment(file, describe_preview([PlanView("orders", "eu-1", plan)], merge(), [], head=HEAD, live=False))
     told = read_comment(file).words(REQUEST, VOICE, ROOM).parts[0]
     assert "because; its fields are not shown, as the preview is too long" in told
     assert "**1 to update**" in told
 
     many = replace(plan, steps=tuple(step._replace(key=step.key._replace(name=f"map-{n}")) for n in range(500)))
-    write_comment(file, describe_preview([Branch("orders", "eu-1", many)], merge(), [], head=HEAD, live=False))
+    write_comment(file, describe_preview([PlanView("orders", "eu-1", many)], merge(), [], head=HEAD, live=False))
     told = read_comment(file).words(REQUEST, VOICE, ROOM).parts[0]
     assert "the preview is too long to be told here" in told
 

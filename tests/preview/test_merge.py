@@ -11,10 +11,10 @@ import pytest
 from fleet.errors import PolicyError
 from fleet.evaluate import Pool
 from fleet.evaluate.sandbox.level import Level, Sandbox
-from fleet.plan.views.html import page
+from fleet.plan.views.html import html_page
 from fleet.plan.views.json import plan_data
-from fleet.plan.views.markdown import comments, markdown
-from fleet.plan.views.text import tree
+from fleet.plan.views.markdown import markdown_comment, markdown_comments
+from fleet.plan.views.text import text_tree
 from fleet.preview.merge import of_merge
 from tests.preview.plain import PlainRepository, manifest
 
@@ -494,8 +494,12 @@ def test_no_view_of_a_merge_has_a_secret_value(plain: PlainRepository) -> None:
     plain.commit()
     run, about = of_merge("main", "change")
     branches = [one.branch for one in run.results]
-    views = [tree(branches, about=about), markdown(branches, about=about), page(branches, about=about)]
-    views += [repr(plan_data(branches, about=about)), *comments(branches, about=about)]
+    views = [
+        text_tree(branches, about=about),
+        markdown_comment(branches, about=about),
+        html_page(branches, about=about),
+    ]
+    views += [repr(plan_data(branches, about=about)), *markdown_comments(branches, about=about)]
     for text in views:
         assert "(redacted)" in text
         assert "canary" not in text

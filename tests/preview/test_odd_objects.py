@@ -15,15 +15,15 @@ from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.evaluate.schema import check_object
 from fleet.objects.desired import Desired, Key, Object
-from fleet.objects.redaction import Hidden, declared_secrecy, masked_manifest
+from fleet.objects.redaction import SecretValues, declared_secrecy, redact_manifest
 from fleet.plan import Plan
-from fleet.plan.budget import Allowance
+from fleet.plan.budget import DeletionBudget
 from fleet.plan.step import plan_hash
-from fleet.plan.views.html import page
+from fleet.plan.views.html import html_page
 from fleet.plan.views.json import plan_data
-from fleet.plan.views.markdown import comments
-from fleet.plan.views.summary import Branch
-from fleet.plan.views.text import tree
+from fleet.plan.views.markdown import markdown_comments
+from fleet.plan.views.summary import PlanView
+from fleet.plan.views.text import text_tree
 from fleet.preview.compare import between
 
 ROUNDS = 200
@@ -139,12 +139,12 @@ def test_whatever_is_in_a_manifest_it_is_shown_recorded_or_refused() -> None:
 
 def check(chance: random.Random) -> None:
     before, after = evaluation(chance), evaluation(chance)
-    results, _ = between(before, after, budget=Allowance(1000, 1.0))
+    results, _ = between(before, after, budget=DeletionBudget(1000, 1.0))
     plans: list[Plan] = [one.plan for one in results if one.plan]
-    branches: list[Branch] = [one.branch for one in results]
-    assert comments(branches)
-    assert tree(branches)
-    assert page(branches)
+    branches: list[PlanView] = [one.branch for one in results]
+    assert markdown_comments(branches)
+    assert text_tree(branches)
+    assert html_page(branches)
     assert orjson.dumps(plan_data(branches))
     assert plan_hash(plans)
     merged(before, after, plans)
@@ -152,6 +152,6 @@ def check(chance: random.Random) -> None:
         states(one)
     manifests = [one.manifest for each in pairs(after).values() for one in each.objects]
     secrecy = declared_secrecy(manifests)
-    Hidden.of(manifests, secrecy)
+    SecretValues.of(manifests, secrecy)
     for manifest in manifests:
-        masked_manifest(manifest, secrecy)
+        redact_manifest(manifest, secrecy)

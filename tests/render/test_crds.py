@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleet.cli import run
-from fleet.render.crd import definitions, text
+from fleet.render.crd import crd_yaml, definitions
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = definitions()["fleet.dev_etcds.yaml"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -27,7 +27,7 @@ def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[st
 
 def test_crds_are_as_the_models_are() -> None:
     there = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "crds").glob("*.yaml")}
-    assert there == {name: text(made) for name, made in definitions().items()}, "run `fleet crds --write crds`"
+    assert there == {name: crd_yaml(made) for name, made in definitions().items()}, "run `fleet crds --write crds`"
 
 
 @pytest.mark.parametrize(

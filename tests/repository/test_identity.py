@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.repository.repository import identity, of_address
-from fleet.repository.settings import name
+from fleet.repository.repository import identity_of_url, repository_identity
+from fleet.repository.settings import check_fleet_name
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from fleet.repository.settings import name
     ],
 )
 def test_one_remote_is_one_however_it_is_reached(url: str) -> None:
-    assert of_address(url) == "example.com/team/fleet"
+    assert identity_of_url(url) == "example.com/team/fleet"
 
 
 @pytest.mark.parametrize(
@@ -37,17 +37,19 @@ def test_one_remote_is_one_however_it_is_reached(url: str) -> None:
     ],
 )
 def test_different_places_are_different_and_no_password_is_kept(url: str, known_as: str) -> None:
-    assert of_address(url) == known_as
-    assert name(known_as) == known_as, "what the hint says can be written into fleet.toml"
+    assert identity_of_url(url) == known_as
+    assert check_fleet_name(known_as) == known_as, "what the hint says can be written into fleet.toml"
 
 
 def test_the_name_in_the_settings_is_above_all() -> None:
-    assert identity("shop", remote="https://example.com/a", first_commit="1" * 40, below="deploy") == "shop"
-    assert identity("", remote="https://example.com/a", first_commit="1" * 40) == "example.com/a"
-    assert identity("", first_commit="1" * 40, below=".") == "commit-111111111111"
-    assert identity("") == ""
+    assert repository_identity("shop", remote="https://example.com/a", first_commit="1" * 40, below="deploy") == "shop"
+    assert repository_identity("", remote="https://example.com/a", first_commit="1" * 40) == "example.com/a"
+    assert repository_identity("", first_commit="1" * 40, below=".") == "commit-111111111111"
+    assert repository_identity("") == ""
 
 
 def test_fleets_in_one_repository_are_told_apart_by_their_directory() -> None:
-    assert identity("", remote="https://example.com/a", below="eu") != identity("", remote="https://example.com/a")
-    assert identity("", below="eu") == ""
+    assert repository_identity("", remote="https://example.com/a", below="eu") != repository_identity(
+        "", remote="https://example.com/a"
+    )
+    assert repository_identity("", below="eu") == ""

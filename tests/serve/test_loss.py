@@ -11,7 +11,7 @@ from fleet.errors import FleetError, PolicyError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.git.repository import Mirror, Repository
 from fleet.git.status_records import Record
-from fleet.plan.budget import Allowance
+from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository as Settings
 from fleet.serve.safety import check_loss, told
 from fleet.sync.source import NO_FILES, Files
@@ -50,7 +50,7 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
 
     def check(revision: str, what: Evaluation, before: str | None, told: list[Record]) -> None:
         known = (before, pairs) if before else None
-        check_loss(repository, revision, what, Allowance(), before=known, memory=lambda: told)
+        check_loss(repository, revision, what, DeletionBudget(), before=known, memory=lambda: told)
 
     check(second, four, first, [])
     check(first, four, None, [])

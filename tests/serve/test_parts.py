@@ -21,7 +21,7 @@ from fleet.install.manifests import manifests as installed
 from fleet.kube.runtime.queue import Queue
 from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
-from fleet.plan.drift import only_drift
+from fleet.plan.drift import drift_error
 from fleet.plan.inventory import Entry
 from fleet.serve.cluster_secrets import client_of
 from fleet.serve.clusters import notice
@@ -68,9 +68,9 @@ def entry(digest: str, uid: str = "u") -> Entry:
 def test_drift_is_what_git_did_not_change(known: Entry | None, wanted: Entry, verb: Verb, drift: bool) -> None:
     inventory = Inventory("orders", "eu", entries=(known,) if known else ())
     made = Plan("orders", "eu", (Step(verb, KEY, {}, entry=wanted),), inventory)
-    assert isinstance(only_drift(made), PolicyError) == drift
+    assert isinstance(drift_error(made), PolicyError) == drift
     other = Step(Verb.CREATE, Key("", "ConfigMap", "orders", "new"), {}, entry=entry("c", ""))
-    assert only_drift(Plan("orders", "eu", (*made.steps, other), inventory)) is None, "a commit brings it along"
+    assert drift_error(Plan("orders", "eu", (*made.steps, other), inventory)) is None, "a commit brings it along"
 
 
 def test_a_worker_takes_what_fits_besides_and_nobody_else_gets_it() -> None:

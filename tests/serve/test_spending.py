@@ -11,8 +11,8 @@ import pytest
 
 from fleet.errors import PolicyError
 from fleet.objects.desired import Desired
-from fleet.plan import Inventory, Plan, leave, plan
-from fleet.plan.budget import Allowance
+from fleet.plan import Inventory, Plan, plan, plan_removed_placement
+from fleet.plan.budget import DeletionBudget
 from fleet.serve.safety import PartlySeenError, Spending
 from fleet.testing import Cluster, GitRemote
 from fleet.testing.proxy import Answer, Match, Proxy, Rule
@@ -23,7 +23,7 @@ from tests.plan.live import wanted as an_object
 from tests.serve.served import Served
 from tests.sync.fleet_repository import FleetRepository
 
-MOST = Allowance(10)
+MOST = DeletionBudget(10)
 
 
 def a_stack(name: str, *objects: str) -> Desired:
@@ -118,7 +118,7 @@ def test_a_pass_that_began_at_an_earlier_commit_spends_what_that_one_had() -> No
 def test_what_leaves_a_cluster_counts_until_it_was_forgotten_or_its_stack_left_git() -> None:
     passes = Passes(1)
     entries = tuple(entry_of(config_map(f"c{number}")) for number in range(11))
-    leaving = leave(Inventory("old", "eu-1", "r", entries))
+    leaving = plan_removed_placement(Inventory("old", "eu-1", "r", entries))
     wanted = passes.wanted
     with pytest.raises(PolicyError, match="old 11"):
         passes.spending.check("eu-1", [leaving], MOST, revision="r1", wanted=wanted, looked_at=wanted.keys())

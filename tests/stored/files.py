@@ -90,7 +90,10 @@ def entries(evaluation: Evaluation) -> list[Entry]:
     found = []
     for number, wanted in enumerate(_objects(evaluation)):
         entry = Entry(
-            wanted.key, wanted.manifest["apiVersion"].rpartition("/")[2], f"uid-{number}", wanted.hashed(applied_hash)
+            wanted.key,
+            wanted.manifest["apiVersion"].rpartition("/")[2],
+            f"uid-{number}",
+            wanted.hash_with(applied_hash),
         )
         found.append(entry)
     after, odd = found[0].key, Key("rbac.authorization.k8s.io", "ClusterRole", "", "system:a/b c")

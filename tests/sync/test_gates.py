@@ -9,7 +9,7 @@ import pytest
 
 from fleet.evaluate.result import RolloutData
 from fleet.sync.rollout.gates import Standing, Verdict, gate
-from fleet.times import span
+from fleet.times import parse_window
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC).timestamp()  # a Monday
 WAVES = RolloutData((("eu",), ("us-1", "us-2"), ("ap",)), "5m", "15m", 1)
@@ -126,7 +126,7 @@ def test_a_frozen_stack_and_one_outside_of_its_windows_wait() -> None:
     ],
 )
 def test_windows(text: str, day: int, hour: int, holds: bool) -> None:
-    assert span(text).holds(datetime(2026, 11, day, hour, tzinfo=UTC)) == holds
+    assert parse_window(text).holds(datetime(2026, 11, day, hour, tzinfo=UTC)) == holds
 
 
 def test_stacks_that_it_needs_are_healthy_at_this_revision_here_or_else_everywhere() -> None:

@@ -13,11 +13,11 @@ SCHEMA_FILE = ROOT / "docs" / "reference" / "preview.schema.json"
 
 
 def schema_text() -> str:
-    return json.dumps(json_schema.schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(json_schema.preview_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def preview_json() -> str:
-    made = json_schema.schema()
+    made = json_schema.preview_schema()
     about = inspect.cleandoc(json_schema.__doc__ or "").split("\n\n")[1]
     parts = ["# The JSON of a preview", ""]
     parts += ["`fleet preview -o json` (and `-o yaml`, and `plan` of `fleet sync -o json`). As a schema for programs:"]

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, PlainSerializer
 from fleet.apps.settings_text import SettingsError, read_value
 from fleet.model.base import OF_NEW_APPS, FrozenMap, Model, Rule
 from fleet.model.types import Duration, Quantity
-from fleet.model.validation import wrong
+from fleet.model.validation import invalid_value
 
 _TYPED = {
     "quota-backend-bytes": "quota",
@@ -38,19 +38,19 @@ def _options(options: Mapping[str, str]) -> Mapping[str, str]:
     for flag in options:
         bare = flag.lstrip("-")
         if flag != bare:
-            raise wrong(f"{flag!r} begins with a dash", f"write {bare!r}")
+            raise invalid_value(f"{flag!r} begins with a dash", f"write {bare!r}")
         if flag in _TYPED:
-            raise wrong(f"{flag!r} has a field of its own", f"set {_TYPED[flag]} instead")
+            raise invalid_value(f"{flag!r} has a field of its own", f"set {_TYPED[flag]} instead")
         if _OURS.fullmatch(flag):
-            raise wrong(f"{flag!r} is set by the operator: members would not find each other", "leave it out")
+            raise invalid_value(f"{flag!r} is set by the operator: members would not find each other", "leave it out")
         if _TRUST.fullmatch(flag.replace("-", "")):
-            raise wrong(f"{flag!r} says whom members let in, which is for the app's tls to say", "leave it out")
+            raise invalid_value(f"{flag!r} says whom members let in, which is for the app's tls to say", "leave it out")
         if not re.fullmatch(r"[a-z0-9][-a-z0-9]*", flag):
-            raise wrong(f"{flag!r} is not a flag of etcd", "flags are lower-case words with dashes")
+            raise invalid_value(f"{flag!r} is not a flag of etcd", "flags are lower-case words with dashes")
         try:
             read_value(options[flag])
         except SettingsError as problem:
-            raise wrong(f"the value of {flag!r} {problem}", 'such as "5000", "true" or "[a, b]"') from None
+            raise invalid_value(f"the value of {flag!r} {problem}", 'such as "5000", "true" or "[a, b]"') from None
     return FrozenMap(options)
 
 

@@ -64,8 +64,8 @@ def approve(
     import asyncio
 
     from fleet.approval.recording import record_commit
-    from fleet.plan.budget import UNLIMITED, Allowance
-    from fleet.plan.ownership import Claim
+    from fleet.plan.budget import UNLIMITED, DeletionBudget
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview
     from fleet.sync.source import commit, evaluated
@@ -73,8 +73,8 @@ def approve(
 
     with commit(revision, known=True) as files:
         evaluation = evaluated(files, ())
-    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
-    budget = Allowance.said(UNLIMITED)  # that is the sync's business
+    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
+    budget = DeletionBudget.override(UNLIMITED)  # that is the sync's business
     how = How(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, (), clusters), how, progress, revision=files.revision))

@@ -36,11 +36,11 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
     fleet crds etcd | kubectl apply --server-side -f -
     fleet crds --check crds
     """
-    from fleet.render.crd import definitions, text
+    from fleet.render.crd import crd_yaml, definitions
 
     if (write or check) and kinds:
         raise click.UsageError("--write and --check are about all definitions: name no KIND")
-    files = {name: text(made) for name, made in definitions().items()}
+    files = {name: crd_yaml(made) for name, made in definitions().items()}
     if check is not None:
         _check(check, files)
     if write is not None:
@@ -50,14 +50,14 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
 
 
 def _print(kinds: tuple[str, ...], form: str) -> None:
-    from fleet.render.crd import definitions, text
+    from fleet.render.crd import crd_yaml, definitions
 
     wanted = _chosen(list(definitions().values()), kinds)
     if form == "json":
         found = {"apiVersion": "v1", "kind": "List", "items": wanted}
         click.echo(json_text(found))
     else:
-        click.echo("---\n".join(text(made) for made in wanted), nl=False)
+        click.echo("---\n".join(crd_yaml(made) for made in wanted), nl=False)
 
 
 def _chosen(found: list[dict[str, object]], kinds: tuple[str, ...]) -> list[dict[str, object]]:

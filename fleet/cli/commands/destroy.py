@@ -58,8 +58,8 @@ def destroy(
     import asyncio
 
     from fleet.evaluate import evaluate
-    from fleet.plan.budget import UNLIMITED, Allowance
-    from fleet.plan.ownership import Claim
+    from fleet.plan.budget import UNLIMITED, DeletionBudget
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview, sync
     from fleet.sync.source import working_tree
@@ -68,9 +68,9 @@ def destroy(
     with working_tree() as files:
         known = evaluate(files.repository, stacks=()).check().clusters
     wanted = emptied(known, stacks, clusters)
-    claim = Claim(files.identity, frozenset(take_over))
+    claim = RepositoryOwnership(files.identity, frozenset(take_over))
     accounts = files.repository.settings.trust.account
-    all_of_it = Allowance.said(UNLIMITED)
+    all_of_it = DeletionBudget.override(UNLIMITED)
     how = How(kubeconfig, wait=wait, timeout=timeout, budget=all_of_it, claim=claim, accounts=accounts)
     with shown(quiet=form != "text", lines=False) as progress:
         planned = with_something(asyncio.run(preview(wanted, how, progress)))

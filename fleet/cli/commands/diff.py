@@ -48,8 +48,8 @@ def diff(
 
     from fleet.cli.commands.preview import finish
     from fleet.cli.gc import collect_seldom
-    from fleet.plan.drift import Why, differences
-    from fleet.plan.ownership import Claim
+    from fleet.plan.drift import DifferenceKind, differences
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview
     from fleet.sync.source import commit, evaluated
@@ -58,13 +58,13 @@ def diff(
     collect_seldom()
     with commit(revision, known=True) as files:
         evaluation = evaluated(files, stacks)
-    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     how = How(kubeconfig, claim=claim, accounts=files.repository.settings.trust.account)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
     found = differences(one.plan for one in run.results if one.plan)
     if only_drift:
-        found = [one for one in found if one.why is Why.DRIFT]
+        found = [one for one in found if one.why is DifferenceKind.DRIFT]
     unknown = [one for one in run.results if one.problem and not one.plan]
     data = {
         "revision": files.revision,
@@ -92,16 +92,16 @@ def _text(found: Sequence[Difference], results: Sequence[Result]) -> str:
 def _differing(found: Sequence[Difference]) -> list[str]:
     from itertools import groupby
 
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
     if not found:
         return ["no differences"]
     lines = []
     for (stack, cluster), its in groupby(found, key=lambda one: (one.stack, one.cluster)):
-        lines.append(visible(f"{stack} on {cluster}"))
+        lines.append(escape_line(f"{stack} on {cluster}"))
         for one in its:
-            lines.append(f"  {one.why:<8}  {visible(str(one.key))} {visible(one.what)}")
-            lines += [f"            {visible(str(field))}" for field in one.fields]
+            lines.append(f"  {one.why:<8}  {escape_line(str(one.key))} {escape_line(one.what)}")
+            lines += [f"            {escape_line(str(field))}" for field in one.fields]
     return lines
 
 

@@ -70,9 +70,9 @@ def _now(files: Files, clusters: Sequence[str], kubeconfig: Path | None) -> tupl
     from fleet.apply.inventory import load_all
     from fleet.cli.clusters import Place, at_each, places
     from fleet.kube.client.client import Client
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
 
-    claim = Claim(files.identity)
+    claim = RepositoryOwnership(files.identity)
 
     async def look(place: Place, client: Client) -> dict[str, str]:
         found = [one.inventory for one in await load_all(client)]
@@ -83,18 +83,18 @@ def _now(files: Files, clusters: Sequence[str], kubeconfig: Path | None) -> tupl
 
 
 def _text(entries: Sequence[Entry], current: Current) -> str:
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
     if not entries:
         return "nothing was synced yet"
     lines = []
     for one in entries:
         gone = "" if one.in_history else "  (not in this history)"
-        head = f"{one.revision[:8]}  {_moment(one.time)}  {visible(one.author)}: {visible(one.subject)}{gone}"
+        head = f"{one.revision[:8]}  {_moment(one.time)}  {escape_line(one.author)}: {escape_line(one.subject)}{gone}"
         rows = [_row(each, one, current) for each in one.outcomes]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        lines += [visible(head), *(f"  {visible(row).rstrip()}" for row in shown)]
+        lines += [escape_line(head), *(f"  {escape_line(row).rstrip()}" for row in shown)]
     return "\n".join(lines)
 
 

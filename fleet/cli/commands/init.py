@@ -23,9 +23,9 @@ def init(directory: Path, no_git: bool, form: str) -> None:
     \b
     fleet init shop && cd shop && fleet check
     """
-    from fleet.repository.scaffold import start
+    from fleet.repository.scaffold import write_repository
 
-    files = start(directory)
+    files = write_repository(directory)
     git = "" if no_git else _git(directory)
     steps = [*([f"cd {directory}"] if directory != Path() else []), "fleet check", "pytest", "fleet preview"]
     data = {"directory": str(directory), "files": list(files), "git": git or None, "next": steps}

@@ -14,8 +14,8 @@ from fleet.text import count_noun
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
-    from fleet.plan.budget import Allowance
-    from fleet.plan.views.summary import About
+    from fleet.plan.budget import DeletionBudget
+    from fleet.plan.views.summary import ViewHeader
     from fleet.preview.merge import Merged
     from fleet.repository.settings import Settings
     from fleet.sync.result import Result
@@ -128,7 +128,7 @@ def preview(
     from dataclasses import replace
 
     from fleet.cli.gc import collect_seldom
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.progress import shown
     from fleet.sync.rollout.describe import courses
     from fleet.sync.run import How, preview
@@ -140,12 +140,12 @@ def preview(
     _check_flags(revision, head, merging=merging, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
     _check_record(record=record, merging=merging, narrowed=bool(stacks or clusters))
     _check_comment_flags(comment=comment, file=comment_file, number=number, page_url=page_url, record=record)
-    how = How(kubeconfig, claim=Claim("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
+    how = How(kubeconfig, claim=RepositoryOwnership("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
     keep = _record if record else _forget
     if comment or comment_file:
         from fleet.cli.commands.preview_comment import Wish, commented, write_for_comment
 
-        def show(run: Run, about: About) -> None:
+        def show(run: Run, about: ViewHeader) -> None:
             print_plan(run, form, unchanged=show_unchanged, about=about)
             write_page(run, page, about)
 
@@ -168,7 +168,7 @@ def preview(
         return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
     with commit(revision, known=True) if revision else working_tree() as files:
         evaluation = evaluated(files, stacks)
-    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     settings = files.repository.settings
     how = How(kubeconfig, budget=allowance(settings), claim=claim, accounts=settings.trust.account, dry_run=live)
     with shown(quiet=form != "text", lines=False) as progress:
@@ -179,11 +179,15 @@ def preview(
     return finish(problems(run.results), changes_of(run) if expect_no_changes else 0)
 
 
-def allowance(settings: Settings, said: int | None = None) -> Allowance:
+def allowance(settings: Settings, said: int | None = None) -> DeletionBudget:
     """What may be taken away: as git says, or as a person says with --allow-deletes."""
-    from fleet.plan.budget import Allowance
+    from fleet.plan.budget import DeletionBudget
 
-    return Allowance(settings.budget.deletions, settings.budget.share) if said is None else Allowance.said(said)
+    return (
+        DeletionBudget(settings.budget.deletions, settings.budget.share)
+        if said is None
+        else DeletionBudget.override(said)
+    )
 
 
 def _check_flags(revision: str | None, head: str | None, *, merging: bool, asking: bool) -> None:
@@ -230,44 +234,50 @@ def _check_comment_flags(*, comment: bool, file: Path | None, number: int | None
         raise click.UsageError("--pull-request and --html-url are about a comment: say --comment too")
 
 
-def write_page(run: Run, file: Path | None, about: About | None = None) -> None:
+def write_page(run: Run, file: Path | None, about: ViewHeader | None = None) -> None:
     if file is None:
         return
     from dataclasses import replace
 
     from fleet.errors import ConfigurationError
-    from fleet.plan.views.html import page
-    from fleet.plan.views.summary import LIVE
+    from fleet.plan.views.html import html_page
+    from fleet.plan.views.summary import LIVE_HEADER
 
-    text = page([result.branch for result in run.results], about=replace(about or LIVE, remarks=run.remarks))
+    text = html_page(
+        [result.branch for result in run.results], about=replace(about or LIVE_HEADER, remarks=run.remarks)
+    )
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from None
 
 
-def print_plan(run: Run, form: str, *, unchanged: bool = False, about: About | None = None) -> None:
+def print_plan(run: Run, form: str, *, unchanged: bool = False, about: ViewHeader | None = None) -> None:
     from dataclasses import replace
 
-    from fleet.plan.views.summary import LIVE
+    from fleet.plan.views.summary import LIVE_HEADER
 
     branches = [result.branch for result in run.results]
-    about = replace(about or LIVE, remarks=run.remarks)
+    about = replace(about or LIVE_HEADER, remarks=run.remarks)
     if form == "markdown":
-        from fleet.plan.views.markdown import markdown
+        from fleet.plan.views.markdown import markdown_comment
 
-        click.echo(markdown(branches, about=about))
+        click.echo(markdown_comment(branches, about=about))
     elif form == "html":
-        from fleet.plan.views.html import page
+        from fleet.plan.views.html import html_page
 
-        click.echo(page(branches, about=about), nl=False)
+        click.echo(html_page(branches, about=about), nl=False)
     else:
         from fleet.plan.views.json import plan_data
-        from fleet.plan.views.text import tree
+        from fleet.plan.views.text import text_tree
 
         data = plan_data(branches, unchanged=unchanged, about=about) if form != "text" else {}
         width = width_of_terminal()
-        emit(data, form, lambda: tree(branches, colour=colour_wanted(), unchanged=unchanged, width=width, about=about))
+        emit(
+            data,
+            form,
+            lambda: text_tree(branches, colour=colour_wanted(), unchanged=unchanged, width=width, about=about),
+        )
     for line in run.remarks:
         remark(line)
 

@@ -30,7 +30,7 @@ from fleet.repository.settings import FILE, read_settings
 from fleet.repository.settings import Forge as ForgeSettings
 
 if TYPE_CHECKING:
-    from fleet.plan.views.summary import About
+    from fleet.plan.views.summary import ViewHeader
     from fleet.sync.run import How, Run
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Wish:
 
 
 def commented(
-    wish: Wish, show: Callable[[Run, About], None], judge: Callable[[Run], list[FleetError]]
+    wish: Wish, show: Callable[[Run, ViewHeader], None], judge: Callable[[Run], list[FleetError]]
 ) -> list[FleetError]:
     """Make the preview, `show` it, and tell it. Returns what is wrong in it; what could not be made or told raises."""
     job = detect.job(os.environ)
@@ -94,7 +94,7 @@ def commented(
 
 
 def write_for_comment(
-    wish: Wish, file: Path, show: Callable[[Run, About], None], judge: Callable[[Run], list[FleetError]]
+    wish: Wish, file: Path, show: Callable[[Run, ViewHeader], None], judge: Callable[[Run], list[FleetError]]
 ) -> list[FleetError]:
     """Make the preview, `show` it, and write to a file what there is to tell. Returns what is wrong in it.
 
@@ -196,7 +196,7 @@ class Desk:
         remark(f"told on {url}" if url else f"pull request {number} has moved on meanwhile; no comment was posted")
 
 
-def _made(wish: Wish, request: Request, base: str, head: str) -> tuple[Run, About]:
+def _made(wish: Wish, request: Request, base: str, head: str) -> tuple[Run, ViewHeader]:
     from fleet.sync.progress import shown
 
     if request.withheld:

@@ -142,10 +142,10 @@ def _forget(files: Files, evaluation: Evaluation, home: Address | None) -> None:
 
 
 def _push_text(found: Rendering) -> str:
-    from fleet.plan.views.text import tree
+    from fleet.plan.views.text import text_tree
 
     changed = [one.branch for one in found.results if one.problem or (one.plan and not one.plan.empty)]
-    shown = [tree(changed, colour=colour_wanted(), width=width_of_terminal())] if changed else []
+    shown = [text_tree(changed, colour=colour_wanted(), width=width_of_terminal())] if changed else []
     lines = [f"{cluster}: {_words(found, cluster)}" for cluster in sorted({*found.sets, *_refused(found)})]
     return "\n".join([*shown, *lines])
 
@@ -273,19 +273,19 @@ def _discreet(desired: Desired) -> Desired:
     """With objects as they may be shown."""
     from dataclasses import replace
 
-    from fleet.objects.redaction import declared_secrecy, masked_manifest
+    from fleet.objects.redaction import declared_secrecy, redact_manifest
 
     known = declared_secrecy(one.manifest for one in desired.objects)
-    objects = (replace(one, manifest=masked_manifest(one.manifest, known)) for one in desired.objects)
+    objects = (replace(one, manifest=redact_manifest(one.manifest, known)) for one in desired.objects)
     return replace(desired, objects=tuple(objects))
 
 
 def _documents(wanted: Iterable[Desired]) -> Iterable[str]:
-    from fleet.yaml_text import comment, dump
+    from fleet.yaml_text import comment_line, dump
 
     for desired in wanted:
         for one in desired.objects:
-            place = comment(f"stack {desired.stack}, cluster {desired.cluster}, {one.source}")
+            place = comment_line(f"stack {desired.stack}, cluster {desired.cluster}, {one.source}")
             yield f"---\n{place}{dump(_in_order(one.manifest))}"
 
 

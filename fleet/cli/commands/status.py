@@ -57,13 +57,13 @@ def _live(
 
     from fleet.cli.commands.preview import finish
     from fleet.evaluate import evaluate
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.observe import observe
     from fleet.sync.targets import check_cluster
 
     known = evaluate(files.repository, stacks=()).check().clusters
     chosen = [check_cluster(known, name) for name in clusters] or list(known)
-    seen = asyncio.run(observe(chosen, stacks, kubeconfig, Claim(files.identity)))
+    seen = asyncio.run(observe(chosen, stacks, kubeconfig, RepositoryOwnership(files.identity)))
     if not seen.failed:
         _check_stacks(files, stacks, {one.stack for one in seen.stacks})
     emit(_data(seen), form, lambda: _text(seen, [one.name for one in chosen], every=every))
@@ -90,12 +90,12 @@ def _text(seen: Observation, asked: Sequence[str], *, every: bool) -> str:
         text = table(["stack", "cluster", "health", "version", "revision", "objects"], rows)
     else:
         text = "nothing is deployed" if set(asked) - set(seen.failed) or not asked else "nothing is known"
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
-    details = [visible(f"  {one.stack} on {one.cluster}: {one.suspended}") for one in seen.stacks if one.suspended]
+    details = [escape_line(f"  {one.stack} on {one.cluster}: {one.suspended}") for one in seen.stacks if one.suspended]
     details += [
-        visible(f"  {one.stack} on {one.cluster}: {each.title} {each.state}")
-        + (f": {visible(each.message)}" if each.message else "")
+        escape_line(f"  {one.stack} on {one.cluster}: {each.title} {each.state}")
+        + (f": {escape_line(each.message)}" if each.message else "")
         for one in seen.stacks
         for each in one.objects
         if every or each.is_app or each.state != "Healthy"
@@ -163,7 +163,7 @@ def _chosen(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> li
 
 
 def _git_text(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> str:
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
     if found.commit is None:
         return "there is no status branch yet; `fleet sync` writes it"
@@ -175,7 +175,7 @@ def _git_text(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> 
     if not rows:
         return "nothing is deployed"
     text = table(["stack", "cluster", "sync", "health", "version", "revision", "since"], rows)
-    said = [f"  {one.stack} on {one.cluster}: {visible(one.message)}" for one in records if one.message]
+    said = [f"  {one.stack} on {one.cluster}: {escape_line(one.message)}" for one in records if one.message]
     return "\n".join([text, "", *said]) if said else text
 
 

@@ -59,13 +59,13 @@ def _said(
     from fleet.cli.commands.preview import finish
     from fleet.errors import NotFoundError
     from fleet.kube.client.client import Client
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.source import working_tree
     from fleet.sync.suspension import suspend
 
     with working_tree() as files:
         placed = _placed(files, stacks)
-    claim = Claim(files.identity)
+    claim = RepositoryOwnership(files.identity)
 
     async def write(place: Place, client: Client) -> list[str]:
         return [one for one in stacks if await suspend(client, one, word, claim, placed=placed.get(one, ()))]

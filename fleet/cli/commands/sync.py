@@ -130,19 +130,19 @@ def sync(
     from dataclasses import replace
 
     from fleet.approval.gate import Gate
-    from fleet.plan.ownership import Claim
-    from fleet.plan.selection import Narrowing
+    from fleet.plan.ownership import RepositoryOwnership
+    from fleet.plan.selection import Selection
     from fleet.sync.progress import shown
     from fleet.sync.rollout.describe import courses
     from fleet.sync.run import How, preview, sync
     from fleet.sync.safety import check_run
     from fleet.sync.targets import targets
 
-    narrowing = Narrowing(tuple(only), tuple(exclude))
+    narrowing = Selection(tuple(only), tuple(exclude))
     chosen = narrowed(evaluation, stacks)
     wanted = targets(chosen, stacks, clusters, narrowing)
     budget = allowance(files.repository.settings, allow_deletes)
-    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     gate = Gate(files, evaluation, required=require_approved)
     settings = files.repository.settings
     how = How(
@@ -295,14 +295,14 @@ def _published(files: Files, run: Run, wanted: Sequence[Target], *, narrowed: bo
 
 
 def _plan_text(planned: Run, *, unchanged: bool) -> str:
-    from fleet.plan.views.text import tree
+    from fleet.plan.views.text import text_tree
 
     branches = [result.branch for result in planned.results]
-    return tree(branches, colour=colour_wanted(), unchanged=unchanged, width=width_of_terminal())
+    return text_tree(branches, colour=colour_wanted(), unchanged=unchanged, width=width_of_terminal())
 
 
 def results_text(results: Sequence[Result]) -> str:
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
     from fleet.plan.views.text import paint
     from fleet.sync.result import WaitingError
 
@@ -317,7 +317,7 @@ def results_text(results: Sequence[Result]) -> str:
             if not waits and (one.health == "Healthy" or one.leaving)
             else ("•", 33)
         )
-        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {visible(', '.join(_said(one)))}")
+        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {escape_line(', '.join(_said(one)))}")
     return "\n".join(lines) or "nothing is placed on any cluster"
 
 

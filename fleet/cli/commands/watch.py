@@ -54,7 +54,7 @@ def watch(
 
     from fleet.errors import TimeoutError as FleetTimeoutError
     from fleet.evaluate import evaluate
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.observe import Watcher
     from fleet.sync.source import working_tree
     from fleet.sync.targets import check_cluster
@@ -62,7 +62,7 @@ def watch(
     with working_tree() as files:
         known = evaluate(files.repository, stacks=()).check().clusters
     chosen = [check_cluster(known, name) for name in clusters] or list(known)
-    watcher = Watcher(chosen, stacks, kubeconfig, Claim(files.identity))
+    watcher = Watcher(chosen, stacks, kubeconfig, RepositoryOwnership(files.identity))
     try:
         asyncio.run(asyncio.wait_for(_watch(watcher, every, until_healthy=until_healthy), timeout))
     except TimeoutError:
@@ -97,9 +97,9 @@ def _screen(view: View) -> AbstractContextManager[Any]:
 
 
 def _tell(line: str, view: View | None) -> None:
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
-    said = f"{datetime.now(UTC).strftime('%H:%M:%S')}  {visible(line)}"
+    said = f"{datetime.now(UTC).strftime('%H:%M:%S')}  {escape_line(line)}"
     if view:
         view.events.append(said)
     else:

@@ -15,7 +15,7 @@ from fleet.evaluate.protocol import Job
 from fleet.evaluate.result import ClusterData, RolloutData, StackResult
 from fleet.evaluate.worker import load
 from fleet.model.cluster import Cluster
-from fleet.model.context import MissingOutputError, discovering
+from fleet.model.context import MissingOutputError, open_discovery
 from fleet.model.placement import Rollout
 from fleet.model.source import relative_to
 from fleet.model.stack import Stack, collect
@@ -33,7 +33,7 @@ def clusters(job: Job, note: Note) -> dict[str, Any]:
         for file in job.files:
             note(file, 1)
             try:
-                with discovering() as found:
+                with open_discovery() as found:
                     load.load(root, file)
             except MemoryError:
                 raise
@@ -53,7 +53,7 @@ def stacks(job: Job, note: Note) -> dict[str, Any]:
     waiting, problems = [], []
     with relative_to(root):
         note(file, 1)
-        with discovering() as found:
+        with open_discovery() as found:
             load.load(root, file)
         mine = [stack for stack in found.stacks if stack.source.file == file]  # not those it imported from a sibling
         for stack in mine:

@@ -53,9 +53,9 @@ def _compare(sent: Any, kept: Any, path: str, missing: list[str]) -> None:
     if isinstance(sent, dict) and isinstance(kept, dict):
         for name, value in sent.items():
             if name in kept:
-                _compare(value, kept[name], fields.child(path, name), missing)
+                _compare(value, kept[name], fields.child_path(path, name), missing)
             else:
-                missing.append(fields.child(path, name))
+                missing.append(fields.child_path(path, name))
     elif isinstance(sent, list) and isinstance(kept, list) and len(sent) == len(kept):
         for position, (one, other) in enumerate(zip(sent, kept, strict=True)):
             _compare(one, other, f"{path}[{position}]", missing)

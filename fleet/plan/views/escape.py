@@ -14,26 +14,26 @@ _REFERENCE = re.compile(r"[!$~&%](?=[\w\"])|\bGH-(?=\d)|:(?=[\w+-]+:)", re.IGNOR
 _NOTHING = "\u200b"  # a space of no width
 
 
-def visible(text: str) -> str:
+def escape_line(text: str) -> str:
     """On one line, with nothing that a terminal would obey."""
     return printable(text).replace("\n", " ").replace("\t", " ")
 
 
-def lines(text: str) -> list[str]:
+def escape_lines(text: str) -> list[str]:
     """Of several lines, each by itself."""
-    return [visible(line) for line in text.splitlines()] or [""]
+    return [escape_line(line) for line in text.splitlines()] or [""]
 
 
-def in_html(text: str) -> str:
-    return escape(visible(text), quote=True)
+def escape_html(text: str) -> str:
+    return escape(escape_line(text), quote=True)
 
 
-def in_markdown(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Markdown and HTML read as text, also in a table: no link, no picture, no mention.
 
     Forges look for mentions and addresses in what Markdown has made, so those get a space of no width inside.
     """
-    apart = _REFERENCE.sub(rf"\g<0>{_NOTHING}", visible(text))
+    apart = _REFERENCE.sub(rf"\g<0>{_NOTHING}", escape_line(text))
     said = "".join(f"&#{ord(letter)};" if letter in _MARKDOWN or letter == _NOTHING else letter for letter in apart)
     said = f"&#47;{said[1:]}" if said.startswith("/") else said  # at the beginning of a line, it is a command
     for mark in ("&#64;", "&#35;", ":", "www"):
@@ -41,9 +41,9 @@ def in_markdown(text: str) -> str:
     return said
 
 
-def fenced(body: list[str], language: str = "") -> list[str]:
+def fence_code(body: list[str], language: str = "") -> list[str]:
     """A block of code that nothing in it can end."""
-    longest = max((len(run) for line in body for run in _runs(line)), default=0)
+    longest = max((len(run) for line in body for run in _backtick_runs(line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}{language}", *body, fence]
 
@@ -52,5 +52,5 @@ def _begins_link(mark: str, text: str) -> bool:
     return f"{mark}//" in text if mark == ":" else mark in text
 
 
-def _runs(line: str) -> list[str]:
+def _backtick_runs(line: str) -> list[str]:
     return [part for part in "".join(letter if letter == "`" else " " for letter in line).split() if part]

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from fleet.plan.effect import Effect, effect_of
 from fleet.plan.step import Step, Verb, plan_hash
-from fleet.plan.views.escape import in_html, lines
-from fleet.plan.views.summary import LIVE, About, Branch, by_stack, dangers, summary
-from fleet.plan.views.text import SIGNS, change_line, more_than_verb
+from fleet.plan.views.escape import escape_html, escape_lines
+from fleet.plan.views.summary import LIVE_HEADER, PlanView, ViewHeader, destructive_steps, group_by_stack, summary_line
+from fleet.plan.views.text import SIGNS, change_line, effect_text
 from fleet.text import count_noun
 
 # The page asks for nothing and may ask for nothing, should anything in it ever try.
@@ -42,7 +42,7 @@ ol > li:first-child { border-top: 0; } ul.fields { margin: .25rem 0 0; padding-l
 """.strip()
 
 
-def page(branches: Iterable[Branch], *, about: About = LIVE, title: str = "fleet preview") -> str:
+def html_page(branches: Iterable[PlanView], *, about: ViewHeader = LIVE_HEADER, title: str = "fleet preview") -> str:
     """The whole file. Clusters with few changes are open, others folded; what is destructive stands above them all."""
     branches = list(branches)
     digest = about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan)
@@ -54,19 +54,19 @@ def page(branches: Iterable[Branch], *, about: About = LIVE, title: str = "fleet
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="referrer" content="no-referrer">',
-        f"<title>{in_html(title)}: {in_html(summary(branches))}</title>",
+        f"<title>{escape_html(title)}: {escape_html(summary_line(branches))}</title>",
         f"<style>\n{_STYLE}\n</style>",
         "</head>",
         "<body>",
         "<header>",
-        f"<h1>{in_html(title)}</h1>",
-        f'<p class="sum">{in_html(summary(branches))}</p>',
-        *_sides(about),
+        f"<h1>{escape_html(title)}</h1>",
+        f'<p class="sum">{escape_html(summary_line(branches))}</p>',
+        *_revision_lines(about),
         "</header>",
         "<main>",
-        *_dangers(branches),
-        *(line for stack, its in by_stack(branches).items() for line in _stack(stack, its)),
-        *_remarks(about),
+        *_destructive_section(branches),
+        *(line for stack, its in group_by_stack(branches).items() for line in _stack_section(stack, its)),
+        *_remarks_section(about),
         "</main>",
         f'<footer><p class="dim">plan <code>{digest}</code></p></footer>',
         "</body>",
@@ -76,81 +76,85 @@ def page(branches: Iterable[Branch], *, about: About = LIVE, title: str = "fleet
     return "\n".join(said)
 
 
-def _sides(about: About) -> list[str]:
+def _revision_lines(about: ViewHeader) -> list[str]:
     if not about.base or not about.head:
         return ['<p class="dim">Compared with the clusters.</p>']
-    base, head = (f"{in_html(one.name)} <code>{in_html(one.commit[:8])}</code>" for one in (about.base, about.head))
+    base, head = (
+        f"{escape_html(one.name)} <code>{escape_html(one.commit[:8])}</code>" for one in (about.base, about.head)
+    )
     how = "compared with the clusters" if about.depth == "live" else "git against git, no cluster asked"
-    subject = f"<p>{in_html(about.head.subject)}</p>" if about.head.subject else ""
+    subject = f"<p>{escape_html(about.head.subject)}</p>" if about.head.subject else ""
     return [*([subject] if subject else []), f'<p class="dim">{head} merged into {base}; {how}.</p>']
 
 
-def _dangers(branches: Sequence[Branch]) -> list[str]:
-    found = dangers(branches)
+def _destructive_section(branches: Sequence[PlanView]) -> list[str]:
+    found = destructive_steps(branches)
     if not found:
         return []
     rows = [
-        f"<li>{in_html(one.stack)} on {in_html(one.cluster)}: <strong>{in_html(one.words)}</strong> "
-        f"<code>{in_html(str(one.step.key))}</code></li>"
+        f"<li>{escape_html(one.stack)} on {escape_html(one.cluster)}: <strong>{escape_html(one.words)}</strong> "
+        f"<code>{escape_html(str(one.step.key))}</code></li>"
         for one in found
     ]
     title = count_noun(len(found), "destructive change")
     return ['<section class="danger">', f"<h2>⚠ {title}</h2>", "<ul>", *rows, "</ul>", "</section>"]
 
 
-def _stack(stack: str, branches: Sequence[Branch]) -> list[str]:
-    return [f"<h2>{in_html(stack)}</h2>", *(line for branch in branches for line in _branch(branch))]
+def _stack_section(stack: str, branches: Sequence[PlanView]) -> list[str]:
+    return [f"<h2>{escape_html(stack)}</h2>", *(line for branch in branches for line in _plan_section(branch))]
 
 
-def _branch(branch: Branch) -> list[str]:
-    said = [f'<div class="problem">{in_html(branch.cluster)}: {_block(branch.problem)}</div>'] if branch.problem else []
+def _plan_section(branch: PlanView) -> list[str]:
+    said = (
+        [f'<div class="problem">{escape_html(branch.cluster)}: {_text_block(branch.problem)}</div>']
+        if branch.problem
+        else []
+    )
     steps = sorted(branch.steps(), key=lambda step: not effect_of(step).destructive)
     if not steps and not branch.taken_from:
-        why = in_html(branch.note or "no changes")
-        none = f'<p><strong>{in_html(branch.cluster)}</strong> <span class="dim">{why}</span></p>'
+        why = escape_html(branch.note or "no changes")
+        none = f'<p><strong>{escape_html(branch.cluster)}</strong> <span class="dim">{why}</span></p>'
         return said or [none]
-    taken = f"<p>taken over from {in_html(branch.taken_from)}</p>" if branch.taken_from else ""
+    taken = f"<p>taken over from {escape_html(branch.taken_from)}</p>" if branch.taken_from else ""
     return [
         *said,
         f"<details{' open' if len(steps) <= 20 else ''}>",
-        f"<summary><strong>{in_html(branch.cluster)}</strong> {in_html(summary([branch]))}</summary>",
+        f"<summary><strong>{escape_html(branch.cluster)}</strong> {escape_html(summary_line([branch]))}</summary>",
         *([taken] if taken else []),
         "<ol>",
-        *(_step(step) for step in steps),
+        *(_step_item(step) for step in steps),
         "</ol>",
         "</details>",
     ]
 
 
-def _step(step: Step) -> str:
+def _step_item(step: Step) -> str:
     effect = effect_of(step)
-    sign = SIGNS[step.verb][0]
-    said = [
-        f'<span class="tag {step.verb.value}">{sign} {_tag(step, effect)}</span><code>{in_html(str(step.key))}</code>'
-    ]
+    tag = f"{SIGNS[step.verb][0]} {_effect_tag(step, effect)}"
+    said = [f'<span class="tag {step.verb.value}">{tag}</span><code>{escape_html(str(step.key))}</code>']
     if step.source.file and step.verb is not Verb.UNCHANGED:
-        said.append(f' <span class="dim where">{in_html(str(step.source))}</span>')
+        said.append(f' <span class="dim where">{escape_html(str(step.source))}</span>')
     told = [("dim", step.reason)] if step.reason else []
     told += [("bad", f"the server refuses it: {step.objection}")] if step.objection else []
     told += [("said", meaning) for meaning in step.meanings]
-    told += [("bad", more_than_verb(step))] if effect.destructive and more_than_verb(step) else []
-    said += [f'<p class="{name}">{_block(text)}</p>' for name, text in told]
+    told += [("bad", effect_text(step))] if effect.destructive and effect_text(step) else []
+    said += [f'<p class="{name}">{_text_block(text)}</p>' for name, text in told]
     if step.changes:
-        rows = "".join(f"<li><code>{in_html(change_line(change))}</code></li>" for change in step.changes)
+        rows = "".join(f"<li><code>{escape_html(change_line(change))}</code></li>" for change in step.changes)
         said.append(f'<ul class="fields">{rows}</ul>')
     return f"<li>{''.join(said)}</li>"
 
 
-def _tag(step: Step, effect: Effect) -> str:
+def _effect_tag(step: Step, effect: Effect) -> str:
     """The verb, or what it does where that says more in few words."""
     long = effect.destructive or len(effect.words) > 40
-    return in_html(step.verb.value if long or step.verb in (Verb.CONFLICT, Verb.FORGET) else effect.words)
+    return escape_html(step.verb.value if long or step.verb in (Verb.CONFLICT, Verb.FORGET) else effect.words)
 
 
-def _remarks(about: About) -> list[str]:
-    rows = [f"<li>{in_html(remark)}</li>" for remark in about.remarks]
+def _remarks_section(about: ViewHeader) -> list[str]:
+    rows = [f"<li>{escape_html(remark)}</li>" for remark in about.remarks]
     return ["<h2>Besides</h2>", "<ul>", *rows, "</ul>"] if rows else []
 
 
-def _block(text: str) -> str:
-    return "<br>".join(in_html(line) for line in lines(text))
+def _text_block(text: str) -> str:
+    return "<br>".join(escape_html(line) for line in escape_lines(text))

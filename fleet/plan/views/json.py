@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from fleet.errors import Source
 from fleet.objects.compare import Change
 from fleet.objects.desired import Key
-from fleet.plan.effect import Does, Effect, effect_of
+from fleet.plan.effect import Effect, EffectKind, effect_of
 from fleet.plan.inventory import Inventory
 from fleet.plan.step import NOWHERE, Plan, Step, Verb, plan_hash
-from fleet.plan.views.summary import LIVE, About, Branch, Revision, totals
+from fleet.plan.views.summary import LIVE_HEADER, PlanView, Revision, ViewHeader, count_verbs
 
 if TYPE_CHECKING:
     from fleet.plan.views import json_schema
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 SCHEMA = "fleet.dev/preview/v1"
 
 
-def plan_data(branches: Iterable[Branch], *, unchanged: bool = False, about: About = LIVE) -> dict[str, Any]:
+def plan_data(
+    branches: Iterable[PlanView], *, unchanged: bool = False, about: ViewHeader = LIVE_HEADER
+) -> dict[str, Any]:
     branches = sorted(branches, key=lambda one: (one.stack, one.cluster))
-    counts = totals(branches)
-    steps = [_step(branch, step) for branch in branches for step in branch.steps(unchanged=unchanged)]
+    counts = count_verbs(branches)
+    steps = [_step_data(branch, step) for branch in branches for step in branch.steps(unchanged=unchanged)]
     return {
         "schemaVersion": SCHEMA,
         "depth": about.depth,
-        **_sides(about),
+        **_revisions_data(about),
         "planHash": about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan),
         "changeSummary": {verb.value: counts[verb] for verb in Verb},
         "destructive": sum(step["destructive"] for step in steps),
-        "clusters": [_pair(branch, about) for branch in branches],
+        "clusters": [_plan_view_data(branch, about) for branch in branches],
         "steps": sorted(steps, key=lambda step: not step["destructive"]),
         "remarks": list(about.remarks),
     }
@@ -45,17 +47,17 @@ def read_key_data(data: json_schema.Object) -> Key:
     return Key(data["group"], data["kind"], data["namespace"], data["name"])
 
 
-def _sides(about: About) -> dict[str, Any]:
+def _revisions_data(about: ViewHeader) -> dict[str, Any]:
     sides = {"base": about.base, "head": about.head}
-    data: dict[str, Any] = {name: _revision(side) for name, side in sides.items() if side}
+    data: dict[str, Any] = {name: _revision_data(side) for name, side in sides.items() if side}
     return {**data, "tree": about.tree} if about.tree else data
 
 
-def _revision(side: Revision) -> dict[str, str]:
+def _revision_data(side: Revision) -> dict[str, str]:
     return {"name": side.name, "commit": side.commit, "subject": side.subject}
 
 
-def _pair(branch: Branch, about: About) -> dict[str, Any]:
+def _plan_view_data(branch: PlanView, about: ViewHeader) -> dict[str, Any]:
     data: dict[str, Any] = {"stack": branch.stack, "cluster": branch.cluster}
     digest = about.hashes.get((branch.stack, branch.cluster), "")
     if digest or branch.plan:
@@ -67,7 +69,7 @@ def _pair(branch: Branch, about: About) -> dict[str, Any]:
     return {**data, "takenFrom": branch.taken_from} if branch.taken_from else data
 
 
-def _step(branch: Branch, step: Step) -> dict[str, Any]:
+def _step_data(branch: PlanView, step: Step) -> dict[str, Any]:
     effect = effect_of(step)
     data: dict[str, Any] = {
         "stack": branch.stack,
@@ -95,7 +97,7 @@ def _step(branch: Branch, step: Step) -> dict[str, Any]:
     return {**data, "objection": step.objection} if step.objection else data
 
 
-def read_plan_data(data: json_schema.Document) -> tuple[list[Branch], About]:
+def read_plan_data(data: json_schema.Document) -> tuple[list[PlanView], ViewHeader]:
     """Return the plans of a document, as far as views show them: nothing in them can be applied.
 
     Raises ValueError for a step that belongs to no plan of the document, and for a plan that is there twice. All
@@ -111,21 +113,23 @@ def read_plan_data(data: json_schema.Document) -> tuple[list[Branch], About]:
         if place not in steps:
             raise ValueError(f"steps[{number}] is of no plan that is in clusters")
         steps[place].append(_read_step(step))
-    branches = [_read_pair(pair, steps.get((pair["stack"], pair["cluster"]))) for pair in data["clusters"]]
+    branches = [_read_plan_view(pair, steps.get((pair["stack"], pair["cluster"]))) for pair in data["clusters"]]
     hashes = {(pair["stack"], pair["cluster"]): pair["planHash"] for pair in data["clusters"] if "planHash" in pair}
     sides = (data.get("base"), data.get("head"))
     base, head = (Revision(side["name"], side["commit"], side["subject"]) if side else None for side in sides)
-    about = About(data["depth"], base, head, data.get("tree", ""), data["planHash"], hashes, tuple(data["remarks"]))
+    about = ViewHeader(
+        data["depth"], base, head, data.get("tree", ""), data["planHash"], hashes, tuple(data["remarks"])
+    )
     return branches, about
 
 
-def _read_pair(pair: json_schema.Pair, steps: list[Step] | None) -> Branch:
+def _read_plan_view(pair: json_schema.Pair, steps: list[Step] | None) -> PlanView:
     stack, cluster, taken_from = pair["stack"], pair["cluster"], pair.get("takenFrom", "")
     inventory = Inventory(stack, cluster, repository=taken_from)
     plan = (
         None if steps is None else Plan(stack, cluster, tuple(steps), inventory, repository="new" if taken_from else "")
     )
-    return Branch(stack, cluster, plan, pair.get("error", ""), pair.get("note", ""))
+    return PlanView(stack, cluster, plan, pair.get("error", ""), pair.get("note", ""))
 
 
 def _read_step(data: json_schema.Step) -> Step:
@@ -139,5 +143,5 @@ def _read_step(data: json_schema.Step) -> Step:
         drift=data.get("drift", False),
         objection=data.get("objection", ""),
     )
-    effect = Effect(Does(data["does"]), data["effect"], data["destructive"], data.get("note", ""))
+    effect = Effect(EffectKind(data["does"]), data["effect"], data["destructive"], data.get("note", ""))
     return step if effect == effect_of(step) else step._replace(effect=effect)

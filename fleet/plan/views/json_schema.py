@@ -125,13 +125,13 @@ class Document(TypedDict):
     remarks: list[str]
 
 
-def schema() -> dict[str, Any]:
+def preview_schema() -> dict[str, Any]:
     """As JSON schema, draft 2020-12."""
     made = TypeAdapter(Document).json_schema()
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ADDRESS}
     return {**head, **made, "title": "fleet preview -o json"}
 
 
-def check(document: Any) -> None:
+def check_preview(document: Any) -> None:
     """Raise pydantic's ValidationError for what is no such document."""
     TypeAdapter(Document).validate_python(document)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from fleet.plan.effect import effect_of
 from fleet.plan.step import Step, Verb, plan_hash
-from fleet.plan.views.escape import fenced, in_html, in_markdown, lines, visible
-from fleet.plan.views.summary import LIVE, About, Branch, dangers, summary, totals
-from fleet.plan.views.text import SIGNS, change_line, more_than_verb
+from fleet.plan.views.escape import escape_html, escape_line, escape_lines, escape_markdown, fence_code
+from fleet.plan.views.summary import LIVE_HEADER, PlanView, ViewHeader, count_verbs, destructive_steps, summary_line
+from fleet.plan.views.text import SIGNS, change_line, effect_text
 from fleet.text import count_noun
 
 MOST_CHARACTERS = 60_000  # forges cut comments at 65,536
@@ -23,21 +23,25 @@ MOST_LINES = 40  # of one object: an object is never longer than a comment
 LONGEST_LINE = 400
 _MARKS = {"~": "!", "»": "+", "«": "-", "=": " ", "≡": "!"}
 _COLUMNS = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.RECORD, Verb.CONFLICT)
-Part = tuple[Branch, tuple[Step, ...]]
+Part = tuple[PlanView, tuple[Step, ...]]
 
 
-def markdown(
-    branches: Iterable[Branch], *, title: str = "fleet preview", about: About = LIVE, limit: int = MOST_CHARACTERS
-) -> str:
-    """One comment. What does not fit is left out object by object, from the end, and counted."""
-    return comments(branches, title=title, about=about, limit=limit, most=1)[0]
-
-
-def comments(
-    branches: Iterable[Branch],
+def markdown_comment(
+    branches: Iterable[PlanView],
     *,
     title: str = "fleet preview",
-    about: About = LIVE,
+    about: ViewHeader = LIVE_HEADER,
+    limit: int = MOST_CHARACTERS,
+) -> str:
+    """One comment. What does not fit is left out object by object, from the end, and counted."""
+    return markdown_comments(branches, title=title, about=about, limit=limit, most=1)[0]
+
+
+def markdown_comments(
+    branches: Iterable[PlanView],
+    *,
+    title: str = "fleet preview",
+    about: ViewHeader = LIVE_HEADER,
     limit: int = MOST_CHARACTERS,
     most: int | None = None,
     notes: Sequence[str] = (),
@@ -48,96 +52,98 @@ def comments(
     which stands below the summary.
     """
     branches = list(branches)
-    pieces = _pieces(branches)
+    pieces = _list_steps(branches)
     made: list[str] = []
-    foot = _foot(branches, about)
-    head = _head(branches, title, about, notes, limit - len(foot) - 200)
+    foot = _comment_foot(branches, about)
+    head = _fit_head(branches, title, about, notes, limit - len(foot) - 200)
     while pieces or not made:
-        top = head if not made else f"### {in_markdown(title)}, continued ({len(made) + 1})\n"
-        parts, left = _fill(pieces, limit - len(top) - len(foot) - 200, at_least=1 if made else 0)
+        top = head if not made else f"### {escape_markdown(title)}, continued ({len(made) + 1})\n"
+        parts, left = _take_fitting(pieces, limit - len(top) - len(foot) - 200, at_least=1 if made else 0)
         pieces = pieces[len(pieces) - left :]
-        cut = _cut(left) if most is not None and len(made) + 1 >= most else []
-        made.append("\n".join([top, *(_folded(part) for part in parts), *cut, foot]))
+        cut = _cut_notice(left) if most is not None and len(made) + 1 >= most else []
+        made.append("\n".join([top, *(_fold_part(part) for part in parts), *cut, foot]))
         if cut:
             break
     return made
 
 
-def _cut(left: int) -> list[str]:
+def _cut_notice(left: int) -> list[str]:
     return [f"_…and {count_noun(left, 'more object')}; `fleet preview` shows all._", ""] if left else []
 
 
-def _head(branches: Sequence[Branch], title: str, about: About, notes: Sequence[str], room: int) -> str:
+def _fit_head(branches: Sequence[PlanView], title: str, about: ViewHeader, notes: Sequence[str], room: int) -> str:
     """With as much of the lists as there is room for: names of others may be long, and the summary must be there."""
     for share in (1, 2, 4, 8, 16, 32):
-        head = _whole_head(branches, title, about, notes, share)
+        head = _comment_head(branches, title, about, notes, share)
         if len(head) <= room:
             break
     return head
 
 
-def _whole_head(branches: Sequence[Branch], title: str, about: About, notes: Sequence[str], share: int) -> str:
-    said = [f"### {in_markdown(title)}", "", f"**{summary(branches)}**", ""]
+def _comment_head(branches: Sequence[PlanView], title: str, about: ViewHeader, notes: Sequence[str], share: int) -> str:
+    said = [f"### {escape_markdown(title)}", "", f"**{summary_line(branches)}**", ""]
     if about.base and about.head:
         how = "compared with the clusters" if about.depth == "live" else "git against git, no cluster asked"
-        base, head = (f"{in_markdown(one.name)} ({in_markdown(one.commit[:8])})" for one in (about.base, about.head))
+        base, head = (
+            f"{escape_markdown(one.name)} ({escape_markdown(one.commit[:8])})" for one in (about.base, about.head)
+        )
         said += [f"{head} merged into {base}; {how}.", ""]
     for note in notes:
         said += [note, ""]
-    said += _dangers(branches, MOST_DANGERS // share)
-    said += _table(branches, MOST_ROWS // share)
+    said += _destructive_list(branches, MOST_DANGERS // share)
+    said += _plan_table(branches, MOST_ROWS // share)
     most = MOST_REMARKS // share
-    said += [f"- {in_markdown(remark[:LONGEST_LINE])}" for remark in about.remarks[:most]]
+    said += [f"- {escape_markdown(remark[:LONGEST_LINE])}" for remark in about.remarks[:most]]
     said += [f"- … and {len(about.remarks) - most} more"] if len(about.remarks) > most else []
     return "\n".join([*said, ""] if about.remarks else said)
 
 
-def _dangers(branches: Sequence[Branch], most: int) -> list[str]:
-    found = dangers(branches)
+def _destructive_list(branches: Sequence[PlanView], most: int) -> list[str]:
+    found = destructive_steps(branches)
     if not found:
         return []
     said = [f"**⚠️ {count_noun(len(found), 'destructive change')}**", ""]
     for one in found[:most]:
-        where = f"{in_markdown(one.stack)} on {in_markdown(one.cluster)}"
-        said.append(f"- {where}: **{in_markdown(one.words)}** {in_markdown(str(one.step.key))}")
+        where = f"{escape_markdown(one.stack)} on {escape_markdown(one.cluster)}"
+        said.append(f"- {where}: **{escape_markdown(one.words)}** {escape_markdown(str(one.step.key))}")
     if len(found) > most:
         said.append(f"- … and {len(found) - most} more")
     return [*said, ""]
 
 
-def _table(branches: Sequence[Branch], most: int) -> list[str]:
+def _plan_table(branches: Sequence[PlanView], most: int) -> list[str]:
     shown = sorted(branches, key=lambda one: (not one.problem, not one.steps(), one.stack, one.cluster))
-    columns = [verb for verb in _COLUMNS if totals(branches)[verb]]
+    columns = [verb for verb in _COLUMNS if count_verbs(branches)[verb]]
     if not shown:
         return []
     head = ["stack", "cluster", *(verb.value for verb in columns), "outcome"]
     said = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for branch in shown[:most]:
-        counts = totals([branch])
+        counts = count_verbs([branch])
         numbers = [str(counts[verb]) if counts[verb] else "" for verb in columns]
-        cells = [in_markdown(branch.stack), in_markdown(branch.cluster), *numbers, _outcome(branch)]
+        cells = [escape_markdown(branch.stack), escape_markdown(branch.cluster), *numbers, _plan_outcome(branch)]
         said.append(f"| {' | '.join(cells)} |")
     if len(shown) > most:
         said.append(f"| … and {len(shown) - most} more |{' |' * (len(head) - 1)}")
     return [*said, ""]
 
 
-def _outcome(branch: Branch) -> str:
+def _plan_outcome(branch: PlanView) -> str:
     if branch.problem:
-        return f"⚠️ {in_markdown(lines(branch.problem)[0][:LONGEST_LINE])}"
+        return f"⚠️ {escape_markdown(escape_lines(branch.problem)[0][:LONGEST_LINE])}"
     if branch.note:
-        return in_markdown(branch.note)
+        return escape_markdown(branch.note)
     if branch.taken_from:
-        return f"taken over from {in_markdown(branch.taken_from)}"
+        return f"taken over from {escape_markdown(branch.taken_from)}"
     refused = sum(bool(step.objection) for step in branch.steps())
     if refused:
         return f"⚠️ {refused} refused by the server"
     words = dict.fromkeys(effect_of(step).words for step in branch.steps() if step.effect)
-    told = "; ".join(in_markdown(one) for one in list(words)[:3])
+    told = "; ".join(escape_markdown(one) for one in list(words)[:3])
     return told or ("" if branch.steps() else "no changes")
 
 
-def _pieces(branches: Sequence[Branch]) -> list[tuple[Branch, Step]]:
+def _list_steps(branches: Sequence[PlanView]) -> list[tuple[PlanView, Step]]:
     """What is folded, object by object, destructive ones first in each cluster."""
     ordered = sorted(branches, key=lambda one: (one.stack, one.cluster))
     return [
@@ -147,14 +153,14 @@ def _pieces(branches: Sequence[Branch]) -> list[tuple[Branch, Step]]:
     ]
 
 
-def _fill(pieces: Sequence[tuple[Branch, Step]], room: int, *, at_least: int) -> tuple[list[Part], int]:
+def _take_fitting(pieces: Sequence[tuple[PlanView, Step]], room: int, *, at_least: int) -> tuple[list[Part], int]:
     """As many objects as there is room for, together by stack and cluster, and how many are left."""
-    parts: list[tuple[Branch, list[Step]]] = []
+    parts: list[tuple[PlanView, list[Step]]] = []
     used = taken = 0
     for branch, step in pieces:
-        size = sum(len(line) + 1 for line in _step(step))
+        size = sum(len(line) + 1 for line in _step_lines(step))
         if not parts or parts[-1][0] is not branch:
-            size += len(_folded((branch, ()))) + 20
+            size += len(_fold_part((branch, ()))) + 20
         if used + size > room and taken >= at_least:
             break
         if not parts or parts[-1][0] is not branch:
@@ -164,26 +170,27 @@ def _fill(pieces: Sequence[tuple[Branch, Step]], room: int, *, at_least: int) ->
     return [(branch, tuple(steps)) for branch, steps in parts], len(pieces) - taken
 
 
-def _folded(part: Part) -> str:
+def _fold_part(part: Part) -> str:
     branch, steps = part
-    name = f"<b>{in_html(branch.stack)}</b> on <b>{in_html(branch.cluster)}</b>: {in_html(summary([branch]))}"
-    body = fenced([line for step in steps for line in _step(step)], "diff")
-    return "\n".join([f"<details><summary>{name}</summary>", "", *body, "</details>", ""])
+    place = f"<b>{escape_html(branch.stack)}</b> on <b>{escape_html(branch.cluster)}</b>"
+    title = f"{place}: {escape_html(summary_line([branch]))}"
+    body = fence_code([line for step in steps for line in _step_lines(step)], "diff")
+    return "\n".join([f"<details><summary>{title}</summary>", "", *body, "</details>", ""])
 
 
-def _step(step: Step) -> list[str]:
+def _step_lines(step: Step) -> list[str]:
     sign = SIGNS[step.verb][0]
-    place = f"  ({visible(str(step.source))})" if step.source.file else ""
-    said = [f"{_MARKS.get(sign, sign)} {step.verb} {visible(str(step.key))}{place}"]
+    place = f"  ({escape_line(str(step.source))})" if step.source.file else ""
+    said = [f"{_MARKS.get(sign, sign)} {step.verb} {escape_line(str(step.key))}{place}"]
     told = [step.reason, f"the server refuses it: {step.objection}" if step.objection else "", *step.meanings]
-    told.append(more_than_verb(step))
-    said += [f"    {line}" for text in told if text for line in lines(text)]
+    told.append(effect_text(step))
+    said += [f"    {line}" for text in told if text for line in escape_lines(text)]
     said += [f"    {change_line(change)}" for change in step.changes]
     hidden = len(said) - MOST_LINES
     said = [*said[:MOST_LINES], f"    … and {count_noun(hidden, 'more line')}"] if hidden > 0 else said
     return [line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 1]}…" for line in said]
 
 
-def _foot(branches: Sequence[Branch], about: About) -> str:
+def _comment_foot(branches: Sequence[PlanView], about: ViewHeader) -> str:
     digest = about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan)
     return f"<sub>plan {digest[:12]}</sub>\n"

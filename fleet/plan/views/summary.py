@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fleet.plan.effect import Does, effect_of
+from fleet.plan.effect import EffectKind, effect_of
 from fleet.plan.step import Plan, Step, Verb
-from fleet.plan.views.escape import visible
-from fleet.text import count_noun, escaped
+from fleet.plan.views.escape import escape_line
+from fleet.text import count_noun, escape_json
 
 SUMMED_UP = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Verb.RECORD)
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class PlanView:
     """One stack on one cluster: its plan, or the problem that there is instead of one."""
 
     stack: str
@@ -48,7 +48,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ViewHeader:
     """What was compared with what; the rest of a view besides its plans."""
 
     depth: str = "live"  # "live": git against the clusters; "desired": git against git, no cluster asked
@@ -60,13 +60,13 @@ class About:
     remarks: tuple[str, ...] = ()
 
 
-LIVE = About()
+LIVE_HEADER = ViewHeader()
 
 
-_WORST_FIRST = {Does.DATA: 0, Does.DELETE: 2}
+_WORST_FIRST = {EffectKind.DATA: 0, EffectKind.DELETE: 2}
 
 
-class Danger(NamedTuple):
+class DestructiveStep(NamedTuple):
     """A destructive step, and where it is."""
 
     stack: str
@@ -78,10 +78,10 @@ class Danger(NamedTuple):
         return effect_of(self.step).words
 
 
-def dangers(branches: Iterable[Branch]) -> list[Danger]:
+def destructive_steps(branches: Iterable[PlanView]) -> list[DestructiveStep]:
     """Every destructive step, what takes data with it first."""
     found = [
-        Danger(branch.stack, branch.cluster, step)
+        DestructiveStep(branch.stack, branch.cluster, step)
         for branch in sorted(branches, key=lambda one: (one.stack, one.cluster))
         for step in (branch.plan.steps if branch.plan else ())
         if effect_of(step).destructive
@@ -89,21 +89,21 @@ def dangers(branches: Iterable[Branch]) -> list[Danger]:
     return sorted(found, key=lambda one: _WORST_FIRST.get(effect_of(one.step).does, 1))
 
 
-def by_stack(branches: Iterable[Branch]) -> dict[str, list[Branch]]:
-    forest: dict[str, list[Branch]] = {}
+def group_by_stack(branches: Iterable[PlanView]) -> dict[str, list[PlanView]]:
+    forest: dict[str, list[PlanView]] = {}
     for branch in sorted(branches, key=lambda one: (one.stack, one.cluster)):
         forest.setdefault(branch.stack, []).append(branch)
     return forest
 
 
-def totals(branches: Iterable[Branch]) -> Counter[Verb]:
+def count_verbs(branches: Iterable[PlanView]) -> Counter[Verb]:
     return Counter(step.verb for branch in branches if branch.plan for step in branch.plan.steps)
 
 
-def summary(branches: Iterable[Branch]) -> str:
+def summary_line(branches: Iterable[PlanView]) -> str:
     """One line: "3 to create, 1 to update, 5 unchanged"."""
     branches = list(branches)
-    counts = totals(branches)
+    counts = count_verbs(branches)
     parts = [f"{counts[verb]} to {verb}" for verb in SUMMED_UP if counts[verb]]
     if counts[Verb.CONFLICT]:
         parts.append(f"{counts[Verb.CONFLICT]} in conflict")
@@ -123,26 +123,26 @@ def summary(branches: Iterable[Branch]) -> str:
     return ", ".join(parts)
 
 
-def short(value: Any, width: int = 60) -> str:
+def short_value(value: Any, width: int = 60) -> str:
     """A value in a line of text."""
 
-    return _cut(_text(value), width)
+    return _cut_text(_value_text(value), width)
 
 
-def short_pair(before: Any, after: Any, width: int = 60) -> tuple[str, str]:
+def short_values(before: Any, after: Any, width: int = 60) -> tuple[str, str]:
     """Two values in a line of text: of long ones, the part where they begin to differ."""
-    texts = _text(before), _text(after)
+    texts = _value_text(before), _value_text(after)
     same = len(commonprefix(texts))  # noqa: RUF071 - of texts
     if same < width - 1 or texts[0] == texts[1]:
-        return _cut(texts[0], width), _cut(texts[1], width)
+        return _cut_text(texts[0], width), _cut_text(texts[1], width)
     begin = same - width // 3
-    one, other = (_cut(f"…{text[begin:]}", width) for text in texts)
+    one, other = (_cut_text(f"…{text[begin:]}", width) for text in texts)
     return one, other
 
 
-def _text(value: Any) -> str:
-    return "(none)" if value is None else visible(escaped(orjson.dumps(value).decode()))
+def _value_text(value: Any) -> str:
+    return "(none)" if value is None else escape_line(escape_json(orjson.dumps(value).decode()))
 
 
-def _cut(text: str, width: int) -> str:
+def _cut_text(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"

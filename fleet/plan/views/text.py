@@ -7,10 +7,20 @@ from collections.abc import Iterable, Sequence
 
 from fleet.objects.compare import Change
 from fleet.objects.redaction import REDACTED
-from fleet.plan.effect import Does, effect_of
+from fleet.plan.effect import EffectKind, effect_of
 from fleet.plan.step import Step, Verb
-from fleet.plan.views.escape import lines, visible
-from fleet.plan.views.summary import LIVE, About, Branch, Revision, by_stack, dangers, short, short_pair, summary
+from fleet.plan.views.escape import escape_line, escape_lines
+from fleet.plan.views.summary import (
+    LIVE_HEADER,
+    PlanView,
+    Revision,
+    ViewHeader,
+    destructive_steps,
+    group_by_stack,
+    short_value,
+    short_values,
+    summary_line,
+)
 from fleet.text import count_noun
 
 SIGNS = {
@@ -30,32 +40,32 @@ MOST_DANGERS = 50
 NARROWEST = 40
 
 
-def tree(
-    branches: Iterable[Branch],
+def text_tree(
+    branches: Iterable[PlanView],
     *,
     colour: bool = False,
     unchanged: bool = False,
     width: int | None = None,
-    about: About = LIVE,
+    about: ViewHeader = LIVE_HEADER,
 ) -> str:
     """`width` is the terminal's: longer lines go on below themselves; without one, none is too long."""
     branches = list(branches)
-    view = _View(colour, unchanged, None if width is None else max(width, NARROWEST))
+    view = _TextView(colour, unchanged, None if width is None else max(width, NARROWEST))
     said = [*view.dangers(branches), *view.about(about)]
-    for stack, its in by_stack(branches).items():
-        said += view.fitted("", visible(stack), BOLD)
+    for stack, its in group_by_stack(branches).items():
+        said += view.fitted("", escape_line(stack), BOLD)
         for position, branch in enumerate(its):
             said += view.branch(branch, last=position == len(its) - 1)
     if said:
         said.append("")
-    return "\n".join([*said, *view.fitted("", summary(branches), BOLD)])
+    return "\n".join([*said, *view.fitted("", summary_line(branches), BOLD)])
 
 
 def paint(text: str, code: int, colour: bool) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if colour else text
 
 
-class _View:
+class _TextView:
     def __init__(self, colour: bool, unchanged: bool, width: int | None) -> None:
         self._colour, self._unchanged, self._width = colour, unchanged, width
 
@@ -73,34 +83,34 @@ class _View:
         ]
         return [margin + said[0], *(below + part for part in said[1:])]
 
-    def dangers(self, branches: Sequence[Branch]) -> list[str]:
-        found = dangers(branches)
+    def dangers(self, branches: Sequence[PlanView]) -> list[str]:
+        found = destructive_steps(branches)
         if not found:
             return []
         said = self.fitted("", count_noun(len(found), "destructive change"), RED)
         for one in found[:MOST_DANGERS]:
-            where = f"{visible(one.stack)} on {visible(one.cluster)}: "
-            what = f"{SIGNS[one.step.verb][0]} {one.step.verb} {visible(str(one.step.key))}"
-            more = "" if effect_of(one.step).does is Does.DELETE else f" ({visible(one.words)})"
+            where = f"{escape_line(one.stack)} on {escape_line(one.cluster)}: "
+            what = f"{SIGNS[one.step.verb][0]} {one.step.verb} {escape_line(str(one.step.key))}"
+            more = "" if effect_of(one.step).does is EffectKind.DELETE else f" ({escape_line(one.words)})"
             said += self.fitted("  ", where + what + more, following="    ")
         if len(found) > MOST_DANGERS:
             said += self.fitted("  ", f"… and {len(found) - MOST_DANGERS} more", DIM)
         return [*said, ""]
 
-    def about(self, about: About) -> list[str]:
+    def about(self, about: ViewHeader) -> list[str]:
         if not about.base or not about.head:
             return []
         base, head = about.base, about.head
         how = "and the clusters" if about.depth == "live" else "no cluster asked"
-        text = f"{_side(head)} merged into {_side(base)}, {how}"
+        text = f"{_revision_text(head)} merged into {_revision_text(base)}, {how}"
         return [*self.fitted("", text, DIM), ""]
 
-    def branch(self, branch: Branch, *, last: bool) -> list[str]:
+    def branch(self, branch: PlanView, *, last: bool) -> list[str]:
         corner, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
         steps = branch.steps(unchanged=self._unchanged)
         said = self._head(branch, corner, below, empty=not steps)
         hidden, steps = len(steps) - MOST_STEPS, steps[:MOST_STEPS]
-        width = max((len(visible(str(step.key))) for step in steps), default=0)
+        width = max((len(escape_line(str(step.key))) for step in steps), default=0)
         for position, step in enumerate(steps):
             end = position == len(steps) - 1 and hidden <= 0
             margin = below + ("   " if end else "│  ")
@@ -108,23 +118,23 @@ class _View:
             said += self._details(step, margin + ("             " if self._is_wide(margin) else "  "))
         return [*said, below + "└─ " + self._painted(f"… and {hidden} more", DIM)] if hidden > 0 else said
 
-    def _head(self, branch: Branch, corner: str, below: str, *, empty: bool) -> list[str]:
-        cluster = visible(branch.cluster)
+    def _head(self, branch: PlanView, corner: str, below: str, *, empty: bool) -> list[str]:
+        cluster = escape_line(branch.cluster)
         if branch.problem:
-            first, *more = lines(branch.problem)
+            first, *more = escape_lines(branch.problem)
             said = self.fitted(f"{corner}{cluster}  ", f"failed: {first}", RED, following=below)
             return [*said, *(part for line in more for part in self.fitted(below, line))]
         if branch.note:
-            return self.fitted(f"{corner}{cluster}  ", visible(branch.note), YELLOW, following=below)
+            return self.fitted(f"{corner}{cluster}  ", escape_line(branch.note), YELLOW, following=below)
         if branch.taken_from:
-            taken = f"taken over from {visible(branch.taken_from)}"
+            taken = f"taken over from {escape_line(branch.taken_from)}"
             return self.fitted(f"{corner}{cluster}  ", taken, YELLOW, following=below)
         return [f"{corner}{cluster}" + (self._painted("  no changes", DIM) if empty else "")]
 
     def _line(self, step: Step, width: int, corner: str, margin: str) -> list[str]:
         sign, code = SIGNS[step.verb]
-        key = visible(str(step.key))
-        where = visible(str(step.source)) if step.source.file and step.verb is not Verb.UNCHANGED else ""
+        key = escape_line(str(step.key))
+        where = escape_line(str(step.source)) if step.source.file and step.verb is not Verb.UNCHANGED else ""
         verb = f"{sign} {step.verb:<9}"
         line = f"{corner}{self._painted(verb, code)}  "
         if self._width is None or len(corner) + len(verb) + 2 + width + 2 + len(where) <= self._width:
@@ -140,9 +150,9 @@ class _View:
         said = [(step.reason, SIGNS[step.verb][1])] if step.reason else []
         said += [(f"the server refuses it: {step.objection}", RED)] if step.objection else []
         said += [(meaning, BOLD) for meaning in step.meanings]
-        if told := more_than_verb(step):
+        if told := effect_text(step):
             said.append((told, RED if effect_of(step).destructive else BOLD))
-        parts = [part for text, code in said for line in lines(text) for part in self.fitted(margin, line, code)]
+        parts = [part for text, code in said for line in escape_lines(text) for part in self.fitted(margin, line, code)]
         for change in step.changes[:MOST_CHANGES]:
             parts += self.fitted(margin, change_line(change), following=margin + "  ")
         hidden = len(step.changes) - MOST_CHANGES
@@ -157,23 +167,23 @@ class _View:
         return paint(text, code, self._colour and bool(code))
 
 
-def _side(side: Revision) -> str:
-    return f"{visible(side.name)} ({visible(side.commit[:8])})"
+def _revision_text(side: Revision) -> str:
+    return f"{escape_line(side.name)} ({escape_line(side.commit[:8])})"
 
 
-def more_than_verb(step: Step) -> str:
+def effect_text(step: Step) -> str:
     """What it does to users, where neither its verb nor what it means for an app has said so already."""
     effect = step.effect
     return "" if effect is None else effect.note if step.meanings else effect.words
 
 
 def change_line(change: Change) -> str:
-    path = visible(change.path)
+    path = escape_line(change.path)
     if REDACTED in (change.before, change.after):
         word = "added" if change.before is None else "removed" if change.after is None else "changed"
         return f"{path}: {REDACTED} {word}"
     if change.after is None:
-        return f"{path}: {short(change.before)} removed"
+        return f"{path}: {short_value(change.before)} removed"
     if change.before is None:
-        return f"{path}: {short(change.after)} added"
-    return f"{path}: {' → '.join(short_pair(change.before, change.after))}"
+        return f"{path}: {short_value(change.after)} added"
+    return f"{path}: {' → '.join(short_values(change.before, change.after))}"

@@ -25,8 +25,8 @@ from fleet.evaluate.decode import decode
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation
 from fleet.forge.forge import State
-from fleet.plan.views.html import page
-from fleet.plan.views.summary import About
+from fleet.plan.views.html import html_page
+from fleet.plan.views.summary import ViewHeader
 from fleet.preview.comment import Request, Voice, Words, made, refused
 from fleet.preview.merge import Merged, of_merge
 from fleet.serve.child_process import MIB, OUT_OF_MEMORY, Bounds, EndedError, ask, begin, bound_memory
@@ -120,7 +120,7 @@ def _told(task: Task, bounds: Bounds) -> Told:
     about = replace(about, remarks=run.remarks)
     branches = [one.branch for one in run.results]
     if task.page:
-        text = page(branches, about=about)
+        text = html_page(branches, about=about)
         text = text if len(text) <= LARGEST_PAGE else ""
         voice = Voice(page=task.page if text else "")
     problems = [found for one in run.results if (found := _problem(one))]
@@ -128,7 +128,7 @@ def _told(task: Task, bounds: Bounds) -> Told:
     return Told(words.parts, words.state, words.line, text)
 
 
-def _merged(task: Task, pool: Pool) -> tuple[Run, About]:
+def _merged(task: Task, pool: Pool) -> tuple[Run, ViewHeader]:
     """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
     with mmap.mmap(task.base, 0, prot=mmap.PROT_READ) as base:
         evaluation: Evaluation = pickle.loads(base)  # noqa: S301 - from the service itself

@@ -48,7 +48,7 @@ def digest_of(wanted: Iterable[Desired]) -> str:
     found = hashlib.sha256()
     for desired in wanted:
         for one in desired.objects:
-            text = one.hashed(applied_hash)
+            text = one.hash_with(applied_hash)
             found.update(f"{desired.cluster}\t{one.key}\t{text}\t{_options(one)}\n".encode())
     return found.hexdigest()[:32]
 

@@ -27,7 +27,7 @@ from zoneinfo import ZoneInfo
 from fleet.evaluate.result import RolloutData
 from fleet.git.status_records import Record
 from fleet.sync.result import PartlyWaitingError, Result, WaitingError, problem_of
-from fleet.times import seconds, span
+from fleet.times import parse_window, seconds
 
 WELL = frozenset({"Healthy", "Suspended"})
 ILL = frozenset({"Degraded", "Missing"})
@@ -116,7 +116,7 @@ def _windows(rollout: RolloutData, now: float) -> Verdict:
     if not rollout.windows:
         return GO
     moment = datetime.fromtimestamp(now, tz=ZoneInfo(rollout.timezone))
-    spans = [span(text) for text in rollout.windows]
+    spans = [parse_window(text) for text in rollout.windows]
     if any(one.holds(moment) for one in spans):
         return GO
     begins = min(one.begins_after(moment) for one in spans)

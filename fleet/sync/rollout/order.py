@@ -18,7 +18,7 @@ from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.status_records import Record
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
-from fleet.plan.drift import only_drift
+from fleet.plan.drift import drift_error
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout.approvals import Approvals, digest
 from fleet.sync.rollout.gates import UNSEEN, Standing, Verdict, after_it, gate
@@ -68,7 +68,7 @@ def is_gated(stack: StackResult, made: Plan) -> bool:
     says = _is_ordered(stack) or stack.needs or rollout.windows or rollout.approve or rollout.freeze
     if made.empty or made.leaving or not says:
         return False
-    return rollout.freeze or only_drift(made) is None
+    return rollout.freeze or drift_error(made) is None
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from fleet.evaluate.result import Evaluation
 from fleet.objects.desired import Desired, Key
 from fleet.plan import Plan
 from fleet.plan.effect import effect_of
-from fleet.plan.severity import Severity, severity
+from fleet.plan.severity import Severity, severity_of
 from fleet.repository.settings import FILE
 from fleet.sync.result import ObjectHealth
 
@@ -150,7 +150,7 @@ def check_data(back: Plan) -> None:
     for step in back.steps:
         if step.refused:
             raise NoWayBackError(f"{back.cluster}: {step.key} {step.reason}")
-        if severity(step) in (Severity.LOSE, Severity.DATA):
+        if severity_of(step) in (Severity.LOSE, Severity.DATA):
             raise NoWayBackError(
                 f"that would take data away in {back.cluster}: {step.key}: {effect_of(step).words}; if that is meant, "
                 f"say it yourself: fleet rollback {back.stack}, and merge what it makes"
