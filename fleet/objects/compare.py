@@ -1,20 +1,16 @@
-"""Desired against live, field by field.
-
-Quantities as Kubernetes reads them: "1000m" and "1" are the same amount, and the server writes back the shorter.
-
-Whether two values are the same to the API server, although not to the letter.
-
-Built-in types go through typed structs: quantities come back in their shortest form and fields with a zero value do
-not come back at all. Custom resources come back as they were sent, so there only their metadata is treated so.
-
-Desired against live, field by field, looking only at fields that are ours or are to become ours.
+"""Comparison of a desired object with the live one, field by field, looking only at fields that are ours or are to
+become ours. Pure.
 
 The list types (set, keyed, atomic) are read from our own entry in managedFields, so no schema is needed. Two questions
 have two answers: does the object differ from the file (`lenient`: what the server added inside values that we own as a
 whole is its own default), and, where the file has changed since it was last applied, could something have been taken
 out of such a value (`strict`)?
 
-No value of a secret field leaves this module: a change is masked where it is found.
+Two values may be the same to the API server although not to the letter. Built-in types go through typed structs:
+quantities come back in their shortest form ("1000m" is written back as "1") and fields with a zero value do not come
+back at all. Custom resources come back as they were sent, so there only their metadata is treated so.
+
+No value of a secret field leaves this module: a change is redacted where it is noted.
 """
 
 from __future__ import annotations
@@ -31,7 +27,7 @@ from fleet.objects.redaction import REDACTED, Trail, is_secret_field, redact_val
 
 
 class Change(NamedTuple):
-    """One field that differs; None stands for a field that is not there. Secret values are masked already."""
+    """One field that differs; None stands for a field that does not exist. Secret values are redacted already."""
 
     path: str
     before: Any
@@ -46,7 +42,7 @@ QUANTITY_FORM = re.compile(r"^([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d{1,3})|([
 
 
 def parse_quantity(text: str) -> Decimal | None:
-    """The number that a quantity stands for; None if it is not one."""
+    """Return the number that a quantity stands for; None if the text is no quantity."""
     match = QUANTITY_FORM.match(text)
     if not match:
         return None
@@ -54,11 +50,12 @@ def parse_quantity(text: str) -> Decimal | None:
     return Decimal(number + exponent) if exponent else Decimal(number) * SUFFIXES[suffix or ""]
 
 
-def is_same_amount(one: object, two: object) -> bool:
-    if isinstance(one, bool) or isinstance(two, bool):
+def is_same_amount(left: object, right: object) -> bool:
+    """Return whether two values are quantities of the same amount, whatever their form."""
+    if isinstance(left, bool) or isinstance(right, bool):
         return False
-    first, second = parse_quantity(str(one)), parse_quantity(str(two))
-    return first is not None and first == second
+    left_amount, right_amount = parse_quantity(str(left)), parse_quantity(str(right))
+    return left_amount is not None and left_amount == right_amount
 
 
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT", "__bool__": lambda self: False})()
@@ -72,12 +69,14 @@ INT_OR_STRING = frozenset({"maxSurge", "maxUnavailable", "minAvailable", "port",
 
 
 def is_builtin(key: Key) -> bool:
-    """Whether the server has a Go type for it. A wrong yes costs leniency about zeros, never an endless update."""
+    """Return whether the API server has a Go type for the object. A wrong yes costs leniency about zeros, never an
+    endless update.
+    """
     return "." not in key.group or key.group.endswith(".k8s.io")
 
 
 def is_same_value(want: Any, have: Any, trail: tuple[str, ...], key: Key) -> bool:
-    """Compare two scalars at the end of `trail` (keys of maps only)."""
+    """Return whether two scalars at the end of `trail` (keys of maps only) are the same to the API server."""
     if want == have and isinstance(want, bool) == isinstance(have, bool):
         return True
     if not _is_typed(trail, key) or _is_verbatim(trail):
@@ -89,7 +88,7 @@ def is_same_value(want: Any, have: Any, trail: tuple[str, ...], key: Key) -> boo
 
 
 def is_same_as_absent(want: Any, trail: tuple[str, ...], key: Key) -> bool:
-    """Whether the server leaves this value out: the zero of a typed field."""
+    """Return whether the API server leaves this value out: the zero of a typed field."""
     if not _is_typed(trail, key) or (_is_verbatim(trail) and not isinstance(want, dict)):
         return False
     if isinstance(want, dict | list):
@@ -127,7 +126,7 @@ def compare(
     strict: bool = False,
     secret: tuple[Trail, ...] = (),
 ) -> tuple[Change, ...]:
-    """The fields whose live value is not the desired one, or that we put there and no longer want."""
+    """Return the fields whose live value is not the desired one, or that fleet put there and git no longer wants."""
     comparison = _Comparison(key, strict, secret)
     for name, value in desired.items():
         if name != "metadata" and name not in IDENTITY:
@@ -145,20 +144,22 @@ def compare(
 
 @dataclass(slots=True)
 class _Comparison:
+    """Changes found so far between one desired object and the live one."""
+
     key: Key
     strict: bool
     secret: tuple[Trail, ...] = ()
     changes: list[Change] = field(default_factory=list)
 
     def note(self, trail: Trail, path: str, before: Any, after: Any) -> None:
-        """The only way in which a change comes to be."""
+        """Add a change. Nothing else does, so no change holds a secret value."""
         secret = self.secret
         self.changes.append(Change(path, redact_value(before, trail, secret), redact_value(after, trail, secret)))
 
     def compare_value(
         self, want: Any, have: Any, owned: Fields | None, trail: tuple[str, ...], path: str, *, whole: bool = False
     ) -> None:
-        """`whole`: inside a value that is owned as one, where managedFields says nothing more."""
+        """Compare two values. `whole`: inside a value that is owned as one, where managedFields says nothing more."""
         if isinstance(want, dict) and (isinstance(have, dict) or have is ABSENT):
             atomic = whole or (owned == {} and bool(want))
             before = len(self.changes)
@@ -222,8 +223,8 @@ class _Comparison:
         else:
             # A list that is not ours yet may be of any type: compared by position, and ours after the first update.
             atomic = whole or owned == {}
-            for position, (one, other) in enumerate(zip(want, have, strict=True)):
-                self.compare_value(one, other, None, trail, f"{path}[{position}]", whole=atomic)
+            for position, (item, live_item) in enumerate(zip(want, have, strict=True)):
+                self.compare_value(item, live_item, None, trail, f"{path}[{position}]", whole=atomic)
 
     def compare_set(self, want: list[Any], have: list[Any], owned: Fields, trail: tuple[str, ...], path: str) -> None:
         for value in want:
@@ -250,19 +251,23 @@ class _Comparison:
             before = [_select_keys(have[position], names) for position in sorted(positions)]
             self.note(trail, path, before, [_select_keys(have[position], names) for position in positions])
         for keys, below in ours:
-            gone = next((index for index, item in enumerate(have) if _select_keys(item, names) == keys), None)
-            if gone is not None and gone not in positions:
-                self.removed(have[gone], below, trail, self.item(trail, path, keys), skip=frozenset(names))
+            position_of_removed = next(
+                (index for index, item in enumerate(have) if _select_keys(item, names) == keys), None
+            )
+            if position_of_removed is not None and position_of_removed not in positions:
+                self.removed(
+                    have[position_of_removed], below, trail, self.item(trail, path, keys), skip=frozenset(names)
+                )
 
     def item(self, trail: Trail, path: str, keys: dict[str, Any]) -> str:
-        """The path of an item of a list; what it is known by may be secret itself."""
-        shown = {
+        """Return the path of an item of a list; the values of its keys may be secret themselves."""
+        shown_keys = {
             name: REDACTED if is_secret_field((*trail, name), self.secret) else value for name, value in keys.items()
         }
-        return fields.item_path(path, shown)
+        return fields.item_path(path, shown_keys)
 
     def removed(self, have: Any, owned: Fields, trail: Trail, path: str, *, skip: frozenset[str] = frozenset()) -> None:
-        """A field of ours is no longer wanted: as one change if all of it was ours, else by what was."""
+        """Note that a field of ours is no longer wanted: as one change if all of it was ours, else by what was."""
         children = {token[2:]: below for token, below in owned.items() if token.startswith("f:")}
         if not isinstance(have, dict) or not children or have.keys() <= children.keys():
             self.note(trail, path, have, None)
@@ -280,15 +285,20 @@ def _select_keys(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _find_item(
-    item: Any, have: list[Any], names: tuple[str, ...], ours: list[dict[str, Any]], taken: list[int]
+    item: Any, have: list[Any], names: tuple[str, ...], ours: list[dict[str, Any]], matched_positions: list[int]
 ) -> int | None:
-    """The live item that a desired one means. Where a key was left to the server's default, it is the one of ours."""
+    """Return the position of the live item that a desired one means, None if there is none. Where a key was left to the
+    server's default, it is the item of ours.
+    """
     keys = _select_keys(item, names)
-    fitting = [
+    candidates = [
         index
         for index, other in enumerate(have)
-        if index not in taken and isinstance(other, dict) and all(other.get(name) == keys[name] for name in keys)
+        if index not in matched_positions
+        and isinstance(other, dict)
+        and all(other.get(name) == keys[name] for name in keys)
     ]
     return next(
-        (index for index in fitting if _select_keys(have[index], names) in ours), fitting[0] if fitting else None
+        (index for index in candidates if _select_keys(have[index], names) in ours),
+        candidates[0] if candidates else None,
     )

@@ -1,10 +1,6 @@
-"""Key, Object, Desired: what a stack wants in a cluster, as plain data.
+"""Objects that a stack wants in one cluster, as plain data: the output of evaluate and render, the input of plan.
 
-What a stack wants in one cluster, as plain data: the output of evaluate and render, the input of plan.
-
-Nothing here knows pydantic, Kubernetes clients or git; it can be printed, stored, compared and sent.
-
-Which StatefulSet becomes an app, by the app's custom resource.
+Nothing in this module knows pydantic, Kubernetes clients or git; its data can be printed, stored, compared and sent.
 """
 
 from __future__ import annotations
@@ -61,12 +57,14 @@ class Object:
     _hash: str = field(default="", init=False, repr=False, compare=False)
 
     def hash_with(self, how: Callable[[dict[str, Any]], str]) -> str:
-        """The hash of the manifest, by the one way that there is to make it: a process that goes on asks often."""
-        found = self.hash or self._hash
-        if not found:
-            found = how(self.manifest)
-            object.__setattr__(self, "_hash", found)
-        return found
+        """Return the hash of the manifest, computed by `how` the first time: a long-lived process asks often, and there
+        is only one way to compute it.
+        """
+        digest = self.hash or self._hash
+        if not digest:
+            digest = how(self.manifest)
+            object.__setattr__(self, "_hash", digest)
+        return digest
 
     @property
     def key(self) -> Key:
@@ -78,7 +76,9 @@ class Object:
 
     @property
     def other_keys(self) -> tuple[Key, ...]:
-        """Keys under which it may be in a cluster and stay there; an app is called by its key, or refused."""
+        """Return the keys under which the object may exist in a cluster and stay; an app is called by its key, or
+        refused.
+        """
         return () if self.app else self.aliases
 
 
@@ -94,9 +94,9 @@ class Desired:
 
 
 def adopted_stateful_set(manifest: dict[str, Any]) -> Key | None:
-    """None for an app that is made anew."""
+    """Return the key of the StatefulSet that an app's custom resource adopts; None for an app that is made anew."""
     adopt = (manifest.get("spec") or {}).get("adopt")
     if not isinstance(adopt, dict):
         return None
-    own = manifest["metadata"]
-    return Key("apps", "StatefulSet", own.get("namespace", ""), adopt.get("statefulSet") or own["name"])
+    metadata = manifest["metadata"]
+    return Key("apps", "StatefulSet", metadata.get("namespace", ""), adopt.get("statefulSet") or metadata["name"])

@@ -1,11 +1,9 @@
-"""Field paths and managedFields.
+"""Field paths, and which fields are ours as the API server recorded it in managedFields.
 
-Which fields are ours, as the API server recorded it in managedFields.
+FieldsV1 is kept as the tree it is: `f:name` a field, `k:{…}` an item of a list with keys, `v:…` a value of a set, `.`
+the thing itself; an empty tree is a field owned as a whole. None stands for "we own nothing here".
 
-FieldsV1 is kept as the tree it is: `f:name` a field, `k:{…}` an item of a list with keys, `v:…` a value of a set,
-`.` the thing itself; an empty tree is a field owned as a whole. None stands for "we own nothing here".
-
-Field paths as people write them: `spec.replicas`, `metadata.labels[a.b/c]`, `spec.containers[name=db].image`.
+Field paths are as people write them: `spec.replicas`, `metadata.labels[a.b/c]`, `spec.containers[name=db].image`.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ Fields = dict[str, Any]
 
 
 def owned_fields(live: dict[str, Any], manager: str = MANAGER) -> Fields | None:
-    """The union of what `manager` applied to the object itself; None if it never did."""
+    """Return the union of what `manager` applied to the object itself; None if it never did."""
     union: Fields | None = None
     for entry in live.get("metadata", {}).get("managedFields") or ():
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):
@@ -33,7 +31,7 @@ def owned_fields(live: dict[str, Any], manager: str = MANAGER) -> Fields | None:
 
 
 def other_managers(live: dict[str, Any], manager: str = MANAGER) -> tuple[str, ...]:
-    """Who else has fields of the object; writers of the status alone do not make it theirs."""
+    """Return the other managers with fields of the object; writers of the status alone do not make it theirs."""
     entries = live.get("metadata", {}).get("managedFields") or ()
     names = [entry.get("manager", "") for entry in entries if not entry.get("subresource")]
     return tuple(dict.fromkeys(name for name in names if name and name != manager))
@@ -42,24 +40,24 @@ def other_managers(live: dict[str, Any], manager: str = MANAGER) -> tuple[str, .
 def owned_field(owned: Fields | None, key: str) -> Fields | None:
     if owned is None:
         return None
-    found: Fields | None = owned.get(f"f:{key}")
-    return found
+    field: Fields | None = owned.get(f"f:{key}")
+    return field
 
 
 def parse_item_keys(token: str) -> dict[str, Any]:
-    """`k:{"name":"db"}` → {"name": "db"}."""
+    """Return the keys of an item: `k:{"name":"db"}` → {"name": "db"}."""
     keys: dict[str, Any] = orjson.loads(token[2:])
     return keys
 
 
 def parse_set_value(token: str) -> Any:
-    """`v:"a"` → "a"."""
+    """Return a value of a set: `v:"a"` → "a"."""
     return orjson.loads(token[2:])
 
 
-def _merge_fields(one: Fields, two: Fields) -> Fields:
-    merged = dict(one)
-    for token, below in two.items():
+def _merge_fields(first: Fields, second: Fields) -> Fields:
+    merged = dict(first)
+    for token, below in second.items():
         merged[token] = _merge_fields(merged[token], below) if token in merged else below
     return merged
 
@@ -70,14 +68,16 @@ PLAIN = re.compile(r"^[A-Za-z0-9_$-]+$")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One step down: a key of a map, a position in a list, or the item of a list whose `key` has the value."""
+    """One step of a field path: a key of a map, a position in a list, or an item of a list by the `value`
+    of its `key`.
+    """
 
     key: str
     value: str | None = None  # of [key=value]
     bracketed: bool = False
 
     def selects(self, position: int, item: Any) -> bool:
-        """Whether it means this item of a list."""
+        """Return whether the segment means this item of a list."""
         if self.key == "*":
             return True
         if self.value is not None:

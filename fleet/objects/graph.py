@@ -9,7 +9,7 @@ N = TypeVar("N", bound=Hashable)
 
 
 class CycleError(Exception):
-    """`path` starts and ends with the same node: each one needs the next."""
+    """A cycle of dependencies. `path` starts and ends with the same node: each one needs the next."""
 
     def __init__(self, path: tuple[Hashable, ...]) -> None:
         super().__init__(" → ".join(map(str, path)))
@@ -17,10 +17,13 @@ class CycleError(Exception):
 
 
 def sort_by_dependencies(nodes: Iterable[N], needs: Mapping[N, Iterable[N]] | Callable[[N], Iterable[N]]) -> list[N]:
-    """The nodes, each after those it needs. Stable: the same input gives the same order; needs outside are ignored."""
+    """Return the nodes, each after those it needs; raise CycleError where that cannot be.
+
+    Stable: the same input gives the same order. Needs that are no nodes are ignored.
+    """
     pending = list(nodes)
     inside = set(pending)
-    wanted: Callable[[N], Iterable[N]] = needs if callable(needs) else lambda node: needs.get(node, ())
+    needs_of: Callable[[N], Iterable[N]] = needs if callable(needs) else lambda node: needs.get(node, ())
     done: dict[N, None] = {}
     for start in pending:
         # Depth first with an explicit stack: a chain of a thousand objects must not end in a RecursionError.
@@ -29,7 +32,7 @@ def sort_by_dependencies(nodes: Iterable[N], needs: Mapping[N, Iterable[N]] | Ca
         while stack:
             node = stack[-1]
             if node not in path:
-                path[node] = iter([need for need in wanted(node) if need in inside])
+                path[node] = iter([need for need in needs_of(node) if need in inside])
             for need in path[node]:
                 if need in path:
                     open_nodes = list(path)

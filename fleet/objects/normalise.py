@@ -25,7 +25,9 @@ SERVER_SET = frozenset(
 
 
 def normalise(manifest: dict[str, Any]) -> dict[str, Any]:
-    """No nulls, no status, no metadata of the server's; a Secret's stringData as data, which is what is stored."""
+    """Return the manifest without nulls, status and metadata of the server's; a Secret's stringData as data, which is
+    what is stored.
+    """
     if _is_normal(manifest):
         return manifest
     normal: dict[str, Any] = _without_nulls({key: value for key, value in manifest.items() if key != "status"})
@@ -38,22 +40,26 @@ def normalise(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def manifest_hash(manifest: dict[str, Any]) -> str:
-    """Short, stable over runs and key order; of a normalised manifest."""
+    """Return a short hash of a normalised manifest, stable over runs and key order."""
     return manifest_digest(manifest)[:20]
 
 
 def applied_hash(manifest: dict[str, Any]) -> str:
-    """The same of a manifest as it is written."""
+    """Return the short hash of a manifest as the user writes it."""
     return manifest_hash(normalise(manifest))
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
-    """The whole hash, for what is compared with the word of somebody who may mean ill: nobody finds two of one."""
+    """Return the whole hash, for what is compared with the word of a party that may be hostile: no two manifests with
+    one digest can be found.
+    """
     return hashlib.sha256(orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _is_normal(manifest: dict[str, Any]) -> bool:
-    """Most are, and a copy of each in every sync costs more than to find out: no null is in its JSON."""
+    """Return whether the manifest is normalised already. Most are, and a copy of each in every sync costs more than to
+    find out: no null is in its JSON.
+    """
     return (
         manifest["kind"] != "Secret"
         and "status" not in manifest

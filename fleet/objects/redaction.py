@@ -1,15 +1,11 @@
-"""Which fields are secret; masking them in objects and in text.
+"""The fields that are secret, and redaction of them in objects and in text. Pure.
 
-Which fields of which kinds are secret, and objects and values without them: the one place that decides it.
+This is the one place that decides which fields of which kinds are secret. A Secret is secret by its kind; of custom
+kinds, the fields that their definition marks with `format: password`, as the server (or the definition in git) has it.
+What a field is called does not matter: guessing would show the one secret that is called otherwise.
 
-A Secret is secret by its kind; of custom kinds, the fields that their definition marks with `format: password`, as the
-server (or the definition in git) has it. What a field is called does not matter: guessing would show the one secret
-that is called otherwise. Pure.
-
-Secret values, to be taken out of text that others wrote: what a server says about a request, a pod's last words.
-
-Fields are hidden by `secrecy`; but a refusal may quote the value that it refuses. So whatever text comes back is
-searched for the values that were sent or read. Pure.
+Fields are hidden by `Secrecy`; but a refusal may quote the value that it refuses. So text from servers and pods is
+searched for the secret values that were sent or read (`SecretValues`).
 """
 
 from __future__ import annotations
@@ -41,18 +37,20 @@ EVERYTHING: tuple[Trail, ...] = ((),)
 
 
 def is_secret(key: Key) -> bool:
-    """By its kind, also where that is not written as the server wants it: such an object is refused, and not shown."""
+    """Return whether an object is a Secret by its kind, also where that is not written as the server wants it: such an
+    object is refused, and not shown.
+    """
     return key.group in ("", "core") and key.kind.lower() in ("secret", "secrets")
 
 
 @dataclass(frozen=True, slots=True)
 class Secrecy:
-    """What is known of kinds besides Secrets."""
+    """The secret fields of kinds besides Secrets."""
 
     fields: Mapping[Kind, tuple[Trail, ...]] = field(default_factory=dict)
 
     def of(self, key: Key) -> tuple[Trail, ...]:
-        """The secret fields of one object's kind."""
+        """Return the secret fields of one object's kind."""
         if is_secret(key):
             return SECRET_FIELDS
         marked = self.fields.get((key.group, key.kind), ())
@@ -67,17 +65,17 @@ BUILT_IN = Secrecy()
 
 
 def is_secret_field(trail: Trail, secret: Iterable[Trail]) -> bool:
-    """Whether it is, or lies inside, a secret field."""
-    return any(len(trail) >= len(one) and _matches(trail[: len(one)], one) for one in secret)
+    """Return whether a place in an object is, or lies inside, a secret field."""
+    return any(len(trail) >= len(pattern) and _matches(trail[: len(pattern)], pattern) for pattern in secret)
 
 
 def redact_value(value: Any, trail: Trail, secret: tuple[Trail, ...]) -> Any:
-    """A value at a place in an object, without what is secret in it. Names of entries stay."""
+    """Return a value at a place in an object, without what is secret in it. Names of entries stay."""
     if value is None or not secret:
         return value
     if is_secret_field(trail, secret):
         return dict.fromkeys(value, REDACTED) if isinstance(value, dict) else REDACTED
-    if not any(_matches(trail, one[: len(trail)]) for one in secret if len(one) > len(trail)):
+    if not any(_matches(trail, pattern[: len(trail)]) for pattern in secret if len(pattern) > len(trail)):
         return value
     if isinstance(value, dict):
         return {name: redact_value(below, (*trail, name), secret) for name, below in value.items()}
@@ -85,34 +83,38 @@ def redact_value(value: Any, trail: Trail, secret: tuple[Trail, ...]) -> Any:
 
 
 def redact_manifest(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> dict[str, Any]:
-    """An object to be shown. One with something hidden in it cannot be applied by accident: a Secret's text is shown
-    as data, and that is no base64."""
+    """Return an object to be shown. One with a secret in it cannot be applied by accident: a Secret's text is shown as
+    data, and the redaction mark is no base64.
+    """
     items = manifest.get("items")
     if isinstance(items, list) and str(manifest.get("kind", "")).endswith("List"):
-        return {**manifest, "items": [redact_manifest(one, secrecy) if isinstance(one, dict) else one for one in items]}
+        return {
+            **manifest,
+            "items": [redact_manifest(item, secrecy) if isinstance(item, dict) else item for item in items],
+        }
     secret = secrecy.of(_key_of(manifest))
     if not secret:
         return dict(manifest)
-    shown: dict[str, Any] = redact_value(dict(manifest), (), secret)
-    if isinstance(text := shown.pop("stringData", None), dict):
-        shown["data"] = {**mapping(shown.get("data")), **text}
-    return shown
+    redacted: dict[str, Any] = redact_value(dict(manifest), (), secret)
+    if isinstance(redacted_text := redacted.pop("stringData", None), dict):
+        redacted["data"] = {**mapping(redacted.get("data")), **redacted_text}
+    return redacted
 
 
 def secret_texts(manifest: Mapping[str, Any], secrecy: Secrecy = BUILT_IN) -> Iterator[tuple[Trail, str]]:
-    """Every secret value of an object as text, with its place; notes beside it (annotations) are not among them."""
+    """Yield every secret value of an object as text, with its place; annotations are not among them."""
     items = manifest.get("items")
     if isinstance(items, list) and str(manifest.get("kind", "")).endswith("List"):
-        for one in items:
-            yield from secret_texts(one, secrecy) if isinstance(one, dict) else ()
+        for item in items:
+            yield from secret_texts(item, secrecy) if isinstance(item, dict) else ()
         return
-    fields = tuple(one for one in secrecy.of(_key_of(manifest)) if one[:1] != ("metadata",))
+    fields = tuple(item for item in secrecy.of(_key_of(manifest)) if item[:1] != ("metadata",))
     if fields:
         yield from _find_texts(manifest, (), fields)
 
 
 def definition_secrecy(definition: Mapping[str, Any]) -> Secrecy:
-    """What a CustomResourceDefinition says about its kind, in any of its versions."""
+    """Return what a CustomResourceDefinition says about its kind, in any of its versions."""
     spec = mapping(definition.get("spec"))
     kind = (str(spec.get("group", "")), str(mapping(spec.get("names")).get("kind", "")))
     schemas = [mapping(version.get("schema")).get("openAPIV3Schema") for version in mappings(spec.get("versions"))]
@@ -121,16 +123,16 @@ def definition_secrecy(definition: Mapping[str, Any]) -> Secrecy:
 
 
 def declared_secrecy(manifests: Iterable[Mapping[str, Any]]) -> Secrecy:
-    """What the definitions among these objects say."""
-    found = BUILT_IN
+    """Return what the definitions among these objects say."""
+    secrecy = BUILT_IN
     for manifest in manifests:
         if manifest.get("kind") == "CustomResourceDefinition":
-            found = found | definition_secrecy(manifest)
-    return found
+            secrecy = secrecy | definition_secrecy(manifest)
+    return secrecy
 
 
 def marked_fields(schema: Any) -> tuple[Trail, ...]:
-    """The fields that an OpenAPI schema marks as secret."""
+    """Return the fields that an OpenAPI schema marks as secret."""
     return tuple(_find_marked_fields(schema, (), 0))
 
 
@@ -144,8 +146,8 @@ def _find_marked_fields(schema: Any, trail: Trail, depth: int) -> Iterator[Trail
         yield from _find_marked_fields(below, (*trail, name), depth + 1)
     yield from _find_marked_fields(schema.get("additionalProperties"), (*trail, "*"), depth + 1)
     yield from _find_marked_fields(schema.get("items"), trail, depth + 1)
-    for word in ("allOf", "anyOf", "oneOf"):
-        for below in mappings(schema.get(word)):
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for below in mappings(schema.get(keyword)):
             yield from _find_marked_fields(below, trail, depth + 1)
 
 
@@ -168,7 +170,7 @@ def _matches(trail: Trail, pattern: Trail) -> bool:
 
 
 def _key_of(manifest: Mapping[str, Any]) -> Key:
-    """Of whatever it is: what is shown may be malformed."""
+    """Return the kind of a manifest as a key; what is shown may be malformed."""
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
     return Key(group, str(manifest.get("kind", "")), "", "")
 
@@ -189,14 +191,16 @@ class _TooLongError(Exception):
 
 
 class SecretValues:
-    """Values that no text may show. Empty, it costs nothing."""
+    """Secret values that no text may show. Empty, it costs nothing."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values = frozenset(filter(None, values))
-        self._quoted = frozenset(one for one in self._values if len(one) < SHORTEST_UNQUOTED or one.lower() in COMMON)
-        self._lengths = sorted({len(one) for one in self._quoted}, reverse=True)
+        self._quoted = frozenset(
+            value for value in self._values if len(value) < SHORTEST_UNQUOTED or value.lower() in COMMON
+        )
+        self._lengths = sorted({len(value) for value in self._quoted}, reverse=True)
         self._by_beginning: dict[str, list[str]] = {}  # the longest first
-        for value in sorted(self._values - self._quoted, key=lambda one: (-len(one), one)):
+        for value in sorted(self._values - self._quoted, key=lambda text: (-len(text), text)):
             self._by_beginning.setdefault(
                 value[: LONG_PREFIX if len(value) >= LONG_PREFIX else SHORTEST_UNQUOTED], []
             ).append(value)
@@ -205,9 +209,9 @@ class SecretValues:
     def of(
         cls, manifests: Iterable[Mapping[str, Any]], secrecy: Secrecy = BUILT_IN, *, public: Collection[str] = ()
     ) -> SecretValues:
-        """The secret values of these objects, in every form in which a message may have them.
+        """Return the secret values of these objects, in every form in which a message may have them.
 
-        `public` are words that everybody sees anyway (names of stacks, clusters, objects): a user name in a Secret is
+        `public` are words that every user sees anyway (names of stacks, clusters, objects): a user name in a Secret is
         often one of them, and taking it out would leave no message readable.
         """
         values = {value for manifest in manifests for value in _secret_values_of(manifest, secrecy)}
@@ -227,14 +231,14 @@ class SecretValues:
         if not self or not text:
             return text
         parts: list[str] = []
-        kept = 0
+        last_end = 0
         try:
             for begin, end in self._spans(text):
-                parts += [text[kept:begin], REDACTED]
-                kept = end
+                parts += [text[last_end:begin], REDACTED]
+                last_end = end
         except _TooLongError:
             return REDACTED
-        return "".join([*parts, text[kept:]])
+        return "".join([*parts, text[last_end:]])
 
     def find(self, text: str) -> int:
         """Return where the first value begins in a text, -1 if none does. One that takes too long to search has one."""
@@ -246,33 +250,33 @@ class SecretValues:
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where values begin and end: of those that begin at one place, the longest.
 
-        Others may have written both the values and the text: how many are compared is bounded. Raises _TooLongError.
+        Both the values and the text may come from an attacker: how many are compared is bounded. Raises _TooLongError.
         """
-        kept, tries, enough = 0, 0, MOST_TRIES + TRIES * len(text)
+        last_end, tries, most_tries = 0, 0, MOST_TRIES + TRIES * len(text)
         for place in self._places(text):
-            if place < kept:
+            if place < last_end:
                 continue
             for value in self._beginning_at(text, place):
                 tries += 1 + len(value) // 256
                 if text.startswith(value, place):
-                    kept = place + len(value)
-                    yield place, kept
+                    last_end = place + len(value)
+                    yield place, last_end
                     break
             else:
                 if end := self._end_of_quoted(text, place):
-                    kept = end
+                    last_end = end
                     yield place + 1, end - 1
-            if tries > enough:
+            if tries > most_tries:
                 raise _TooLongError
 
     def _places(self, text: str) -> Iterator[int]:
         """Yield where a value may begin: of most letters of a text, one look in a table tells that none does."""
-        known, opening = self._by_beginning, OPENING if self._quoted else frozenset[str]()
+        beginnings, opening_marks = self._by_beginning, OPENING if self._quoted else frozenset[str]()
         for place in range(len(text)):
             if (
-                text[place : place + LONG_PREFIX] in known
-                or text[place : place + SHORTEST_UNQUOTED] in known
-                or (opening and text[place] in opening)
+                text[place : place + LONG_PREFIX] in beginnings
+                or text[place : place + SHORTEST_UNQUOTED] in beginnings
+                or (opening_marks and text[place] in opening_marks)
             ):
                 yield place
 
@@ -281,7 +285,7 @@ class SecretValues:
         yield from self._by_beginning.get(text[place : place + SHORTEST_UNQUOTED], ())
 
     def _end_of_quoted(self, text: str, place: int) -> int:
-        """Return the place after a value that stands in quotes here; 0 if none does."""
+        """Return the place after a value that stands in quotes at this place; 0 if none does."""
         if text[place] not in OPENING:
             return 0
         for length in self._lengths:
@@ -290,12 +294,12 @@ class SecretValues:
                 return end + 1
         return 0
 
-    def redact_error(self, problem: FleetError) -> None:
-        """Every text of an error, where it stands."""
-        problem.message = self.redact(problem.message)
-        problem.hint = self.redact(problem.hint) if problem.hint else problem.hint
-        problem.field = self.redact(problem.field) if problem.field else problem.field
-        problem.args = (problem.message,)
+    def redact_error(self, error: FleetError) -> None:
+        """Redact every text of an error in place."""
+        error.message = self.redact(error.message)
+        error.hint = self.redact(error.hint) if error.hint else error.hint
+        error.field = self.redact(error.field) if error.field else error.field
+        error.args = (error.message,)
 
 
 def _secret_values_of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator[str]:
@@ -303,10 +307,10 @@ def _secret_values_of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator
         plain = _decode_base64(text) if trail[:1] == ("data",) else ""
         yield plain or text
     annotations = (manifest.get("metadata") or {}).get("annotations") or {}
-    copy = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
-    if isinstance(copy, str) and next(secret_texts(manifest, secrecy), None) is not None:
+    last_applied = annotations.get(LAST_APPLIED) if isinstance(annotations, Mapping) else None
+    if isinstance(last_applied, str) and next(secret_texts(manifest, secrecy), None) is not None:
         try:
-            former = orjson.loads(copy)
+            former = orjson.loads(last_applied)
         except orjson.JSONDecodeError:
             return
         if isinstance(former, dict):
@@ -314,15 +318,15 @@ def _secret_values_of(manifest: Mapping[str, Any], secrecy: Secrecy) -> Iterator
 
 
 def _written_forms(text: str) -> Iterator[str]:
-    """As it is, as base64, and as programs quote it; of several lines, each by itself too."""
+    """Yield a value as it is, as base64, and as programs quote it; of several lines, each by itself too."""
     stripped = text.strip()
-    for one in dict.fromkeys((text, stripped)):
-        if one:
-            yield one
-            yield base64.b64encode(one.encode(errors="surrogateescape")).decode()
-            yield orjson.dumps(one.encode(errors="replace").decode()).decode()[1:-1]
-            yield quote(one, safe="", errors="replace")
-            yield repr(one)[1:-1]
+    for form in dict.fromkeys((text, stripped)):
+        if form:
+            yield form
+            yield base64.b64encode(form.encode(errors="surrogateescape")).decode()
+            yield orjson.dumps(form.encode(errors="replace").decode()).decode()[1:-1]
+            yield quote(form, safe="", errors="replace")
+            yield repr(form)[1:-1]
     lines = stripped.splitlines()
     if len(lines) > 1:
         yield from (line.strip() for line in lines if len(line.strip()) >= SHORTEST_LINE)

@@ -1,7 +1,8 @@
-"""The form that a manifest has wherever the stages after its evaluation look into it. The server judges all the rest.
+"""The form that a manifest has wherever the stages after its evaluation look into it. The API server judges all the
+rest. Pure.
 
-Asked where users declare objects, for an error that names the field, and again where the answer of their code is read:
-what runs in the sandbox can answer anything. Pure.
+It is checked where users declare objects, for an error that names the field, and again where the answer of their code
+is read: what runs in the sandbox can answer anything.
 """
 
 from __future__ import annotations
@@ -74,24 +75,26 @@ _FORMS_OF_APPS = (
 
 
 def find_shape_error(manifest: Mapping[str, Any]) -> ShapeError | None:
-    """The first field that has another form, of an object that has apiVersion, kind and metadata."""
-    for name, words in _IDENTITY_FORMS.items():
-        if not words.fullmatch(manifest[name]):
+    """Return the first field that has another form, of an object that has apiVersion, kind and metadata; None if all
+    fit.
+    """
+    for name, pattern in _IDENTITY_FORMS.items():
+        if not pattern.fullmatch(manifest[name]):
             return ShapeError(name, f"{manifest[name][:80]!r} is none that there can be")
     namespace = manifest["metadata"].get("namespace", "")
     if namespace and not _NAMESPACE.fullmatch(namespace):
         return ShapeError(
             "metadata.namespace", f"{namespace[:80]!r} is not a name", "lower-case letters, digits and dashes"
         )
-    if listed := next((name for name in manifest if name.lower() == "items"), None):
+    if items_field := next((name for name in manifest if name.lower() == "items"), None):
         # kubectl takes whatever has this for a list, and applies what is in it as objects.
-        return ShapeError(listed, "would be applied as objects of their own", "declare each of them by itself")
+        return ShapeError(items_field, "would be applied as objects of their own", "declare each of them by itself")
     group = manifest["apiVersion"].rpartition("/")[0]
-    if meant := _suggest_kind(group, manifest["kind"]):
+    if suggested_kind := _suggest_kind(group, manifest["kind"]):
         kind, version = manifest["kind"], manifest["apiVersion"]
-        return ShapeError("kind", f"{version} has no kind {kind!r}", f"did you mean {meant!r}?")
-    special = _FORMS_OF_APPS if group == GROUP else _FORMS_OF_KIND.get((group, manifest["kind"]), ())
-    for form in (*_METADATA, *special):
+        return ShapeError("kind", f"{version} has no kind {kind!r}", f"did you mean {suggested_kind!r}?")
+    kind_forms = _FORMS_OF_APPS if group == GROUP else _FORMS_OF_KIND.get((group, manifest["kind"]), ())
+    for form in (*_METADATA, *kind_forms):
         value: Any = manifest
         for name in form.trail:  # what is above was looked at before
             value = value.get(name)
@@ -101,9 +104,9 @@ def find_shape_error(manifest: Mapping[str, Any]) -> ShapeError | None:
             return ShapeError(".".join(form.trail), f"is missing, and must be {form.what}")
         if value is not None and not _fits(value, form.what):
             if form.what == _OPTIONAL_TEXTS and isinstance(value, dict):
-                name, wrong = next((name, one) for name, one in value.items() if not isinstance(one, str | None))
+                name, misfit = next((name, item) for name, item in value.items() if not isinstance(item, str | None))
                 return ShapeError(
-                    f"{'.'.join(form.trail)}.{name}", f"must be a string{_describe_actual(wrong)}", form.hint
+                    f"{'.'.join(form.trail)}.{name}", f"must be a string{_describe_actual(misfit)}", form.hint
                 )
             verb = "hold" if form.what == _TEXTS else "be"
             return ShapeError(".".join(form.trail), f"must {verb} {form.what}{_describe_actual(value)}", form.hint)
@@ -112,29 +115,31 @@ def find_shape_error(manifest: Mapping[str, Any]) -> ShapeError | None:
 
 @lru_cache(maxsize=1_000)
 def _suggest_kind(group: str, kind: str) -> str | None:
-    """The kind of Kubernetes itself that was probably meant; None for one that there is, and for what is like none."""
+    """Return the kind of Kubernetes itself that was probably meant; None for one that exists, and for one that is like
+    none.
+    """
     kinds = _KINDS.get(group, "").split()
     return None if not kinds or kind in kinds else closest(kind, kinds, cutoff=0.8)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """What there is to look into: nothing, where it is no map."""
+    """Return the value if it is a map, else an empty one: there is nothing to look into."""
     return value if isinstance(value, Mapping) else {}
 
 
 def mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The maps of a list: none, where it is none."""
-    return (one for one in value if isinstance(one, Mapping)) if isinstance(value, list) else iter(())
+    """Return the maps of a list; none if the value is no list."""
+    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else iter(())
 
 
 def _fits(value: Any, what: str) -> bool:
     if what == _TEXT:
         return isinstance(value, str)
     if what == _MAPS:
-        return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+        return isinstance(value, list) and all(isinstance(item, dict) for item in value)
     if what == _OPTIONAL_TEXTS:
-        return isinstance(value, dict) and all(isinstance(one, str | None) for one in value.values())
-    return isinstance(value, dict) and (what != _TEXTS or all(isinstance(one, str) for one in value.values()))
+        return isinstance(value, dict) and all(isinstance(item, str | None) for item in value.values())
+    return isinstance(value, dict) and (what != _TEXTS or all(isinstance(item, str) for item in value.values()))
 
 
 def _describe_actual(value: Any) -> str:
