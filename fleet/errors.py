@@ -1,4 +1,4 @@
-"""Every error that `fleet` raises on purpose, and the exit code each becomes at the command line.
+"""Errors that `fleet` raises on purpose, and the exit code each becomes at the command line.
 
     FleetError                1  something went wrong
     ├── ConfigurationError    2  the user's files or flags are wrong; nothing was changed
@@ -11,8 +11,8 @@
     ├── CancelledError        8  a person stopped it
     └── TimeoutError          9  it did not happen in time
 
-An error carries data: what went wrong, where (file and line of the user's code, the field), and what
-would be right. It formats itself; the command line only prints it.
+An error carries data: what went wrong, where (file and line of the user's code, the field), and what would be right. It
+formats itself; the command line only prints it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The API group of our custom resources, and its words. Alone in its module, for those who need no model."""
+"""Names that fleet uses in clusters: the API group of its custom resources, labels, annotations and programs.
+
+They are alone in their module, for callers that need no model.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text for people: that of others as it may be shown, with nothing that a terminal would obey and no password of a URL;
+"""Text for people: foreign text made safe to show, with nothing that a terminal would obey and no password of a URL;
 numbers with nouns.
 """
 
@@ -17,18 +17,18 @@ _USER = re.compile("[^/@:]*:")  # and a password after it
 
 
 def printable(text: str) -> str:
-    """With a mark in the place of each; lines and tabs stay."""
+    """Return the text with a mark in the place of each character that a terminal would obey; lines and tabs stay."""
     return text if text.isascii() and text.isprintable() else _OBEYED.sub("�", text)
 
 
 def escape_json(json: str) -> str:
-    """Return a JSON text with each of them as an escape, which is the same text to programs."""
+    """Return a JSON text with each of those characters as an escape, which is the same text to programs."""
     return json if json.isascii() and "\x7f" not in json else _OBEYED.sub(_escape, json)
 
 
-def _escape(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[start : start + 2].hex()}" for start in range(0, len(units), 2))
 
 
 def without_credentials(text: str) -> str:
@@ -36,22 +36,22 @@ def without_credentials(text: str) -> str:
 
     A user ends with the last @ before a slash; one with a password, which may have slashes too, with the last of all.
     `host:8443/team@v2` is taken for a password as well: to show too little is the better mistake. Each letter is looked
-    at a few times, however many addresses others wrote into the text.
+    at a few times, however many addresses an attacker wrote into the text.
     """
     return _WORD.sub(_remove_users, text) if "://" in text else text
 
 
-def _remove_users(found: re.Match[str]) -> str:
-    word, kept, at = found[0], list[str](), 0
+def _remove_users(match: re.Match[str]) -> str:
+    word, parts, position = match[0], list[str](), 0
     last = word.rfind("@")
-    while (begin := word.find("://", at) + 3) > 2 and begin <= last:
-        kept.append(word[at:begin])
+    while (begin := word.find("://", position) + 3) > 2 and begin <= last:
+        parts.append(word[position:begin])
         if _USER.match(word, begin):
-            at = last + 1
+            position = last + 1
             break
         slash = word.find("/", begin)
-        at = max(begin, word.rfind("@", begin, slash if slash >= 0 else len(word)) + 1)
-    return "".join([*kept, word[at:]])
+        position = max(begin, word.rfind("@", begin, slash if slash >= 0 else len(word)) + 1)
+    return "".join([*parts, word[position:]])
 
 
 def count_noun(number: int, singular: str, plural: str = "") -> str:

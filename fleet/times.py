@@ -1,10 +1,8 @@
-"""Durations and weekly windows as people write them.
+"""Durations ("30s", "5m", "1h30m", "14d") and weekly windows ("Mon-Fri 09:00-17:00", "22:00-04:00") as people write
+them.
 
-How long a span of time is that people have written: "30s", "5m", "1h30m", "14d". Loads nothing, for commands.
-
-Custom resources and stacks hold whole numbers; flags and fleet.toml also take parts of a second: "0.2s", "500ms".
-
-A span of the week that people have written: "Mon-Fri 09:00-17:00", "22:00-04:00". Loads nothing, for commands.
+Custom resources and stacks hold durations of whole numbers; flags and fleet.toml also take parts of a second: "0.2s",
+"500ms". Loads nothing heavy, for commands.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ _PRECISE = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in UNITS),
 
 
 def seconds(text: str) -> int:
-    """Of a checked duration."""
+    """Return the seconds of a checked duration; raise ValueError where it is none."""
     match = DURATION_GRAMMAR.fullmatch(text)
     if not match or not text:
         raise ValueError(f"{text!r} is not a duration")
@@ -29,7 +27,7 @@ def seconds(text: str) -> int:
 
 
 def parse_duration(text: str) -> float:
-    """Of anything that people wrote; ValueError where it is no duration."""
+    """Return the seconds of any text that people wrote; raise ValueError where it is no duration."""
     match = _PRECISE.fullmatch(text)
     if not match or not 0 < len(text) <= LONGEST_DURATION:
         raise ValueError(f"{text!r} is not a duration")
@@ -45,7 +43,9 @@ WINDOW_GRAMMAR = re.compile(
 
 
 class WeeklyWindow(NamedTuple):
-    """The days on which it begins, and its minutes from midnight; one that ends past midnight has `to` over 1440."""
+    """A weekly window: the days on which it begins, and its minutes from midnight; one that ends past midnight has
+    `end` over 1440.
+    """
 
     days: frozenset[int]
     begin: int
@@ -59,14 +59,14 @@ class WeeklyWindow(NamedTuple):
         )
 
     def begins_after(self, now: datetime) -> datetime:
-        """The next beginning."""
+        """Return the next beginning after a time."""
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         begins = (midnight + timedelta(days=day, minutes=self.begin) for day in range(8))
-        return next(one for one in begins if one > now and one.weekday() in self.days)
+        return next(begin for begin in begins if begin > now and begin.weekday() in self.days)
 
 
 def parse_window(text: str) -> WeeklyWindow:
-    """Of a checked text."""
+    """Return the window of a checked text; raise ValueError where it is none."""
     match = WINDOW_GRAMMAR.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a window")
@@ -80,9 +80,9 @@ def _parse_minutes(text: str) -> int:
 
 
 def _parse_days(text: str) -> frozenset[int]:
-    found: set[int] = set()
+    days: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
         begin, end = DAYS.index(first), DAYS.index(last or first)
-        found.update((begin + number) % 7 for number in range((end - begin) % 7 + 1))
-    return frozenset(found)
+        days.update((begin + number) % 7 for number in range((end - begin) % 7 + 1))
+    return frozenset(days)

@@ -1,9 +1,10 @@
 """YAML as kubectl and etcd read it: what `fleet.manifests` takes from files, all that commands print, engines' files.
 
 kubectl reads YAML with sigs.k8s.io/yaml, and PyYAML reads some of the same words otherwise: `1e3`, `08` and `12:30` are
-texts to one of them and numbers to the other, `y` is a key here and `true` there. One table of words serves both
-directions: a text is written without quotes only if neither library takes it for anything else. Whatever kubectl reads
-otherwise than it is written (a key that is a fraction, a second document that it passes over) is refused by the reader.
+texts to one of them and numbers to the other, `y` is a key for PyYAML and `true` for kubectl. One table of words serves
+both directions: a text is written without quotes only if neither library takes it for anything else. Whatever kubectl
+reads otherwise than it is written (a key that is a fraction, a second document that it passes over) is refused by the
+reader.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ def _is_tab(text: str, line: int, column: int) -> bool:
 
 
 def read_documents(text: str, most: int = MOST_VALUES) -> Iterator[Document]:
-    """Yield the documents of a file that are not empty; NotYamlError is raised where the first mistake is.
+    """Yield the documents of a file that are not empty; raise NotYamlError where the first mistake is.
 
-    `most` is how many values one may have, aliases unfolded.
+    `most` is how many values one document may have, aliases unfolded.
     """
     if text.lstrip().startswith("{"):  # kubectl tries JSON first, which knows escapes that YAML does not
         try:
@@ -117,9 +118,9 @@ def dump_settings(settings: Mapping[str, Any]) -> str:
 
 def dump_all(documents: Iterable[Any]) -> str:
     """Return the documents with separators between them; what a terminal would obey is escaped."""
-    listed = list(documents)
-    text = _dump_documents(listed, allow_unicode=True)
-    return text if printable(text) == text else _dump_documents(listed, allow_unicode=False)
+    all_documents = list(documents)
+    text = _dump_documents(all_documents, allow_unicode=True)
+    return text if printable(text) == text else _dump_documents(all_documents, allow_unicode=False)
 
 
 def comment_line(text: str) -> str:
@@ -172,7 +173,7 @@ def _check_depth(text: str, first: int) -> None:
 
 
 class _Loader(_LOADER):  # type: ignore[misc]
-    """Nodes as they are written: what a word means is decided by `_Reader`."""
+    """Loader of nodes as they are written: what a word means is decided by `_Reader`."""
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> str:
         if kind is yaml.ScalarNode:
@@ -181,7 +182,7 @@ class _Loader(_LOADER):  # type: ignore[misc]
 
 
 class _Reader:
-    """Data from nodes of one document, by the rules of sigs.k8s.io/yaml."""
+    """Reader of data from the nodes of one document, by the rules of sigs.k8s.io/yaml."""
 
     def __init__(self, first: int, most: int) -> None:
         self._first = first
@@ -233,8 +234,8 @@ class _Reader:
         if isinstance(key, int):
             return str(key)
         if not isinstance(key, str):
-            shown = node.value if isinstance(node, yaml.ScalarNode) else "a map or a list"
-            raise self._refused(node, f"{str(shown)[:80]!r} is no key: put it in quotes")
+            text = node.value if isinstance(node, yaml.ScalarNode) else "a map or a list"
+            raise self._refused(node, f"{str(text)[:80]!r} is no key: put it in quotes")
         return key
 
     def _scalar(self, node: Any) -> Any:
@@ -283,12 +284,12 @@ def _split_documents(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         counted = Counter(name for name, _ in pairs)
-        twice = next(name for name, times in counted.items() if times > 1)
-        raise NotYamlError(f"key {twice!r} is there twice")
-    return made
+        repeated = next(name for name, times in counted.items() if times > 1)
+        raise NotYamlError(f"key {repeated!r} is there twice")
+    return unique
 
 
 def _refuse_constant(name: str) -> Any:
@@ -296,7 +297,9 @@ def _refuse_constant(name: str) -> Any:
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]
-    """Quotes around every text that kubectl or PyYAML would take for something else; nothing by reference."""
+    """Dumper with quotes around every text that kubectl or PyYAML would take for something else, and nothing by
+    reference.
+    """
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         tag = super().resolve(kind, value, implicit)
