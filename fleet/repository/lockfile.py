@@ -1,9 +1,9 @@
-"""The packages that stacks may import: a lockfile of the repository, in the form that pip checks hashes in. Pure.
+"""The lockfile of a repository: the packages that stacks may import, in the form that pip checks hashes in. Pure.
 
     tabulate==0.9.0 --hash=sha256:024c…
 
-Nothing but exact versions with hashes is taken. Options, addresses and paths are refused: where packages come from is
-for the machine to say that fetches them, and not for a file that people propose changes to.
+Only exact versions with hashes are allowed. Options, addresses and paths are refused: the machine that fetches packages
+decides where they come from, and not a file that users propose changes to.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class PinnedPackage:
 
     def __str__(self) -> str:
         marker = f" ; {self.marker}" if self.marker else ""
-        return f"{self.name}=={self.version}{marker}" + "".join(f" --hash={one}" for one in self.hashes)
+        return f"{self.name}=={self.version}{marker}" + "".join(f" --hash={digest}" for digest in self.hashes)
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """All of them. `file` is what the user calls it; `of_base` when it is not the one beside the stacks."""
+    """All packages of a lockfile. `file` is what the user calls it; `of_base` when it is the base's."""
 
     file: str
     pinned: tuple[PinnedPackage, ...] = ()
@@ -51,12 +51,12 @@ class Lock:
 
 
 def read_lock(file: str, text: str, *, of_base: bool = False) -> Lock:
-    """What the text says, or an error that names the line and what would be right."""
+    """Return the packages that the text pins; raise ConfigurationError with the line and what would be right."""
     return Lock(file, tuple(_parse_package(file, line, content) for line, content in _join_lines(text)), of_base)
 
 
 def _join_lines(text: str) -> Iterator[tuple[int, str]]:
-    """With what a backslash continues, and without comments; each with the number of its first line."""
+    """Yield the lines with what a backslash continues, and without comments; each with the number of its first line."""
     first, parts = 0, list[str]()
     for number, line in enumerate(text.splitlines(), 1):
         first = first or number
@@ -73,24 +73,26 @@ def _join_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parse_package(file: str, line: int, content: str) -> PinnedPackage:
-    found = _PINNED.fullmatch(" ".join(content.split()))
-    if found is None:
+    match = _PINNED.fullmatch(" ".join(content.split()))
+    if match is None:
         _refuse(file, line, content)
-    hashes = tuple(sorted(one.removeprefix("--hash=") for one in found["hashes"].split()))
-    wrong = [one for one in hashes if not _HASH.fullmatch(one)]
-    if not hashes or wrong:
-        what = f"the hash {wrong[0]!r} is none that can be checked" if wrong else f"{found['name']} has no hash"
-        raise ConfigurationError(
-            what, hint=f"write --hash=sha256:… behind the version; {_MAKE}", source=Source(file, line)
+    hashes = tuple(sorted(digest.removeprefix("--hash=") for digest in match["hashes"].split()))
+    unusable = [digest for digest in hashes if not _HASH.fullmatch(digest)]
+    if not hashes or unusable:
+        message = (
+            f"the hash {unusable[0]!r} is none that can be checked" if unusable else f"{match['name']} has no hash"
         )
-    name = re.sub("[-_.]+", "-", found["name"]).lower()
-    return PinnedPackage(name, found["version"], hashes, (found["marker"] or "").strip(), line)
+        raise ConfigurationError(
+            message, hint=f"write --hash=sha256:… behind the version; {_MAKE}", source=Source(file, line)
+        )
+    name = re.sub("[-_.]+", "-", match["name"]).lower()
+    return PinnedPackage(name, match["version"], hashes, (match["marker"] or "").strip(), line)
 
 
 def _refuse(file: str, line: int, content: str) -> NoReturn:
-    shown = content if len(content) <= 60 else f"{content[:59]}…"
+    shown_line = content if len(content) <= 60 else f"{content[:59]}…"
     raise ConfigurationError(
-        f"{shown!r} is no package with its version and hash",
+        f"{shown_line!r} is no package with its version and hash",
         hint=f"name==version --hash=sha256:…, and nothing else: no options, addresses or paths; {_MAKE}",
         source=Source(file, line),
     )

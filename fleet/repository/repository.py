@@ -1,15 +1,12 @@
-"""Root, files and identity of a repository.
+"""A fleet's repository as a directory: its root, its settings, its stack and cluster files, its identity.
 
-A fleet's repository as a directory: its root, its settings, its stack and cluster files.
+A revision of git is materialised into a directory first, so nothing in this module knows git. It does not read or run
+the Python files either; it only lists them.
 
-A revision of git is materialised into a directory first, so nothing here knows git. Nothing here reads or runs the
-Python files either; it only says which there are.
-
-By what name a cluster remembers which repository its stacks come from. Pure.
-
-It must be the same in every clone, shallow ones of CI included, whatever the clone's directory is called and however
-it is reached. So it is what `fleet.toml` says; else the remote's address without protocol, user and password; else,
-where there is no remote, the first commit. Where none is known it is "": such a repository owns only what nobody does.
+The identity is the name by which a cluster remembers which repository its stacks come from. It must be the same in
+every clone, shallow ones of CI included, whatever the clone's directory is called and however it is reached. So it is
+what `fleet.toml` says; else the remote's address without protocol, user and password; else, where there is no remote,
+the first commit. Where none is known it is "": such a repository owns only stacks that no repository owns.
 """
 
 from __future__ import annotations
@@ -39,33 +36,35 @@ class Repository:
 
     @classmethod
     def at(cls, root: Path, *, settings: Settings | None = None, locked: str | None = None) -> Repository:
-        """The repository at `root`. The rest is given when it comes from elsewhere (the base of a pull request)."""
+        """Return the repository at `root`. The rest is given when it is another's (the base of a pull request)."""
         root = root.resolve()
         return cls(root, settings or read_settings(_read_text(root / FILE)), locked)
 
     @classmethod
     def find(cls, start: Path | None = None) -> Repository:
-        """The repository around `start` (or the current directory): the nearest directory upwards with a fleet.toml."""
+        """Return the repository around `start` (or the current directory): the nearest directory upwards with a
+        fleet.toml.
+        """
         return cls.at(find_root(start))
 
     def stack_files(self) -> tuple[str, ...]:
-        """The files that may hold stacks, relative to the root, sorted."""
+        """Return the files that may hold stacks, relative to the root, sorted."""
         return self._files("stacks", self.settings.paths.stacks)
 
     def cluster_files(self) -> tuple[str, ...]:
-        """The files that hold clusters, relative to the root, sorted."""
+        """Return the files that hold clusters, relative to the root, sorted."""
         return self._files("clusters", self.settings.paths.clusters)
 
     def lock(self) -> Lock:
-        """The packages that stacks may import; none where there is no such file."""
+        """Return the packages that stacks may import; none if the repository has no lockfile."""
         from fleet.repository.lockfile import Lock, read_lock  # noqa: PLC0415 - only where something is evaluated
 
         file = self.settings.paths.lock
         if self.locked is not None:
             return read_lock(file, self.locked, of_base=True)
         path = self.root / file
-        there = path.is_file() and _is_below(path, self.root)
-        return read_lock(file, _read_text(path, file)) if there else Lock(file)
+        exists = path.is_file() and _is_below(path, self.root)
+        return read_lock(file, _read_text(path, file)) if exists else Lock(file)
 
     def _files(self, what: str, directory: str) -> tuple[str, ...]:
         top = self.root / directory
@@ -76,23 +75,27 @@ class Repository:
                 source=Source(FILE),
                 field=f"paths.{what}",
             )
-        found = (path for path in _python_files(top) if _is_below(path, self.root))
-        names = tuple(sorted(path.relative_to(self.root).as_posix() for path in found))
+        paths = (path for path in _python_files(top) if _is_below(path, self.root))
+        names = tuple(sorted(path.relative_to(self.root).as_posix() for path in paths))
         for name in names:
             if any("\ud800" <= letter <= "\udfff" for letter in name):  # so Python has bytes that are none
                 raise ConfigurationError(
                     "the name of the file is not UTF-8 text", hint="rename it", source=Source(name)
                 )
             if printable(name) != name or "\n" in name or "\t" in name:
-                shown = " ".join(printable(name).split())
+                shown_name = " ".join(printable(name).split())
                 raise ConfigurationError(
-                    "the name of the file has characters that no line can show", hint="rename it", source=Source(shown)
+                    "the name of the file has characters that no line can show",
+                    hint="rename it",
+                    source=Source(shown_name),
                 )
         return names
 
 
 def find_root(start: Path | None = None) -> Path:
-    """The nearest directory upwards with a fleet.toml, from `start` or the current one."""
+    """Return the nearest directory upwards with a fleet.toml, from `start` or the current one; raise ConfigurationError
+    if there is none.
+    """
     start = (start or Path.cwd()).resolve()
     for directory in (start, *start.parents):
         if (directory / FILE).is_file():
@@ -103,7 +106,7 @@ def find_root(start: Path | None = None) -> Path:
 
 
 def _python_files(top: Path) -> Iterator[Path]:
-    """Python files below `top`, except tests, hidden ones and those with a leading underscore (shared code)."""
+    """Yield Python files below `top`, except tests, hidden ones and those with a leading underscore (shared code)."""
     for directory, names, files in os.walk(top, followlinks=False):
         names[:] = [name for name in names if not name.startswith((".", "_"))]
         for name in files:
@@ -112,7 +115,9 @@ def _python_files(top: Path) -> Iterator[Path]:
 
 
 def _is_below(path: Path, root: Path) -> bool:
-    """Whether the path, links followed, stays in the repository: a link must not bring in a file of this machine."""
+    """Return whether the path, links followed, stays in the repository: a link must not bring in a file of this
+    machine.
+    """
     return path.resolve().is_relative_to(root)
 
 
@@ -136,7 +141,10 @@ _USUAL_PORTS = {"https": 443, "http": 80}
 
 
 def repository_identity(name: str, *, remote: str = "", first_commit: str = "", below: str = "") -> str:
-    """`below` is the directory of `fleet.toml` in the git repository: one may hold several fleets."""
+    """Return the identity of a repository.
+
+    `below` is the directory of `fleet.toml` in the git repository: one may hold several fleets.
+    """
     if name:
         return name
     base = identity_of_url(remote) if remote else f"commit-{first_commit[:12]}" if first_commit else ""
@@ -144,7 +152,9 @@ def repository_identity(name: str, *, remote: str = "", first_commit: str = "", 
 
 
 def identity_of_url(url: str) -> str:
-    """`git@host:team/fleet.git`, `https://host/team/fleet` → `host/team/fleet`; a local path → that path."""
+    """Return the identity of an address: `git@host:team/fleet.git`, `https://host/team/fleet` → `host/team/fleet`; of a
+    local path, that path.
+    """
     scheme, separator, rest = url.partition("://")
     if not separator:
         match = _SCP.fullmatch(url)
@@ -155,12 +165,12 @@ def identity_of_url(url: str) -> str:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     # Forges have ssh on any port and mean one place; two web servers on one host are two.
-    shown = f":{port}" if port and scheme in _USUAL_PORTS and port != _USUAL_PORTS[scheme] else ""
-    return _join_identity(f"[{host}]{shown}" if ":" in host else f"{host}{shown}", unquote(parts.path))
+    port_text = f":{port}" if port and scheme in _USUAL_PORTS and port != _USUAL_PORTS[scheme] else ""
+    return _join_identity(f"[{host}]{port_text}" if ":" in host else f"{host}{port_text}", unquote(parts.path))
 
 
 def _join_identity(host: str, path: str) -> str:
-    """In lower case: forges do not tell names by case, and people write them as they like."""
+    """Return host and path in lower case: forges do not tell names by case, and people write them as they like."""
     return f"{host}/{_strip_git_suffix(path).lstrip('/')}".lower()
 
 

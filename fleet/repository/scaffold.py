@@ -1,7 +1,7 @@
-"""A new repository from the template beside this file: everything in it works before anything is changed.
+"""A new repository from the template beside this file; everything in it works without changes.
 
-In the template, `dot-` stands for the dot of hidden files and `.in` ends the names of Python files: tools that look
-at our own tree leave them alone then. `@name@` stands for the fleet's name, which is the directory's with some letters
+In the template, `dot-` stands for the dot of hidden files and `.in` ends the names of Python files: tools that look at
+our own tree leave them alone then. `@name@` stands for the fleet's name, which is the directory's with some letters
 that make it unlike any other, `@version@` for this release. A test checks what comes out.
 """
 
@@ -18,13 +18,15 @@ TEMPLATE = Path(__file__).parent / "template"
 
 
 def write_repository(directory: Path) -> tuple[str, ...]:
-    """Write the files and return their names. Nothing is written when any of them is there already."""
+    """Write the files and return their names. Raise ConfigurationError, and write nothing, when any of them exists
+    already.
+    """
     files = {_target_name(path): path.read_bytes() for path in sorted(TEMPLATE.rglob("*")) if _is_template_file(path)}
-    there = [name for name in files if (directory / name).exists() or (directory / name).is_symlink()]
-    if there:
-        shown = ", ".join(there[:3]) + (f" and {len(there) - 3} more" if len(there) > 3 else "")
+    existing = [name for name in files if (directory / name).exists() or (directory / name).is_symlink()]
+    if existing:
+        names = ", ".join(existing[:3]) + (f" and {len(existing) - 3} more" if len(existing) > 3 else "")
         raise ConfigurationError(
-            f"{directory} has {shown} already, and nothing is overwritten",
+            f"{directory} has {names} already, and nothing is overwritten",
             hint="name a new directory: fleet init DIR",
         )
     files["fleet.toml"] = files["fleet.toml"].replace(b"@name@", generate_name(directory).encode())
@@ -36,8 +38,8 @@ def write_repository(directory: Path) -> tuple[str, ...]:
 
 
 def generate_name(directory: Path) -> str:
-    words = re.sub("[^a-z0-9]+", "-", directory.resolve().name.lower())[:40].strip("-")
-    return f"{words or 'fleet'}-{secrets.token_hex(3)}"
+    slug = re.sub("[^a-z0-9]+", "-", directory.resolve().name.lower())[:40].strip("-")
+    return f"{slug or 'fleet'}-{secrets.token_hex(3)}"
 
 
 def _target_name(path: Path) -> str:

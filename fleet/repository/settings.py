@@ -1,13 +1,9 @@
-"""Fleet.toml: types, reading, errors.
+"""The settings in `fleet.toml`: their types, and how they are read. No I/O, and imports nothing heavy: every command
+needs it.
 
-What `fleet.toml` may say, as types: one frozen class per section, every field with a default that is safe.
-
-An empty `fleet.toml` is a valid one. Reading the file and explaining what is wrong in it is `read.py`'s job; this
-module has no I/O and imports nothing heavy, because every command needs it.
-
-From the text of `fleet.toml` to Settings, or to an error that names line, field and what would be right.
-
-`tomllib` gives values without positions, so the line of a key is looked up in the text once there is something to say.
+There is one frozen class per section, every field with a default that is safe: an empty `fleet.toml` is a valid one.
+The text becomes Settings, or an error that names line, field and what would be right. `tomllib` gives values without
+positions, so the line of a key is looked up in the text once there is an error to report.
 """
 
 from __future__ import annotations
@@ -115,7 +111,7 @@ class Settings:
 
     @classmethod
     def of(cls, data: dict[str, dict[str, Any]]) -> Settings:
-        """From what JSON makes of them."""
+        """Return the settings of the data that their JSON holds."""
         return cls(
             Fleet(**data["fleet"]),
             Paths(**data["paths"]),
@@ -166,7 +162,7 @@ def check_file(value: object) -> str:
 
 
 def check_fleet_name(value: object) -> str:
-    """Anything that can be typed after a flag: the default, an address, must be a valid one too."""
+    """Return a name that can be typed after a flag: the default, an address, must be a valid one too."""
     fits = isinstance(value, str) and value.isprintable() and 0 < len(value) <= 250
     if not isinstance(value, str) or not fits or value != value.strip() or value.startswith("-"):
         raise InvalidError('is a name that no other fleet has, such as "shop" or "example.com/team/fleet"')
@@ -181,7 +177,7 @@ def check_ref(value: object) -> str:
 
 def check_forge_kind(value: object) -> str:
     if value not in FORGES:
-        raise InvalidError("is " + ", ".join(f'"{one}"' for one in FORGES[:-1]) + f' or "{FORGES[-1]}"')
+        raise InvalidError("is " + ", ".join(f'"{kind}"' for kind in FORGES[:-1]) + f' or "{FORGES[-1]}"')
     return str(value)
 
 
@@ -268,7 +264,9 @@ SECTIONS: Mapping[str, tuple[type, Mapping[str, Callable[[object], Any]]]] = {
 
 
 def read_settings(text: str) -> Settings:
-    """The settings in the text of a `fleet.toml`, which anybody may have written."""
+    """Return the settings in the text of a `fleet.toml`, which may come from an attacker; raise ConfigurationError for
+    what is wrong.
+    """
     import tomllib  # noqa: PLC0415 - not needed where settings are known already
 
     try:
@@ -324,23 +322,23 @@ def _read_sections(text: str, data: dict[str, Any]) -> Settings:
 
 
 def _read_section(text: str, section: str, values: dict[str, Any]) -> Any:
-    made, fields = SECTIONS[section]
-    read = {}
+    section_type, fields = SECTIONS[section]
+    fields_read = {}
     for name, value in values.items():
         if name not in fields:
             _refuse_unknown(text, (section, name), "setting", fields)
         try:
-            read[name] = fields[name](value)
-        except InvalidError as takes:
-            _refuse(text, (section, name), f"does not take {value!r}", f"{name} {takes}")
-    return made(**read)
+            fields_read[name] = fields[name](value)
+        except InvalidError as error:
+            _refuse(text, (section, name), f"does not take {value!r}", f"{name} {error}")
+    return section_type(**fields_read)
 
 
-def _refuse_unknown(text: str, path: tuple[str, ...], what: str, known: Mapping[str, Any]) -> NoReturn:
+def _refuse_unknown(text: str, path: tuple[str, ...], what: str, names: Mapping[str, Any]) -> NoReturn:
     from fleet.suggestion import closest  # noqa: PLC0415 - only on the way to an error
 
-    close = closest(path[-1], known)
-    hint = f"did you mean {close}?" if close else f"{what}s are: {', '.join(known)}"
+    close = closest(path[-1], names)
+    hint = f"did you mean {close}?" if close else f"{what}s are: {', '.join(names)}"
     _refuse(text, path, f"there is no such {what}", hint)
 
 
@@ -357,18 +355,18 @@ def _toml_error(error: ValueError) -> ConfigurationError:
 
 
 def line_of(text: str, path: tuple[str, ...]) -> int:
-    """The line where a section or a key of it begins; 0 when it cannot be told."""
+    """Return the line where a section or a key of it begins; 0 when it cannot be told."""
     section, *rest = path
-    here = ""
+    current_section = ""
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\s*([^\]\s][^\]]*)\]", line)
         if header:
-            here = header[1].strip()
-            if not rest and here.split(".")[0] == section:
+            current_section = header[1].strip()
+            if not rest and current_section.split(".")[0] == section:
                 return number
             continue
         key = re.match(r"\s*([\w.\"-]+)\s*=", line)
-        full = ".".join(part for part in (here, key[1].replace('"', "") if key else "") if part)
+        full = ".".join(part for part in (current_section, key[1].replace('"', "") if key else "") if part)
         if key and (full == ".".join(path) or full.startswith(".".join(path) + ".")):
             return number
         if key and rest and full == section:  # an inline table: paths = { stacks = "…" }
