@@ -1,12 +1,8 @@
-"""Differences between git and cluster.
+"""Drift: where a cluster is not what git says, object by object and field by field, and who changed it. Pure.
 
-Where a cluster is not what git says, object by object and field by field, and whose doing it is. Pure.
-
-It is a plan read the other way round: not what would be done, but what is different now.
-
-Which of a plan's steps are drift: git says what it said before, and somebody changed the cluster. Pure.
-
-The inventory has the hash of what was last applied; a wanted object with that hash was not changed in git.
+It is a plan read the other way round: not what would be done, but what is different now. A step is drift if git says
+what it said before and the cluster was changed: the inventory has the hash of what was last applied, and a wanted
+object with that hash was not changed in git.
 """
 
 from __future__ import annotations
@@ -23,13 +19,13 @@ from fleet.plan.step import Plan, Step, Verb
 
 
 class DifferenceKind(StrEnum):
-    DRIFT = "drift"  # git says what it said when it was applied: somebody changed the cluster
+    DRIFT = "drift"  # git says what it said when it was applied: the cluster was changed
     PENDING = "pending"  # git has changed since it was applied
-    CONFLICT = "conflict"  # it belongs to somebody else
+    CONFLICT = "conflict"  # it belongs to another owner
 
 
 class FieldDifference(NamedTuple):
-    """None stands for a field that is not there. Secret values are masked already."""
+    """One field that differs; None stands for a field that does not exist. Secret values are redacted already."""
 
     path: str
     git: Any
@@ -54,9 +50,11 @@ class Difference:
 
 
 def differences(plans: Iterable[Plan]) -> list[Difference]:
-    """By stack, cluster and object."""
-    found = [one for plan in plans for step in plan.steps for one in _step_differences(plan, step)]
-    return sorted(found, key=lambda one: (one.stack, one.cluster, one.key))
+    """Return the differences of all plans, by stack, cluster and object."""
+    all_differences = [
+        difference for plan in plans for step in plan.steps for difference in _step_differences(plan, step)
+    ]
+    return sorted(all_differences, key=lambda difference: (difference.stack, difference.cluster, difference.key))
 
 
 def _step_differences(plan: Plan, step: Step) -> list[Difference]:
@@ -75,13 +73,15 @@ def _step_differences(plan: Plan, step: Step) -> list[Difference]:
 
 
 def is_drift(plan: Plan, step: Step) -> bool:
-    """Whether the step only puts back what git said already. Of a field that git ignored until now it said nothing."""
+    """Return whether the step only puts back what git said already. Of a field that git ignored until now it said
+    nothing.
+    """
     if step.verb not in (Verb.CREATE, Verb.UPDATE) or step.entry is None:
         return False
-    known = plan.inventory.get(step.key)
-    if known is None or not known.uid:
+    entry = plan.inventory.get(step.key)
+    if entry is None or not entry.uid:
         return False
-    return (known.hash, known.ignores) == (step.entry.hash, step.entry.ignores)
+    return (entry.hash, entry.ignores) == (step.entry.hash, step.entry.ignores)
 
 
 def _describe_step(step: Step, drift: bool) -> str:
@@ -103,20 +103,22 @@ def _describe_step(step: Step, drift: bool) -> str:
 
 
 class DriftedError(PolicyError):
-    """The stack asks for drift to be reported and left alone."""
+    """Drift in a stack that asks for drift to be reported and left alone."""
 
 
-def drift_steps(made: Plan) -> tuple[Step, ...]:
-    """The steps that only put back what git said already."""
-    return tuple(step for step in made.steps if is_drift(made, step))
+def drift_steps(plan: Plan) -> tuple[Step, ...]:
+    """Return the steps that only put back what git said already."""
+    return tuple(step for step in plan.steps if is_drift(plan, step))
 
 
-def drift_error(made: Plan) -> DriftedError | None:
-    """The word about a plan that brings nothing new from git; None when it brings something, or nothing at all."""
-    found = drift_steps(made)
-    if not found or len(found) < sum(step.verb.writes for step in made.steps):
+def drift_error(plan: Plan) -> DriftedError | None:
+    """Return the error for a plan that brings nothing new from git; None when it brings something, or
+    nothing at all.
+    """
+    steps = drift_steps(plan)
+    if not steps or len(steps) < sum(step.verb.writes for step in plan.steps):
         return None
-    fields = ", ".join(change.path for change in found[0].changes[:3])
-    what = f"{found[0].key} differs from git" + (f" ({fields})" if fields else ": it is gone")
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    return DriftedError(f"{made.cluster}: {what}{more}", hint='the stack says drift="report", so it is left as it is')
+    fields = ", ".join(change.path for change in steps[0].changes[:3])
+    what = f"{steps[0].key} differs from git" + (f" ({fields})" if fields else ": it is gone")
+    more = f" (and {len(steps) - 1} more)" if len(steps) > 1 else ""
+    return DriftedError(f"{plan.cluster}: {what}{more}", hint='the stack says drift="report", so it is left as it is')

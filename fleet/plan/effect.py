@@ -1,11 +1,8 @@
-"""What a step does to users; what holds data.
+"""The effect of a step on the users of an object, in the words of a reviewer: not "patch", but "restarts 3 pods". Pure.
 
-What is never deleted without a word in git: objects that take data, or other people's objects, with them.
-
-What a step does to whoever uses the object, in the words of a reviewer: not "patch", but "restarts 3 pods".
-
-Pure, from the objects before and after. What an app's driver knows (hops of an upgrade, members) it is asked for; of
-Kubernetes' own workloads it is known here what a changed pod template means.
+It is found from the objects before and after. An app's driver is asked for what it knows (hops of an upgrade, members);
+of Kubernetes' own workloads this module knows what a changed pod template means. It also knows what is never deleted
+without a word in git: objects that take data, or other people's objects, with them.
 """
 
 from __future__ import annotations
@@ -39,7 +36,9 @@ def holds_data(key: Key) -> bool:
 
 
 def is_retained(key: Key, manifest: dict[str, Any]) -> bool:
-    """By its kind, unless the manifest says otherwise."""
+    """Return whether the object is kept when git no longer wants it: by its kind, unless the manifest says
+    otherwise.
+    """
     return holds_data(key) and mapping(manifest["metadata"].get("annotations")).get(ON_DELETE) != "delete"
 
 
@@ -84,7 +83,7 @@ _ADOPT_CHANGED = Effect(EffectKind.ADOPT_CHANGED, "adopt with changes")
 
 
 def effect_of(step: Step) -> Effect:
-    """What was found out when it was planned, else what its verb says."""
+    """Return the effect that was found when the step was planned, else the one of its verb."""
     if step.effect is not None:
         return step.effect
     if step.verb == "adopt":
@@ -95,7 +94,7 @@ def effect_of(step: Step) -> Effect:
 def update_effect(
     key: Key, live: Mapping[str, Any], wanted: Mapping[str, Any], changes: Iterable[Change], meaning: Meaning | None
 ) -> Effect | None:
-    """What a changed object does to its users; None when there is nothing more to say than that it changes."""
+    """Return what a changed object does to its users; None when there is nothing more to say than that it changes."""
     if meaning is not None:
         return _app_effect(wanted, meaning)
     if key.group == "apps" and key.kind in WORKLOADS:
@@ -104,16 +103,16 @@ def update_effect(
 
 
 def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
-    """What is gone with an object besides itself."""
+    """Return what is deleted together with an object; None if it is only the object itself."""
     if holds_data(key):
-        whole = {
+        contents = {
             "Namespace": ": all that is in the namespace",
             "CustomResourceDefinition": ": all objects of the kind",
         }
-        return Effect(EffectKind.DATA, f"data deleted{whole.get(key.kind, '')}", destructive=True)
+        return Effect(EffectKind.DATA, f"data deleted{contents.get(key.kind, '')}", destructive=True)
     spec = mapping(live.get("spec"))
-    taken_over = "adopt" in spec  # its volumes stay
-    if key.group == APPS and not taken_over and mapping(spec.get("volume")).get("onDelete") == "delete":
+    is_adopted = "adopt" in spec  # its volumes stay
+    if key.group == APPS and not is_adopted and mapping(spec.get("volume")).get("onDelete") == "delete":
         return Effect(EffectKind.DATA, "data deleted: the app with its volumes", destructive=True)
     if key.group == "apps" and key.kind == "StatefulSet" and _claim_retention(spec, "whenDeleted") == "Delete":
         return Effect(EffectKind.DATA, "data deleted: its volume claims go with it", destructive=True)
@@ -121,20 +120,20 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
 
 
 def _app_effect(wanted: Mapping[str, Any], meaning: Meaning) -> Effect | None:
-    found = [Effect(EffectKind.UPDATE, words, destructive=True) for words in meaning.losses]
-    found += [_upgrade_effect(meaning)] if meaning.hops else []
+    effects = [Effect(EffectKind.UPDATE, words, destructive=True) for words in meaning.losses]
+    effects += [_upgrade_effect(meaning)] if meaning.hops else []
     if meaning.members:
-        found.append(_scale_effect(wanted, *meaning.members, meaning.before_joining))
+        effects.append(_scale_effect(wanted, *meaning.members, meaning.before_joining))
     if meaning.restarts and not meaning.hops:  # to upgrade is to restart
-        found.append(_restart_effect(meaning.restarts))
-    return _join_effects(found)
+        effects.append(_restart_effect(meaning.restarts))
+    return _join_effects(effects)
 
 
-def _scale_effect(wanted: Mapping[str, Any], before: int, after: int, first: str) -> Effect:
-    words, gone = f"scale {before} → {after}{first}", before - after
-    if gone <= 0 or mapping(mapping(wanted.get("spec")).get("volume")).get("onScaleIn") == "keep":
+def _scale_effect(wanted: Mapping[str, Any], before: int, after: int, before_joining: str) -> Effect:
+    words, removed = f"scale {before} → {after}{before_joining}", before - after
+    if removed <= 0 or mapping(mapping(wanted.get("spec")).get("volume")).get("onScaleIn") == "keep":
         return Effect(EffectKind.SCALE, words)
-    note = f"the data of {count_noun(gone, 'member')} is deleted when they have left"
+    note = f"the data of {count_noun(removed, 'member')} is deleted when they have left"
     return Effect(EffectKind.SCALE, f"{words}: {note}", True, note)
 
 
@@ -159,29 +158,34 @@ def _workload_effect(kind: str, live: Mapping[str, Any], wanted: Mapping[str, An
         count = after.get("replicas", 1)  # no longer said, it is what Kubernetes takes
     if not isinstance(pods, int) or not isinstance(count, int):
         return None
-    found = [_replicas_effect(kind, before, after, pods, count)] if count != pods else []
+    effects = [_replicas_effect(kind, before, after, pods, count)] if count != pods else []
     if any(path == "spec" or path.startswith("spec.template") for path in paths):
-        found.append(_template_effect(kind, after, min(pods, count)))
-    return _join_effects(found)
+        effects.append(_template_effect(kind, after, min(pods, count)))
+    return _join_effects(effects)
 
 
 def _replicas_effect(
     kind: str, before: Mapping[str, Any], after: Mapping[str, Any], pods: int, count: int
 ) -> Effect | None:
-    gone = count < pods and kind == "StatefulSet" and _claim_retention({**before, **after}, "whenScaled") == "Delete"
-    others = "" if "replicas" in after else ", unless somebody else sets it"
-    data = ": the data of those that leave is deleted" if gone else ""
-    return Effect(EffectKind.SCALE, f"scale {pods} → {count}{others}{data}", destructive=gone)
+    deletes_data = (
+        count < pods and kind == "StatefulSet" and _claim_retention({**before, **after}, "whenScaled") == "Delete"
+    )
+    condition = "" if "replicas" in after else ", unless somebody else sets it"
+    data = ": the data of those that leave is deleted" if deletes_data else ""
+    return Effect(EffectKind.SCALE, f"scale {pods} → {count}{condition}{data}", destructive=deletes_data)
 
 
 def _join_effects(effects: Iterable[Effect | None]) -> Effect | None:
-    """One of all that a change does: named for the worst of it, and nothing of the rest is hidden behind that."""
-    found = [effect for effect in effects if effect]
-    if not found:
+    """Return one effect of all that a change does: named for the worst of it, and nothing of the rest is hidden behind
+    that.
+    """
+    present = [effect for effect in effects if effect]
+    if not present:
         return None
-    worst = max(found, key=lambda one: (one.destructive, one.does is not EffectKind.UPDATE))
-    words, notes = "; ".join(one.words for one in found), "; ".join(one.note for one in found if one.note)
-    return Effect(worst.does, words, worst.destructive, notes)
+    worst = max(present, key=lambda effect: (effect.destructive, effect.does is not EffectKind.UPDATE))
+    all_words = "; ".join(effect.words for effect in present)
+    all_notes = "; ".join(effect.note for effect in present if effect.note)
+    return Effect(worst.does, all_words, worst.destructive, all_notes)
 
 
 def _template_effect(kind: str, spec: Mapping[str, Any], pods: int) -> Effect | None:

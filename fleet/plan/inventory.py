@@ -1,14 +1,12 @@
-"""What a stack owns in a cluster; suspension.
+"""The inventory: what a stack put into one cluster and may therefore delete there; and whether the stack is suspended.
+Data only, stored by fleet.apply.
 
-That a stack is left as it is until somebody says otherwise: who said so, when and why.
+Labels can be copied by any user; the inventory cannot. Nothing is pruned that is not in it, and nothing whose UID is no
+longer the recorded one.
 
-It stands in the stack's inventory, in the cluster itself: whoever looks at the cluster sees it, command line and
-service alike, and no process has to remember it.
-
-What a stack put into one cluster and may therefore take out of it again: data only, stored by fleet.kube.
-
-Labels can be copied by anybody; the inventory cannot. Nothing is pruned that is not in it, and nothing whose UID
-is no longer the recorded one.
+A suspension says that a stack is left as it is until a user resumes it, and who suspended it, when and why. It is part
+of the inventory, in the cluster itself: every reader of the cluster sees it, command line and service alike, and no
+process has to remember it.
 """
 
 from __future__ import annotations
@@ -33,13 +31,15 @@ class Suspension:
         return f"suspended{since} by {self.by}" + (f": {self.reason}" if self.reason else "")
 
     def line(self) -> str:
-        """As it is stored: one line, in which people read what it says."""
-        words = (self.at, quote(self.by, safe=" @"), quote(self.reason, safe=" ,.;:!?#@/()'"))
-        return "\t".join((*words, "everywhere" if self.everywhere else "here"))
+        """Return the suspension as it is stored: one line that people can read."""
+        parts = (self.at, quote(self.by, safe=" @"), quote(self.reason, safe=" ,.;:!?#@/()'"))
+        return "\t".join((*parts, "everywhere" if self.everywhere else "here"))
 
     @classmethod
     def read(cls, line: str) -> Suspension | None:
-        """None when there is none. What was written by hand counts: nobody says so for nothing."""
+        """Return the suspension of a stored line; None when there is none. A line that was written by hand counts: it
+        was written for a reason.
+        """
         if "\t" not in line:
             return cls("", "somebody", line.strip()) if line.strip() else None
         at, by, reason, scope, *_ = [*line.split("\t"), "", "", ""]
@@ -49,8 +49,8 @@ class Suspension:
 class Entry(NamedTuple):
     """One object of a stack. An empty `uid` is an intent: about to be created, with no proof yet that it was by us.
 
-    A tuple, because thousands are read in every sync. Two that differ in what was `seen` only are equal: what others do
-    to an object (its status) moves that all the time, and is no reason to write an inventory.
+    A tuple, because thousands are read in every sync. Two that differ in what was `seen` only are equal: other writers
+    change that all the time (the object's status), and it is no reason to write an inventory.
     """
 
     key: Key
@@ -61,7 +61,7 @@ class Entry(NamedTuple):
     protect: bool = False  # refuse to delete it
     after: tuple[Key, ...] = ()  # it was created after these, so it is deleted before them
     ignores: tuple[str, ...] = ()  # fields that were not ours to change: to drop one from git is a change of git's
-    seen: str = ""  # the object's resourceVersion after it was applied: while it has that, nobody has touched it
+    seen: str = ""  # the object's resourceVersion after it was applied: while it has that, it is untouched
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Entry) and self[:-1] == other[:-1]
@@ -81,7 +81,7 @@ class Inventory:
     cluster: str
     revision: str = ""  # of the sync that last changed something here
     entries: tuple[Entry, ...] = ()
-    repository: str = ""  # whose stack it is; "": recorded by nobody yet
+    repository: str = ""  # whose stack it is; "": not recorded yet
     changed: str = field(default="", compare=False)  # when it was last written, by the server's clock; RFC 3339
     suspension: Suspension | None = None  # then nothing of the stack is changed here
     missing: tuple[Key, ...] = ()  # what the last sync was to create and could not; a look alone would not miss it
@@ -93,7 +93,7 @@ class Inventory:
         return {entry.key: entry for entry in self.entries}
 
     def with_entries(self, entries: Iterable[Entry], *, revision: str | None = None) -> Inventory:
-        """The inventory with these added, or put in the place of those with the same key."""
+        """Return the inventory with these entries added, or put in the place of those with the same key."""
         merged = {**self.by_key(), **{entry.key: entry for entry in entries}}
         return replace(
             self,
@@ -102,9 +102,9 @@ class Inventory:
         )
 
     def without(self, keys: Iterable[Key], *, revision: str | None = None) -> Inventory:
-        gone = frozenset(keys)
+        removed_keys = frozenset(keys)
         return replace(
             self,
-            entries=tuple(entry for entry in self.entries if entry.key not in gone),
+            entries=tuple(entry for entry in self.entries if entry.key not in removed_keys),
             revision=self.revision if revision is None else revision,
         )

@@ -1,17 +1,15 @@
-"""The step for one object that needs comparing.
+"""The step for one object that needs comparing. Pure.
 
-What an inventory says about an object besides its content, and how that changes: its options are not in the object.
+For an object that the stack wants (`desired_step`), it is a list of guards from top to bottom, the first that fits
+decides. An object that the stack once created and no longer wants (`removed_step`) is deleted only if nothing speaks
+against it.
 
-They decide what may be deleted later, so a commit that changes only them is a step like any other.
+An object's options are not in the object but in its inventory entry. They decide what may be deleted later, so a commit
+that changes only them is a step like any other (`option_changes`).
 
-`ignore_changes`: fields that get their first value from git and are left alone ever after.
-
-Leaving such a field out would make server-side apply remove it wherever we own it; so where it is ours the live value
-is sent back, and where somebody has taken it over it is no longer sent at all.
-
-The step for an object that the stack wants: a list of guards from top to bottom, the first that fits decides.
-
-The step for an object that the stack once made and wants no longer: deleted only if nothing speaks against it.
+Fields of `ignore_changes` get their first value from git and are left alone ever after. Leaving such a field out would
+make server-side apply remove it wherever we own it; so where it is ours the live value is sent back, and where another
+field manager has taken it over it is no longer sent at all (`keep_ignored_fields`).
 """
 
 from __future__ import annotations
@@ -39,35 +37,39 @@ if TYPE_CHECKING:
 _OPTIONS = slice(Entry._fields.index("retain"), Entry._fields.index("ignores") + 1)
 
 
-def option_changes(known: Entry, wanted: Entry) -> tuple[Change, ...]:
-    """By the names that users write: `opts=Options(protect=True)`."""
-    if known[_OPTIONS] == wanted[_OPTIONS]:
+def option_changes(recorded: Entry, wanted: Entry) -> tuple[Change, ...]:
+    """Return the changed options, by the names that users write: `opts=Options(protect=True)`."""
+    if recorded[_OPTIONS] == wanted[_OPTIONS]:
         return ()
     pairs: tuple[tuple[str, Any, Any], ...] = (
-        ("opts.depends_on", [str(key) for key in known.after], [str(key) for key in wanted.after]),
-        ("opts.ignore_changes", list(known.ignores), list(wanted.ignores)),
-        ("opts.protect", known.protect, wanted.protect),
-        ("opts.retain_on_delete", known.retain, wanted.retain),
+        ("opts.depends_on", [str(key) for key in recorded.after], [str(key) for key in wanted.after]),
+        ("opts.ignore_changes", list(recorded.ignores), list(wanted.ignores)),
+        ("opts.protect", recorded.protect, wanted.protect),
+        ("opts.retain_on_delete", recorded.retain, wanted.retain),
     )
     return tuple(Change(path, before, after) for path, before, after in pairs if before != after)
 
 
-def record_reason(known: Entry, wanted: Entry) -> str:
-    """Why else the record is not what it should be, "" if it is."""
-    if not known.uid:
+def record_reason(recorded: Entry, wanted: Entry) -> str:
+    """Return why else the entry is not what it should be, "" if it is."""
+    if not recorded.uid:
         return "was made by a sync that did not finish"
-    return f"is written as {wanted.version} now, and was as {known.version}" if known.version != wanted.version else ""
+    return (
+        f"is written as {wanted.version} now, and was as {recorded.version}"
+        if recorded.version != wanted.version
+        else ""
+    )
 
 
 def keep_ignored_fields(
     desired: dict[str, Any], live: dict[str, Any], owned: Fields | None, ignored: Iterable[str]
 ) -> dict[str, Any]:
-    """The manifest with the live value (or nothing) in every ignored place."""
-    segments = [fields.parse_path(path) for path in ignored]
-    if not segments:
+    """Return the manifest with the live value (or nothing) in every ignored place."""
+    paths = [fields.parse_path(path) for path in ignored]
+    if not paths:
         return desired
     manifest = deepcopy(desired)
-    for path in segments:
+    for path in paths:
         _keep_ignored_field(manifest, live, owned, path)
     return manifest
 
@@ -77,23 +79,25 @@ def _keep_ignored_field(desired: Any, live: Any, owned: Fields | None, path: tup
     if isinstance(desired, dict) and segment.value is None:
         for key in list(desired) if segment.key == "*" else [segment.key]:
             below = {} if owned == {} else owned_field(owned, key)
-            there = isinstance(live, dict) and key in live
+            is_live = isinstance(live, dict) and key in live
             if rest:
                 if key in desired:
-                    _keep_ignored_field(desired[key], live[key] if there else None, below, rest)
-            elif there and below is not None:
+                    _keep_ignored_field(desired[key], live[key] if is_live else None, below, rest)
+            elif is_live and below is not None:
                 desired[key] = deepcopy(live[key])
             else:
                 desired.pop(key, None)
     elif isinstance(desired, list) and rest:
         for position, item in enumerate(desired):
             if segment.selects(position, item):
-                other = _find_counterpart(live, owned, position, item)
-                _keep_ignored_field(item, other, _owned_item(owned, other), rest)
+                live_item = _find_counterpart(live, owned, position, item)
+                _keep_ignored_field(item, live_item, _owned_item(owned, live_item), rest)
 
 
 def _find_counterpart(live: Any, owned: Fields | None, position: int, item: Any) -> Any:
-    """The live item for a desired one: by the list's keys where they are known, else by `name`, else by position."""
+    """Return the live item for a desired one: by the list's keys where they are known, else by `name`, else by
+    position.
+    """
     if not isinstance(live, list):
         return None
     token = next((token for token in owned or () if token.startswith("k:")), None)
@@ -123,26 +127,27 @@ def desired_step(
     stack: str,
     wanted: Object,
     key: Key,
-    known: Entry | None,
+    recorded: Entry | None,
     live: dict[str, Any] | None,
     *,
     options: CompareOptions = DEFAULT_OPTIONS,
     around: Mapping[Key, dict[str, Any] | None] = NO_OBJECTS,
 ) -> Step:
-    """`key` is the object's in the cluster; `live` is what is there under it, None if certainly nothing.
+    """Return the step for an object that the stack wants.
 
-    `around` is what was read beside it: an app may be one that others set up.
+    `key` is the object's in the cluster; `live` is the object that exists under it, None if certainly none. `around` is
+    what was read beside it: an app may be one that its user set up without fleet.
     """
-    case = _ObjectCase(wanted, key, known, normalise(wanted.manifest), options, around)
+    case = _ObjectCase(wanted, key, recorded, normalise(wanted.manifest), options, around)
     if live is None:
-        gone = "it was deleted by somebody else" if known and known.uid else ""
-        texts, impossible, _ = _explain_change(wanted.app, None, case.manifest, around)
-        if impossible:
-            return case.conflict(None, f"cannot be made so: {impossible}", refused=True)
-        return case.step(Verb.CREATE, None, manifest=case.manifest, entry=case.entry(), reason=gone, meanings=texts)
+        reason = "it was deleted by somebody else" if recorded and recorded.uid else ""
+        texts, objections, _ = _explain_change(wanted.app, None, case.manifest, around)
+        if objections:
+            return case.conflict(None, f"cannot be made so: {objections}", refused=True)
+        return case.step(Verb.CREATE, None, manifest=case.manifest, entry=case.entry(), reason=reason, meanings=texts)
     if "deletionTimestamp" in live["metadata"]:
         return case.conflict(live, "is being deleted; sync again once it is gone")
-    ownership = determine_ownership(stack, known, live)
+    ownership = determine_ownership(stack, recorded, live)
     if ownership.owner is Owner.OURS:
         return _owned_step(case, live)
     if ownership.owner is not Owner.LOST and not wanted.adopt and _is_bare_namespace(case.manifest):
@@ -150,8 +155,8 @@ def desired_step(
     if ownership.owner is Owner.OTHER_STACK:
         return case.conflict(live, f"belongs to {ownership.name}")
     if ownership.owner is Owner.FOREIGN and not wanted.adopt:
-        how = "was deleted and made anew by" if ownership.remade else "exists and belongs to"
-        return case.conflict(live, f"{how} {ownership.name}; take it over with opts=Options(adopt=True)")
+        verb = "was deleted and made anew by" if ownership.remade else "exists and belongs to"
+        return case.conflict(live, f"{verb} {ownership.name}; take it over with opts=Options(adopt=True)")
     if ownership.owner is Owner.FOREIGN and (controller := controller_of(live)):
         return case.conflict(live, f"belongs to {controller}; it cannot be taken over")
     return _adopt_step(case, live, ownership)
@@ -159,9 +164,11 @@ def desired_step(
 
 @dataclass(frozen=True, slots=True)
 class _ObjectCase:
+    """One desired object with all that its step is decided from."""
+
     wanted: Object
     key: Key
-    known: Entry | None
+    recorded: Entry | None
     manifest: dict[str, Any]
     options: CompareOptions
     around: Mapping[Key, dict[str, Any] | None]
@@ -196,30 +203,32 @@ class _ObjectCase:
 
 
 def _owned_step(case: _ObjectCase, live: dict[str, Any]) -> Step:
-    known, entry = case.known, case.entry(live["metadata"]["uid"])
-    manifest, changes = _compare_with_live(case, live, edited=known is not None and known.hash != entry.hash)
+    previous, entry = case.recorded, case.entry(live["metadata"]["uid"])
+    manifest, changes = _compare_with_live(case, live, edited=previous is not None and previous.hash != entry.hash)
     if not changes:
         # An equal object needs no write for a file that only reads differently: the hash of what was applied stays.
-        recorded = entry._replace(hash=known.hash, seen=known.seen) if known else entry
-        if known is None or known == recorded:
+        recorded = entry._replace(hash=previous.hash, seen=previous.seen) if previous else entry
+        if previous is None or previous == recorded:
             return case.step(Verb.UNCHANGED, live, entry=recorded)
-        reason = record_reason(known, recorded)
-        return case.step(Verb.RECORD, live, entry=recorded, changes=option_changes(known, recorded), reason=reason)
-    texts, impossible, meaning = _explain_change(case.wanted.app, live, manifest, case.around)
-    if impossible:
-        return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
-    shown = changes + (option_changes(known, entry) if known else ())
-    effect = update_effect(case.key, live, manifest, changes, meaning)
-    return case.step(Verb.UPDATE, live, manifest=manifest, entry=entry, changes=shown, meanings=texts, effect=effect)
+        reason = record_reason(previous, recorded)
+        return case.step(Verb.RECORD, live, entry=recorded, changes=option_changes(previous, recorded), reason=reason)
+    texts, objections, impact = _explain_change(case.wanted.app, live, manifest, case.around)
+    if objections:
+        return case.conflict(live, f"cannot be changed so: {objections}", refused=True)
+    all_changes = changes + (option_changes(previous, entry) if previous else ())
+    effect = update_effect(case.key, live, manifest, changes, impact)
+    return case.step(
+        Verb.UPDATE, live, manifest=manifest, entry=entry, changes=all_changes, meanings=texts, effect=effect
+    )
 
 
 def _adopt_step(case: _ObjectCase, live: dict[str, Any], ownership: Ownership) -> Step:
     manifest, changes = _compare_with_live(case, live, edited=False)
-    texts, impossible, meaning = (
+    texts, objections, impact = (
         _explain_change(case.wanted.app, live, manifest, case.around) if changes else ((), "", None)
     )
-    if impossible:
-        return case.conflict(live, f"cannot be changed so: {impossible}", refused=True)
+    if objections:
+        return case.conflict(live, f"cannot be changed so: {objections}", refused=True)
     return case.step(
         Verb.ADOPT,
         live,
@@ -227,7 +236,7 @@ def _adopt_step(case: _ObjectCase, live: dict[str, Any], ownership: Ownership) -
         entry=case.entry(live["metadata"]["uid"]),
         changes=changes,
         meanings=texts,
-        effect=_adoption_effect(update_effect(case.key, live, manifest, changes, meaning)) if changes else None,
+        effect=_adoption_effect(update_effect(case.key, live, manifest, changes, impact)) if changes else None,
         reason=f"belonged to {ownership.name}{_describe_released(case.wanted.take_from)}"
         if ownership.name
         else "was applied by this stack, but is not in its inventory",
@@ -242,7 +251,9 @@ def _describe_released(managers: tuple[str, ...]) -> str:
 def _compare_with_live(
     case: _ObjectCase, live: dict[str, Any], *, edited: bool
 ) -> tuple[dict[str, Any], tuple[Change, ...]]:
-    """`edited`: the file changed since it was applied, so something may be gone from a value owned as a whole."""
+    """Return the manifest to apply and the changes. `edited`: the file changed since it was applied, so something may
+    be gone from a value owned as a whole.
+    """
     owned = owned_fields(live)
     manifest = keep_ignored_fields(case.manifest, live, owned, case.wanted.ignore_changes)
     secret, exact = case.options.secrecy.of(case.key), case.options.exact
@@ -262,24 +273,33 @@ def _explain_change(
     manifest: dict[str, Any],
     around: Mapping[Key, dict[str, Any] | None] = NO_OBJECTS,
 ) -> tuple[tuple[str, ...], str, Meaning | None]:
-    """What it means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
+    """Return what a change means for the app, in its driver's words, and why the engine cannot do it, if it cannot."""
     if not app:
         return (), "", None
     from fleet.apps.meaning import explain  # noqa: PLC0415 - brings pydantic, which plans without apps do not need
 
-    meaning = explain(app, live, manifest, around)
-    return meaning.texts, "; ".join(str(problem) for problem in meaning.problems), meaning
+    impact = explain(app, live, manifest, around)
+    return impact.texts, "; ".join(str(problem) for problem in impact.problems), impact
 
 
 def _is_bare_namespace(manifest: dict[str, Any]) -> bool:
-    """A namespace that only has to exist, as every stack has one: sharing it with others is no conflict."""
+    """Return whether the manifest is a namespace that only has to exist, as every stack has one: sharing it with its
+    other users is no conflict.
+    """
     metadata = manifest["metadata"]
-    own = all(label.startswith(OWN_PREFIXES) for label in metadata.get("labels", {}))
-    return manifest["kind"] == "Namespace" and not metadata.get("annotations") and "spec" not in manifest and own
+    has_own_labels_only = all(label.startswith(OWN_PREFIXES) for label in metadata.get("labels", {}))
+    return (
+        manifest["kind"] == "Namespace"
+        and not metadata.get("annotations")
+        and "spec" not in manifest
+        and has_own_labels_only
+    )
 
 
-def removed_step(stack: str, entry: Entry, live: dict[str, Any] | None, first: tuple[Key, ...]) -> Step:
-    """`first` are the keys that go before it."""
+def removed_step(stack: str, entry: Entry, live: dict[str, Any] | None, deleted_before: tuple[Key, ...]) -> Step:
+    """Return the step for an object that the stack created and no longer wants. `first` are the keys that are deleted
+    before it.
+    """
     if live is None:
         return Step(Verb.UNCHANGED, entry.key)  # gone already; only the inventory does not know yet
     metadata = live["metadata"]
@@ -294,22 +314,24 @@ def removed_step(stack: str, entry: Entry, live: dict[str, Any] | None, first: t
     if entry.protect:
         reason = "is protected: set protect=False and sync before taking it out of the stack"
         return step._replace(verb=Verb.CONFLICT, reason=reason, refused=True)
-    return step._replace(verb=Verb.DELETE, depends_on=first, effect=delete_effect(entry.key, live))
+    return step._replace(verb=Verb.DELETE, depends_on=deleted_before, effect=delete_effect(entry.key, live))
 
 
 def deletion_order(entries: Iterable[Entry]) -> dict[Key, tuple[Key, ...]]:
-    """For each key: what is deleted before it, being created after it or living in it."""
-    first: dict[Key, list[Key]] = defaultdict(list)
-    unwanted = {entry.key for entry in entries}
+    """Return for each key what is deleted before it, being created after it or living in it."""
+    deleted_before: dict[Key, list[Key]] = defaultdict(list)
+    removed_keys = {entry.key for entry in entries}
     for entry in entries:
         inside = Key("", "Namespace", "", entry.key.namespace)
-        for key in {*entry.after, inside} & unwanted:
-            first[key].append(entry.key)
-    return {key: tuple(sorted(others)) for key, others in first.items()}
+        for key in {*entry.after, inside} & removed_keys:
+            deleted_before[key].append(entry.key)
+    return {key: tuple(sorted(keys)) for key, keys in deleted_before.items()}
 
 
 def hold_back_deletion(step: Step, entries: Mapping[Key, Entry]) -> Step:
-    """What is to be deleted may be what is still in use while its successor cannot be made."""
+    """Return the step without its deletion: what is to be deleted may still be in use while its successor cannot be
+    made.
+    """
     if step.verb is not Verb.DELETE:
         return step
     reason = "to be deleted, but not while the stack has a conflict"

@@ -1,13 +1,12 @@
-"""Who owns an object or a stack; conflicts between fleets.
+"""Ownership of an object and of a stack; conflicts between stacks and between repositories. Pure.
 
-Whose object is it? One answer, from the inventory, the UID and the managers that the server recorded.
+Whose an object is has one answer, from the inventory, the UID and the managers that the server recorded.
 
-For whom a plan is made. A stack's name is not enough: two repositories may have one of the same name.
+A stack's name is not enough to know whose it is: two repositories may have a stack of the same name. Its inventory
+names its repository. A stack without one (made before owners were recorded) is taken with the next change; one of
+another repository is refused, unless the user names that one.
 
-Whose a stack is stands in its inventory. One without an owner (made before owners were recorded) is claimed with the
-next change; one of another repository is refused, unless a person names that one.
-
-Two fleets that claim one object: who they are, by what the inventories of the cluster say. Pure.
+Who the two fleets are that want one object is read from the inventories of the cluster.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ APP_LABEL = "fleet.dev/app"
 
 
 class Owner(Enum):
+    """Whose an object is."""
+
     OURS = auto()
     LOST = auto()  # applied by this stack, but not (or with another UID) in the inventory
     FOREIGN = auto()  # never applied by us
@@ -44,6 +45,7 @@ OURS = Ownership(Owner.OURS, "")
 
 
 def determine_ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -> Ownership:
+    """Return whose a live object is."""
     metadata = live["metadata"]
     if entry and entry.uid == metadata["uid"]:  # almost always
         return OURS
@@ -60,7 +62,9 @@ def determine_ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -
 
 
 def controller_of(live: dict[str, Any]) -> str:
-    """Whoever makes it so again and again, and would go on: a controller, or the operator of an app; "" if nobody."""
+    """Return what makes the object as it is again and again, and would go on: a controller, or the operator of an app;
+    "" if nothing does.
+    """
     metadata = live["metadata"]
     if controller := _owner_reference(live):
         return f"{controller}, which makes it as it wants it"
@@ -70,11 +74,13 @@ def controller_of(live: dict[str, Any]) -> str:
 
 def _owner_reference(live: dict[str, Any]) -> str:
     references = live["metadata"].get("ownerReferences") or ()
-    return next((f"{one['kind']} {one['name']}" for one in references if one.get("controller")), "")
+    return next(
+        (f"{reference['kind']} {reference['name']}" for reference in references if reference.get("controller")), ""
+    )
 
 
 def _describe_owner(live: dict[str, Any]) -> str:
-    """Who made it, as far as the server knows: its controller, else its field managers."""
+    """Return who made the object, as far as the server knows: its controller, else its field managers."""
     controller = _owner_reference(live)
     managers = ", ".join(other_managers(live))
     if controller:
@@ -84,18 +90,20 @@ def _describe_owner(live: dict[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryOwnership:
-    """A repository, and former names that a person said are right."""
+    """The repository that a plan is made for, and former names that a user confirmed."""
 
-    repository: str = ""  # its identity; "": not known, and then only what nobody owns is its own
+    repository: str = ""  # its identity; "": not known, and then it owns only what no repository owns
     take_over: frozenset[str] = frozenset()  # repositories whose stacks become this one's
     renamed_from: frozenset[str] = frozenset()  # names that a cluster may have had before
 
     def covers(self, inventory: Inventory) -> bool:
-        """Whether the stack may be planned for this repository."""
+        """Return whether the stack may be planned for this repository."""
         return inventory.repository in ("", self.repository) or inventory.repository in self.take_over
 
     def check(self, inventory: Inventory, cluster: str, source: Source | None = None) -> None:
-        """Raise ConflictError if the stack in this cluster is not this repository's."""
+        """Raise ConflictError if the stack in this cluster belongs to another repository, or is known under another
+        cluster's name.
+        """
         if not self.covers(inventory):
             raise _repository_conflict(inventory, cluster, self.repository, source)
         if inventory.cluster != cluster and inventory.cluster not in self.renamed_from:
@@ -120,7 +128,7 @@ def _repository_conflict(inventory: Inventory, cluster: str, ours: str, source: 
 
 
 def explain_conflicts(plan: Plan, inventories: Iterable[Inventory]) -> Plan:
-    """The plan, its conflicts with other stacks told with both names."""
+    """Return the plan with its conflicts with other stacks explained by both names."""
     if not any(_is_stack_conflict(step) for step in plan.steps):
         return plan
     owners = {
@@ -133,14 +141,14 @@ def explain_conflicts(plan: Plan, inventories: Iterable[Inventory]) -> Plan:
     return replace(plan, steps=steps)
 
 
-def restore_explanations(plan: Plan, shown: Plan) -> Plan:
-    """The plan made again under the Lease, with what was found out about the same conflicts before."""
-    known = {step.key: step for step in shown.steps if _is_stack_conflict(step)}
+def restore_explanations(plan: Plan, explained_plan: Plan) -> Plan:
+    """Return the plan, made again under the Lease, with what was found about the same conflicts before."""
+    explained = {step.key: step for step in explained_plan.steps if _is_stack_conflict(step)}
     steps = (
-        step._replace(reason=known[step.key].reason) if _is_stack_conflict(step) and step.key in known else step
+        step._replace(reason=explained[step.key].reason) if _is_stack_conflict(step) and step.key in explained else step
         for step in plan.steps
     )
-    return replace(plan, steps=tuple(steps)) if known else plan
+    return replace(plan, steps=tuple(steps)) if explained else plan
 
 
 def _is_stack_conflict(step: Step) -> bool:

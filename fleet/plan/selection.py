@@ -1,4 +1,4 @@
-"""Only a part of a plan: what --target names with what it needs, or all but what --exclude names. Pure.
+"""The selection of a part of a plan: what --target names with what it needs, or all but what --exclude names. Pure.
 
 A pattern is STACK, STACK/NAME or STACK/KIND/NAME, with * and ? as in file names. What is left out keeps the state that
 it has, in the cluster and in the inventory, and so does what cannot be made without it.
@@ -31,30 +31,36 @@ class Selection:
         return bool(self.targets or self.excludes)
 
     def check(self, plans: Iterable[Plan]) -> None:
-        """Refuse a pattern that means nothing: a typing error would change too much, or nothing."""
-        known = {(plan.stack, step.key) for plan in plans for step in plan.steps}
+        """Refuse a pattern that matches nothing with NotFoundError: a typing error would change too much, or
+        nothing.
+        """
+        objects = {(plan.stack, step.key) for plan in plans for step in plan.steps}
         for pattern in (*self.targets, *self.excludes):
-            if not any(_matches(pattern, stack, key) for stack, key in known):
+            if not any(_matches(pattern, stack, key) for stack, key in objects):
                 raise NotFoundError(f"{pattern!r} is no object of any stack of this run")
 
 
 ALL_STEPS = Selection()
 
 
-def select_steps(plan: Plan, to: Selection) -> Plan:
-    """The plan with the steps that are meant, the others being left as they are."""
-    if not to:
+def select_steps(plan: Plan, selection: Selection) -> Plan:
+    """Return the plan with the selected steps, the other ones being left as they are."""
+    if not selection:
         return plan
     steps = {step.key: step for step in plan.steps}
-    excluded = {key for key in steps if _matches_any(to.excludes, plan.stack, key)}
-    chosen = {key for key in steps if not to.targets or _matches_any(to.targets, plan.stack, key)} - excluded
-    needed = _find_needs(steps)
-    if to.targets:
-        chosen = _add_needs(chosen, steps, needed) - excluded
-    chosen = _remove_blocked(chosen, steps, needed)
-    known = plan.inventory.by_key()
-    kept = (step if step.key in chosen else _leave_out(step, excluded, known.get(step.key)) for step in plan.steps)
-    return replace(plan, steps=tuple(kept))
+    excluded = {key for key in steps if _matches_any(selection.excludes, plan.stack, key)}
+    selected = {
+        key for key in steps if not selection.targets or _matches_any(selection.targets, plan.stack, key)
+    } - excluded
+    needs = _find_needs(steps)
+    if selection.targets:
+        selected = _add_needs(selected, steps, needs) - excluded
+    selected = _remove_blocked(selected, steps, needs)
+    entries = plan.inventory.by_key()
+    selected_steps = (
+        step if step.key in selected else _leave_out(step, excluded, entries.get(step.key)) for step in plan.steps
+    )
+    return replace(plan, steps=tuple(selected_steps))
 
 
 def _leave_out(step: Step, excluded: set[Key], entry: Entry | None) -> Step:
@@ -65,39 +71,39 @@ def _leave_out(step: Step, excluded: set[Key], entry: Entry | None) -> Step:
 
 
 def _find_needs(steps: dict[Key, Step]) -> dict[Key, set[Key]]:
-    """What has to be there before each: what it depends on, its namespace, the definition of its kind."""
+    """Return what has to exist before each object: what it depends on, its namespace, the definition of its kind."""
     definitions = {
         (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"]): key
         for key, step in steps.items()
         if step.manifest and key.kind == "CustomResourceDefinition"
     }
-    found: dict[Key, set[Key]] = {}
+    needs: dict[Key, set[Key]] = {}
     for key, step in steps.items():
         before = {*step.depends_on, Key("", "Namespace", "", key.namespace)}
         before |= {definitions[kind] for kind in [(key.group, key.kind)] if kind in definitions}
-        found[key] = {other for other in before if other in steps and other != key}
-    return found
+        needs[key] = {other for other in before if other in steps and other != key}
+    return needs
 
 
-def _add_needs(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
-    """With all that is not there yet and has to come first."""
-    found, open_ones = set(chosen), list(chosen)
-    while open_ones:
-        for other in needs[open_ones.pop()]:
-            if other not in found and steps[other].verb is Verb.CREATE:
-                found.add(other)
-                open_ones.append(other)
-    return found
+def _add_needs(keys: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
+    """Return the keys with all that does not exist yet and has to come first."""
+    selected, pending = set(keys), list(keys)
+    while pending:
+        for other in needs[pending.pop()]:
+            if other not in selected and steps[other].verb is Verb.CREATE:
+                selected.add(other)
+                pending.append(other)
+    return selected
 
 
-def _remove_blocked(chosen: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
-    """Without what would come after something that is to be made and is left out."""
+def _remove_blocked(keys: set[Key], steps: dict[Key, Step], needs: dict[Key, set[Key]]) -> set[Key]:
+    """Return the keys without those that come after an object that is to be created and is left out."""
     while True:
-        missing = {key for key, step in steps.items() if step.verb is Verb.CREATE and key not in chosen}
-        rest = {key for key in chosen if steps[key].verb is Verb.DELETE or not needs[key] & missing}
-        if rest == chosen:
-            return chosen
-        chosen = rest
+        missing = {key for key, step in steps.items() if step.verb is Verb.CREATE and key not in keys}
+        rest = {key for key in keys if steps[key].verb is Verb.DELETE or not needs[key] & missing}
+        if rest == keys:
+            return keys
+        keys = rest
 
 
 def _matches_any(patterns: Iterable[str], stack: str, key: Key) -> bool:
@@ -107,4 +113,6 @@ def _matches_any(patterns: Iterable[str], stack: str, key: Key) -> bool:
 def _matches(pattern: str, stack: str, key: Key) -> bool:
     first, *rest = pattern.split("/")
     parts = {0: (), 1: (key.name,), 2: (key.kind, key.name)}[len(rest)]
-    return fnmatchcase(stack, first) and all(fnmatchcase(part, one) for part, one in zip(parts, rest, strict=True))
+    return fnmatchcase(stack, first) and all(
+        fnmatchcase(part, wanted) for part, wanted in zip(parts, rest, strict=True)
+    )

@@ -1,6 +1,7 @@
-"""How much a step takes from whoever uses an object: an order, so that "no more than was approved" can be said.
+"""The severity of a step: how much it takes from the users of an object. It is an order, so that "no more than was
+approved" can be said.
 
-Pure, from what `effect` found out. What is approved and what happens may differ in words; they may not differ upwards.
+Pure, from what `effect` found. What is approved and what happens may differ in words; they may not differ upwards.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from fleet.plan.step import Step
 
 
 class Severity(IntEnum):
-    """Each takes more than the one before it."""
+    """How much a step takes away; each value takes more than the one before it."""
 
     NOTHING = 0  # the object stays as it is: recorded, forgotten, in conflict
     CREATE = 1  # or taken over as it is
@@ -51,7 +52,7 @@ _BY_EFFECT = {
 
 def severity_of(step: Step) -> Severity:
     effect = effect_of(step)
-    found = _BY_EFFECT.get(effect.does, Severity.NOTHING)
+    by_effect = _BY_EFFECT.get(effect.does, Severity.NOTHING)
     if effect.does is EffectKind.ADOPT_CHANGED and step.effect is not None:
-        found = Severity.INTERRUPT  # an effect of its own is more than a change in place
-    return max(found, Severity.LOSE) if effect.destructive else found
+        by_effect = Severity.INTERRUPT  # an effect of its own is more than a change in place
+    return max(by_effect, Severity.LOSE) if effect.destructive else by_effect

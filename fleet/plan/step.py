@@ -1,15 +1,12 @@
-"""Verb, Step, Plan and the hash of a plan.
+"""Verb, Step, Plan and the hash of a plan: what is to be done, as data that is shown, stored, approved, and carried out
+by fleet.apply.
 
-What is to be done, as data: the plan that is shown, stored, approved, and carried out by fleet.apply.
+A plan carries everything that an applier needs and decides everything that can be decided beforehand, so the applier
+looks at verbs and preconditions only.
 
-A plan carries everything that an applier needs and decides everything that can be decided beforehand, so the
-applier looks at verbs and preconditions only.
-
-The hash of a plan: the same steps on the same objects with the same content give the same hash, anywhere, any time.
-
-Live values, UIDs and resource versions are not in it, so a plan that was approved is still that plan when an unrelated
-field of a live object has changed meanwhile. The release of fleet is in it: another one may carry the same objects out
-in another way.
+The same steps on the same objects with the same content give the same hash, anywhere, any time. Live values, UIDs and
+resource versions are not in it, so a plan that was approved is still that plan when an unrelated field of a live object
+has changed meanwhile. The release of fleet is in it: another one may carry the same objects out in another way.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ class Verb(StrEnum):
 
     @property
     def writes(self) -> bool:
-        """Whether it sends anything about the object itself to the cluster."""
+        """Return whether the verb sends anything about the object itself to the cluster."""
         return self in WRITING
 
 
@@ -71,7 +68,7 @@ class Step(NamedTuple):
     refused: bool = False  # a conflict with the repository's own rules (protect), not with another owner
     effect: Effect | None = None  # what it does to users, where that is more than the verb says: see `effect_of`
     drift: bool = False  # not of the change that is looked at: the cluster differs already from what git says
-    take_from: tuple[str, ...] = ()  # of an adoption: managers whose fields become nobody's first
+    take_from: tuple[str, ...] = ()  # of an adoption: managers that lose their fields first
     objection: str = ""  # what the server said to a dry run of it, "" if it had nothing against it
 
     def __repr__(self) -> str:
@@ -96,12 +93,12 @@ class Plan:
 
     @property
     def target(self) -> Inventory:
-        """The inventory once every step is done; uids of objects still to be created are empty."""
+        """Return the inventory once every step is done; uids of objects still to be created are empty."""
         empty = replace(self.inventory, cluster=self.cluster, entries=(), repository=self.owner, missing=())
         return empty.with_entries(self._entries(self.inventory.by_key()).values())
 
     def _entries(self, before: dict[Key, Entry]) -> dict[Key, Entry]:
-        """What is recorded once every step is done: of what is in conflict, what was."""
+        """Return what is recorded once every step is done: of what is in conflict, what was."""
         conflicts = (before.get(step.key) for step in self.steps if step.verb is Verb.CONFLICT)
         after = {entry.key: entry for entry in conflicts if entry}
         for step in self.steps:
@@ -115,12 +112,12 @@ class Plan:
 
     @property
     def taken_from(self) -> str:
-        """The repository whose stack it was until now, "" if it was nobody else's."""
+        """Return the repository whose stack it was until now, "" if it was no other's."""
         return self.inventory.repository if self.inventory.repository != self.owner else ""
 
     @property
     def empty(self) -> bool:
-        """Nothing to send to the cluster at all, the inventory included."""
+        """Return whether there is nothing to send to the cluster at all, the inventory included."""
         if (
             self.inventory.cluster != self.cluster
             or self.taken_from
@@ -137,7 +134,7 @@ class Plan:
 
 
 def plan_hash(plans: Iterable[Plan]) -> str:
-    """Of one plan, or of all plans of a run together."""
+    """Return the hash of one plan, or of all plans of a run together."""
     content = sorted(
         [
             plan.stack,

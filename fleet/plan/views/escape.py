@@ -1,5 +1,6 @@
-"""Text of others in a view: names and messages come from repositories, servers and pods, and some would like to move
-the cursor, begin a line of their own, or be read as mark-up."""
+"""Foreign text in a view: names and messages come from repositories, servers and pods, and some would move the cursor,
+begin a line of their own, or be read as mark-up.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ _NOTHING = "\u200b"  # a space of no width
 
 
 def escape_line(text: str) -> str:
-    """On one line, with nothing that a terminal would obey."""
+    """Return the text on one line, with nothing that a terminal would obey."""
     return printable(text).replace("\n", " ").replace("\t", " ")
 
 
 def escape_lines(text: str) -> list[str]:
-    """Of several lines, each by itself."""
+    """Return a text of several lines, each escaped by itself."""
     return [escape_line(line) for line in text.splitlines()] or [""]
 
 
@@ -29,20 +30,23 @@ def escape_html(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown and HTML read as text, also in a table: no link, no picture, no mention.
+    """Return text that Markdown and HTML read as text, also in a table: no link, no picture, no mention.
 
     Forges look for mentions and addresses in what Markdown has made, so those get a space of no width inside.
     """
-    apart = _REFERENCE.sub(rf"\g<0>{_NOTHING}", escape_line(text))
-    said = "".join(f"&#{ord(letter)};" if letter in _MARKDOWN or letter == _NOTHING else letter for letter in apart)
-    said = f"&#47;{said[1:]}" if said.startswith("/") else said  # at the beginning of a line, it is a command
+    separated = _REFERENCE.sub(rf"\g<0>{_NOTHING}", escape_line(text))
+    escaped = "".join(
+        f"&#{ord(letter)};" if letter in _MARKDOWN or letter == _NOTHING else letter for letter in separated
+    )
+    if escaped.startswith("/"):  # at the beginning of a line, it is a command
+        escaped = f"&#47;{escaped[1:]}"
     for mark in ("&#64;", "&#35;", ":", "www"):
-        said = said.replace(mark, f"{mark}&#8203;") if _begins_link(mark, said) else said
-    return said
+        escaped = escaped.replace(mark, f"{mark}&#8203;") if _begins_link(mark, escaped) else escaped
+    return escaped
 
 
 def fence_code(body: list[str], language: str = "") -> list[str]:
-    """A block of code that nothing in it can end."""
+    """Return a block of code that nothing in it can end."""
     longest = max((len(run) for line in body for run in _backtick_runs(line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [f"{fence}{language}", *body, fence]

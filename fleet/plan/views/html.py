@@ -1,4 +1,4 @@
-"""A plan as one HTML file: nothing to load, no script, light or dark as the reader's system is, readable on a phone."""
+"""Plans as one HTML file: nothing to load, no script, light or dark as the reader's system is, readable on a phone."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ ol > li:first-child { border-top: 0; } ul.fields { margin: .25rem 0 0; padding-l
 """.strip()
 
 
-def html_page(branches: Iterable[PlanView], *, about: ViewHeader = LIVE_HEADER, title: str = "fleet preview") -> str:
-    """The whole file. Clusters with few changes are open, others folded; what is destructive stands above them all."""
-    branches = list(branches)
-    digest = about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan)
-    said = [
+def html_page(views: Iterable[PlanView], *, about: ViewHeader = LIVE_HEADER, title: str = "fleet preview") -> str:
+    """Return the whole file. Clusters with few changes are open, others folded; destructive steps are above all."""
+    views = list(views)
+    digest = about.plan_hash or plan_hash(view.plan for view in views if view.plan)
+    page_lines = [
         "<!doctype html>",
         '<html lang="en">',
         "<head>",
@@ -54,18 +54,18 @@ def html_page(branches: Iterable[PlanView], *, about: ViewHeader = LIVE_HEADER, 
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="referrer" content="no-referrer">',
-        f"<title>{escape_html(title)}: {escape_html(summary_line(branches))}</title>",
+        f"<title>{escape_html(title)}: {escape_html(summary_line(views))}</title>",
         f"<style>\n{_STYLE}\n</style>",
         "</head>",
         "<body>",
         "<header>",
         f"<h1>{escape_html(title)}</h1>",
-        f'<p class="sum">{escape_html(summary_line(branches))}</p>',
+        f'<p class="sum">{escape_html(summary_line(views))}</p>',
         *_revision_lines(about),
         "</header>",
         "<main>",
-        *_destructive_section(branches),
-        *(line for stack, its in group_by_stack(branches).items() for line in _stack_section(stack, its)),
+        *_destructive_section(views),
+        *(line for stack, stack_views in group_by_stack(views).items() for line in _stack_section(stack, stack_views)),
         *_remarks_section(about),
         "</main>",
         f'<footer><p class="dim">plan <code>{digest}</code></p></footer>',
@@ -73,54 +73,54 @@ def html_page(branches: Iterable[PlanView], *, about: ViewHeader = LIVE_HEADER, 
         "</html>",
         "",
     ]
-    return "\n".join(said)
+    return "\n".join(page_lines)
 
 
 def _revision_lines(about: ViewHeader) -> list[str]:
     if not about.base or not about.head:
         return ['<p class="dim">Compared with the clusters.</p>']
     base, head = (
-        f"{escape_html(one.name)} <code>{escape_html(one.commit[:8])}</code>" for one in (about.base, about.head)
+        f"{escape_html(revision.name)} <code>{escape_html(revision.commit[:8])}</code>"
+        for revision in (about.base, about.head)
     )
     how = "compared with the clusters" if about.depth == "live" else "git against git, no cluster asked"
     subject = f"<p>{escape_html(about.head.subject)}</p>" if about.head.subject else ""
     return [*([subject] if subject else []), f'<p class="dim">{head} merged into {base}; {how}.</p>']
 
 
-def _destructive_section(branches: Sequence[PlanView]) -> list[str]:
-    found = destructive_steps(branches)
-    if not found:
+def _destructive_section(views: Sequence[PlanView]) -> list[str]:
+    dangerous = destructive_steps(views)
+    if not dangerous:
         return []
     rows = [
-        f"<li>{escape_html(one.stack)} on {escape_html(one.cluster)}: <strong>{escape_html(one.words)}</strong> "
-        f"<code>{escape_html(str(one.step.key))}</code></li>"
-        for one in found
+        f"<li>{escape_html(danger.stack)} on {escape_html(danger.cluster)}: "
+        f"<strong>{escape_html(danger.words)}</strong> "
+        f"<code>{escape_html(str(danger.step.key))}</code></li>"
+        for danger in dangerous
     ]
-    title = count_noun(len(found), "destructive change")
+    title = count_noun(len(dangerous), "destructive change")
     return ['<section class="danger">', f"<h2>⚠ {title}</h2>", "<ul>", *rows, "</ul>", "</section>"]
 
 
-def _stack_section(stack: str, branches: Sequence[PlanView]) -> list[str]:
-    return [f"<h2>{escape_html(stack)}</h2>", *(line for branch in branches for line in _plan_section(branch))]
+def _stack_section(stack: str, views: Sequence[PlanView]) -> list[str]:
+    return [f"<h2>{escape_html(stack)}</h2>", *(line for view in views for line in _plan_section(view))]
 
 
-def _plan_section(branch: PlanView) -> list[str]:
-    said = (
-        [f'<div class="problem">{escape_html(branch.cluster)}: {_text_block(branch.problem)}</div>']
-        if branch.problem
-        else []
+def _plan_section(view: PlanView) -> list[str]:
+    error_lines = (
+        [f'<div class="problem">{escape_html(view.cluster)}: {_text_block(view.problem)}</div>'] if view.problem else []
     )
-    steps = sorted(branch.steps(), key=lambda step: not effect_of(step).destructive)
-    if not steps and not branch.taken_from:
-        why = escape_html(branch.note or "no changes")
-        none = f'<p><strong>{escape_html(branch.cluster)}</strong> <span class="dim">{why}</span></p>'
-        return said or [none]
-    taken = f"<p>taken over from {escape_html(branch.taken_from)}</p>" if branch.taken_from else ""
+    steps = sorted(view.steps(), key=lambda step: not effect_of(step).destructive)
+    if not steps and not view.taken_from:
+        why = escape_html(view.note or "no changes")
+        no_changes = f'<p><strong>{escape_html(view.cluster)}</strong> <span class="dim">{why}</span></p>'
+        return error_lines or [no_changes]
+    takeover = f"<p>taken over from {escape_html(view.taken_from)}</p>" if view.taken_from else ""
     return [
-        *said,
+        *error_lines,
         f"<details{' open' if len(steps) <= 20 else ''}>",
-        f"<summary><strong>{escape_html(branch.cluster)}</strong> {escape_html(summary_line([branch]))}</summary>",
-        *([taken] if taken else []),
+        f"<summary><strong>{escape_html(view.cluster)}</strong> {escape_html(summary_line([view]))}</summary>",
+        *([takeover] if takeover else []),
         "<ol>",
         *(_step_item(step) for step in steps),
         "</ol>",
@@ -131,22 +131,22 @@ def _plan_section(branch: PlanView) -> list[str]:
 def _step_item(step: Step) -> str:
     effect = effect_of(step)
     tag = f"{SIGNS[step.verb][0]} {_effect_tag(step, effect)}"
-    said = [f'<span class="tag {step.verb.value}">{tag}</span><code>{escape_html(str(step.key))}</code>']
+    parts = [f'<span class="tag {step.verb.value}">{tag}</span><code>{escape_html(str(step.key))}</code>']
     if step.source.file and step.verb is not Verb.UNCHANGED:
-        said.append(f' <span class="dim where">{escape_html(str(step.source))}</span>')
-    told = [("dim", step.reason)] if step.reason else []
-    told += [("bad", f"the server refuses it: {step.objection}")] if step.objection else []
-    told += [("said", meaning) for meaning in step.meanings]
-    told += [("bad", effect_text(step))] if effect.destructive and effect_text(step) else []
-    said += [f'<p class="{name}">{_text_block(text)}</p>' for name, text in told]
+        parts.append(f' <span class="dim where">{escape_html(str(step.source))}</span>')
+    notes = [("dim", step.reason)] if step.reason else []
+    notes += [("bad", f"the server refuses it: {step.objection}")] if step.objection else []
+    notes += [("said", meaning) for meaning in step.meanings]
+    notes += [("bad", effect_text(step))] if effect.destructive and effect_text(step) else []
+    parts += [f'<p class="{name}">{_text_block(text)}</p>' for name, text in notes]
     if step.changes:
         rows = "".join(f"<li><code>{escape_html(change_line(change))}</code></li>" for change in step.changes)
-        said.append(f'<ul class="fields">{rows}</ul>')
-    return f"<li>{''.join(said)}</li>"
+        parts.append(f'<ul class="fields">{rows}</ul>')
+    return f"<li>{''.join(parts)}</li>"
 
 
 def _effect_tag(step: Step, effect: Effect) -> str:
-    """The verb, or what it does where that says more in few words."""
+    """Return the verb, or the effect where that says more in few words."""
     long = effect.destructive or len(effect.words) > 40
     return escape_html(step.verb.value if long or step.verb in (Verb.CONFLICT, Verb.FORGET) else effect.words)
 

@@ -1,4 +1,6 @@
-"""A plan for programs: plain data with stable names, for JSON and YAML, and back. `document` says what each means."""
+"""Plans for programs: plain data with stable names, for JSON and YAML, and back. `json_schema` says what each field
+means.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,18 @@ if TYPE_CHECKING:
 SCHEMA = "fleet.dev/preview/v1"
 
 
-def plan_data(
-    branches: Iterable[PlanView], *, unchanged: bool = False, about: ViewHeader = LIVE_HEADER
-) -> dict[str, Any]:
-    branches = sorted(branches, key=lambda one: (one.stack, one.cluster))
-    counts = count_verbs(branches)
-    steps = [_step_data(branch, step) for branch in branches for step in branch.steps(unchanged=unchanged)]
+def plan_data(views: Iterable[PlanView], *, unchanged: bool = False, about: ViewHeader = LIVE_HEADER) -> dict[str, Any]:
+    views = sorted(views, key=lambda view: (view.stack, view.cluster))
+    counts = count_verbs(views)
+    steps = [_step_data(view, step) for view in views for step in view.steps(unchanged=unchanged)]
     return {
         "schemaVersion": SCHEMA,
         "depth": about.depth,
         **_revisions_data(about),
-        "planHash": about.plan_hash or plan_hash(branch.plan for branch in branches if branch.plan),
+        "planHash": about.plan_hash or plan_hash(view.plan for view in views if view.plan),
         "changeSummary": {verb.value: counts[verb] for verb in Verb},
         "destructive": sum(step["destructive"] for step in steps),
-        "clusters": [_plan_view_data(branch, about) for branch in branches],
+        "clusters": [_plan_view_data(view, about) for view in views],
         "steps": sorted(steps, key=lambda step: not step["destructive"]),
         "remarks": list(about.remarks),
     }
@@ -57,23 +57,23 @@ def _revision_data(side: Revision) -> dict[str, str]:
     return {"name": side.name, "commit": side.commit, "subject": side.subject}
 
 
-def _plan_view_data(branch: PlanView, about: ViewHeader) -> dict[str, Any]:
-    data: dict[str, Any] = {"stack": branch.stack, "cluster": branch.cluster}
-    digest = about.hashes.get((branch.stack, branch.cluster), "")
-    if digest or branch.plan:
-        data["planHash"] = digest or plan_hash([branch.plan] if branch.plan else ())
-    if branch.problem:
-        data["error"] = branch.problem
-    if branch.note:
-        data["note"] = branch.note
-    return {**data, "takenFrom": branch.taken_from} if branch.taken_from else data
+def _plan_view_data(view: PlanView, about: ViewHeader) -> dict[str, Any]:
+    data: dict[str, Any] = {"stack": view.stack, "cluster": view.cluster}
+    digest = about.hashes.get((view.stack, view.cluster), "")
+    if digest or view.plan:
+        data["planHash"] = digest or plan_hash([view.plan] if view.plan else ())
+    if view.problem:
+        data["error"] = view.problem
+    if view.note:
+        data["note"] = view.note
+    return {**data, "takenFrom": view.taken_from} if view.taken_from else data
 
 
-def _step_data(branch: PlanView, step: Step) -> dict[str, Any]:
+def _step_data(view: PlanView, step: Step) -> dict[str, Any]:
     effect = effect_of(step)
     data: dict[str, Any] = {
-        "stack": branch.stack,
-        "cluster": branch.cluster,
+        "stack": view.stack,
+        "cluster": view.cluster,
         "verb": step.verb.value,
         "object": key_data(step.key),
         "does": effect.does.value,
@@ -100,8 +100,8 @@ def _step_data(branch: PlanView, step: Step) -> dict[str, Any]:
 def read_plan_data(data: json_schema.Document) -> tuple[list[PlanView], ViewHeader]:
     """Return the plans of a document, as far as views show them: nothing in them can be applied.
 
-    Raises ValueError for a step that belongs to no plan of the document, and for a plan that is there twice. All
-    else is the schema's to check.
+    Raise ValueError for a step that belongs to no plan of the document, and for a plan that is in it twice. All else is
+    the schema's to check.
     """
     steps: dict[tuple[str, str], list[Step]] = {
         (pair["stack"], pair["cluster"]): [] for pair in data["clusters"] if "planHash" in pair
@@ -109,18 +109,18 @@ def read_plan_data(data: json_schema.Document) -> tuple[list[PlanView], ViewHead
     if len({(pair["stack"], pair["cluster"]) for pair in data["clusters"]}) < len(data["clusters"]):
         raise ValueError("a stack is twice in the same cluster")
     for number, step in enumerate(data["steps"]):
-        place = (step["stack"], step["cluster"])
-        if place not in steps:
+        placement = (step["stack"], step["cluster"])
+        if placement not in steps:
             raise ValueError(f"steps[{number}] is of no plan that is in clusters")
-        steps[place].append(_read_step(step))
-    branches = [_read_plan_view(pair, steps.get((pair["stack"], pair["cluster"]))) for pair in data["clusters"]]
+        steps[placement].append(_read_step(step))
+    views = [_read_plan_view(pair, steps.get((pair["stack"], pair["cluster"]))) for pair in data["clusters"]]
     hashes = {(pair["stack"], pair["cluster"]): pair["planHash"] for pair in data["clusters"] if "planHash" in pair}
     sides = (data.get("base"), data.get("head"))
     base, head = (Revision(side["name"], side["commit"], side["subject"]) if side else None for side in sides)
     about = ViewHeader(
         data["depth"], base, head, data.get("tree", ""), data["planHash"], hashes, tuple(data["remarks"])
     )
-    return branches, about
+    return views, about
 
 
 def _read_plan_view(pair: json_schema.Pair, steps: list[Step] | None) -> PlanView:

@@ -1,4 +1,4 @@
-"""The JSON of a preview, field by field: what programs may rely on. docs/reference has it as a JSON schema.
+"""The schema of a preview's JSON, field by field: what programs may rely on. docs/reference has it as a JSON schema.
 
 A field that is added does not change `schemaVersion`; one that goes, or means another thing, does.
 """
@@ -126,12 +126,12 @@ class Document(TypedDict):
 
 
 def preview_schema() -> dict[str, Any]:
-    """As JSON schema, draft 2020-12."""
-    made = TypeAdapter(Document).json_schema()
+    """Return the document's schema as JSON schema, draft 2020-12."""
+    schema = TypeAdapter(Document).json_schema()
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": ADDRESS}
-    return {**head, **made, "title": "fleet preview -o json"}
+    return {**head, **schema, "title": "fleet preview -o json"}
 
 
 def check_preview(document: Any) -> None:
-    """Raise pydantic's ValidationError for what is no such document."""
+    """Raise pydantic's ValidationError for data that is no such document."""
     TypeAdapter(Document).validate_python(document)

@@ -1,4 +1,6 @@
-"""What every view of plans starts from: stack → cluster → steps, clusters without a plan (unreachable) included."""
+"""The data that every view of plans starts from: stack → cluster → steps, clusters without a plan (unreachable)
+included.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ SUMMED_UP = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.DELETE, Verb.FORGET, Ver
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """One stack on one cluster: its plan, or the problem that there is instead of one."""
+    """One stack on one cluster: its plan, or the error that stands in the place of one."""
 
     stack: str
     cluster: str
@@ -29,7 +31,7 @@ class PlanView:
     note: str = ""  # why nothing is done there, though nothing is wrong
 
     def steps(self, *, unchanged: bool = False) -> tuple[Step, ...]:
-        """The steps to show. An unchanged object with a reason has something to say and is shown always."""
+        """Return the steps to show. An unchanged object with a reason has something to say and is shown always."""
         steps = self.plan.steps if self.plan else ()
         return tuple(step for step in steps if unchanged or step.verb is not Verb.UNCHANGED or step.reason)
 
@@ -49,7 +51,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class ViewHeader:
-    """What was compared with what; the rest of a view besides its plans."""
+    """The sides that were compared; the rest of a view besides its plans."""
 
     depth: str = "live"  # "live": git against the clusters; "desired": git against git, no cluster asked
     base: Revision | None = None
@@ -67,7 +69,7 @@ _WORST_FIRST = {EffectKind.DATA: 0, EffectKind.DELETE: 2}
 
 
 class DestructiveStep(NamedTuple):
-    """A destructive step, and where it is."""
+    """A destructive step, and its stack and cluster."""
 
     stack: str
     cluster: str
@@ -78,42 +80,42 @@ class DestructiveStep(NamedTuple):
         return effect_of(self.step).words
 
 
-def destructive_steps(branches: Iterable[PlanView]) -> list[DestructiveStep]:
-    """Every destructive step, what takes data with it first."""
-    found = [
-        DestructiveStep(branch.stack, branch.cluster, step)
-        for branch in sorted(branches, key=lambda one: (one.stack, one.cluster))
-        for step in (branch.plan.steps if branch.plan else ())
+def destructive_steps(views: Iterable[PlanView]) -> list[DestructiveStep]:
+    """Return every destructive step, those that take data with them first."""
+    steps = [
+        DestructiveStep(view.stack, view.cluster, step)
+        for view in sorted(views, key=lambda view: (view.stack, view.cluster))
+        for step in (view.plan.steps if view.plan else ())
         if effect_of(step).destructive
     ]
-    return sorted(found, key=lambda one: _WORST_FIRST.get(effect_of(one.step).does, 1))
+    return sorted(steps, key=lambda danger: _WORST_FIRST.get(effect_of(danger.step).does, 1))
 
 
-def group_by_stack(branches: Iterable[PlanView]) -> dict[str, list[PlanView]]:
-    forest: dict[str, list[PlanView]] = {}
-    for branch in sorted(branches, key=lambda one: (one.stack, one.cluster)):
-        forest.setdefault(branch.stack, []).append(branch)
-    return forest
+def group_by_stack(views: Iterable[PlanView]) -> dict[str, list[PlanView]]:
+    views_by_stack: dict[str, list[PlanView]] = {}
+    for view in sorted(views, key=lambda view: (view.stack, view.cluster)):
+        views_by_stack.setdefault(view.stack, []).append(view)
+    return views_by_stack
 
 
-def count_verbs(branches: Iterable[PlanView]) -> Counter[Verb]:
-    return Counter(step.verb for branch in branches if branch.plan for step in branch.plan.steps)
+def count_verbs(views: Iterable[PlanView]) -> Counter[Verb]:
+    return Counter(step.verb for view in views if view.plan for step in view.plan.steps)
 
 
-def summary_line(branches: Iterable[PlanView]) -> str:
-    """One line: "3 to create, 1 to update, 5 unchanged"."""
-    branches = list(branches)
-    counts = count_verbs(branches)
+def summary_line(views: Iterable[PlanView]) -> str:
+    """Return the plans in one line: "3 to create, 1 to update, 5 unchanged"."""
+    views = list(views)
+    counts = count_verbs(views)
     parts = [f"{counts[verb]} to {verb}" for verb in SUMMED_UP if counts[verb]]
     if counts[Verb.CONFLICT]:
         parts.append(f"{counts[Verb.CONFLICT]} in conflict")
-    taken = sum(bool(branch.taken_from) for branch in branches)
-    if taken:
-        parts.append(f"{taken} to take over")
-    objections = sum(bool(step.objection) for branch in branches if branch.plan for step in branch.plan.steps)
+    taken_over = sum(bool(view.taken_from) for view in views)
+    if taken_over:
+        parts.append(f"{taken_over} to take over")
+    objections = sum(bool(step.objection) for view in views if view.plan for step in view.plan.steps)
     if objections:
         parts.append(f"{objections} refused by the server")
-    failed = len({branch.cluster for branch in branches if branch.problem})
+    failed = len({view.cluster for view in views if view.problem})
     if failed:
         parts.append(f"{count_noun(failed, 'cluster')} failed")
     if not parts:
@@ -124,20 +126,20 @@ def summary_line(branches: Iterable[PlanView]) -> str:
 
 
 def short_value(value: Any, width: int = 60) -> str:
-    """A value in a line of text."""
+    """Return a value for a line of text."""
 
     return _cut_text(_value_text(value), width)
 
 
 def short_values(before: Any, after: Any, width: int = 60) -> tuple[str, str]:
-    """Two values in a line of text: of long ones, the part where they begin to differ."""
+    """Return two values for a line of text: of long ones, the part where they begin to differ."""
     texts = _value_text(before), _value_text(after)
-    same = len(commonprefix(texts))  # noqa: RUF071 - of texts
-    if same < width - 1 or texts[0] == texts[1]:
+    common = len(commonprefix(texts))  # noqa: RUF071 - of texts
+    if common < width - 1 or texts[0] == texts[1]:
         return _cut_text(texts[0], width), _cut_text(texts[1], width)
-    begin = same - width // 3
-    one, other = (_cut_text(f"…{text[begin:]}", width) for text in texts)
-    return one, other
+    begin = common - width // 3
+    shown_before, shown_after = (_cut_text(f"…{text[begin:]}", width) for text in texts)
+    return shown_before, shown_after
 
 
 def _value_text(value: Any) -> str:
