@@ -1,6 +1,6 @@
-"""Declared → desired: what a stack declared for a cluster becomes manifests, pure and the same to the byte every time.
+"""Rendering of what a stack declared for a cluster into manifests, pure and the same to the byte every time.
 
-Beside it, the definitions of our custom resources, generated from the same models.
+The package also has the definitions of our custom resources, generated from the same models.
 """
 
 from fleet.render.objects import render

@@ -1,11 +1,7 @@
-"""CustomResourceDefinitions and their schemas.
+"""CustomResourceDefinitions of app types, generated from their models and their drivers' facts.
 
-A structural schema, as CustomResourceDefinitions want it, from one of our models.
-
-The models are walked rather than pydantic's JSON schema rewritten: no references, no titles, no nulls, no unions, and
-the docstring under every field is its description. Leaves are pydantic's own work.
-
-The CustomResourceDefinition of an app type, generated from its model and its driver's facts.
+A definition has a structural schema. The models are walked rather than pydantic's JSON schema rewritten: no references,
+no titles, no nulls, no unions, and the docstring under every field is its description. Leaves are pydantic's own work.
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ Schema = dict[str, Any]
 
 
 def model_schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozenset()) -> Schema:
-    """The schema of a model's fields, with its rules."""
+    """Return the schema of a model's fields, with its rules."""
     docs = field_docs(model)
     properties: dict[str, Schema] = {}
     required: list[str] = []
@@ -42,9 +38,10 @@ def model_schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozense
         if name in leave_out:
             continue
         alias = field.alias or name
-        made = _field_schema(field)
-        described = {"description": docs[name]} if name in docs else {}
-        properties[alias] = {**described, **made, **described}  # first in the text, and before that of the type
+        field_schema = _field_schema(field)
+        description = {"description": docs[name]} if name in docs else {}
+        # The description stands first in the text, and before that of the type.
+        properties[alias] = {**description, **field_schema, **description}
         if field.is_required():
             required.append(alias)
         if IMMUTABLE in field.metadata and field.default is None:  # its own rule does not see it come or go
@@ -60,20 +57,20 @@ def model_schema(model: type[BaseModel], *, leave_out: frozenset[str] = frozense
 
 
 def _field_schema(field: FieldInfo) -> Schema:
-    made = _type_schema(field.annotation, field.metadata)
+    field_schema = _type_schema(field.annotation, field.metadata)
     default = None if field.is_required() else field.get_default(call_default_factory=True)
     if default is None or OF_NEW_APPS in field.metadata or (isinstance(default, Mapping | tuple) and not default):
-        return made
+        return field_schema
     if isinstance(default, Model):  # whole: the server checks rules on a default before it fills in those inside it
-        known = type(default).model_fields
-        unsaid = {name for name, one in known.items() if OF_NEW_APPS in one.metadata}
-        whole = default.model_dump(by_alias=True, exclude_none=True, exclude=unsaid)
+        model_fields = type(default).model_fields
+        left_out = {name for name, model_field in model_fields.items() if OF_NEW_APPS in model_field.metadata}
+        whole = default.model_dump(by_alias=True, exclude_none=True, exclude=left_out)
         default = {key: value for key, value in whole.items() if value != {}}
-    return {**made, "default": default}
+    return {**field_schema, "default": default}
 
 
 def _type_schema(annotation: Any, metadata: Sequence[Any] = ()) -> Schema:
-    """The schema of a type with what `Annotated` says about it."""
+    """Return the schema of a type with what `Annotated` says about it."""
     annotation, metadata = _unwrap_annotation(annotation, metadata)
     for mark in metadata:
         if isinstance(mark, OneOf):
@@ -91,7 +88,9 @@ def _type_schema(annotation: Any, metadata: Sequence[Any] = ()) -> Schema:
 
 
 def _unwrap_annotation(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Without `| None`, which a schema says by not requiring the field, and with what was said inside it."""
+    """Return an annotation without `| None`, which a schema says by not requiring the field, and the marks inside
+    it.
+    """
     marks = list(metadata)
     while True:
         origin = get_origin(annotation)
@@ -106,17 +105,17 @@ def _unwrap_annotation(annotation: Any, metadata: Sequence[Any]) -> tuple[Any, l
 
 
 def _list_schema(item: Any, metadata: Sequence[Any]) -> Schema:
-    made: Schema = {"type": "array", "items": _type_schema(item), "x-kubernetes-list-type": "atomic"}
+    list_schema: Schema = {"type": "array", "items": _type_schema(item), "x-kubernetes-list-type": "atomic"}
     for mark in metadata:
         if isinstance(mark, KeyedBy):
-            made |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [mark.key]}
-    return made
+            list_schema |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [mark.key]}
+    return list_schema
 
 
 def _map_schema(annotation: Any, metadata: Sequence[Any]) -> Schema:
     most = next((mark.max_length for mark in metadata if hasattr(mark, "max_length")), None)
-    made: Schema = {"type": "object", "additionalProperties": _type_schema(get_args(annotation)[1])}
-    return {**made, "maxProperties": most} if most is not None else made
+    map_schema: Schema = {"type": "object", "additionalProperties": _type_schema(get_args(annotation)[1])}
+    return {**map_schema, "maxProperties": most} if most is not None else map_schema
 
 
 def _union_schema(mark: OneOf) -> Schema:
@@ -127,9 +126,9 @@ def _union_schema(mark: OneOf) -> Schema:
     return {"type": "object", "properties": properties, VALIDATIONS: [rule]}
 
 
-def _add_rules(made: Schema, metadata: Sequence[Any]) -> Schema:
+def _add_rules(type_schema: Schema, metadata: Sequence[Any]) -> Schema:
     rules = [mark.validation() for mark in metadata if isinstance(mark, Rule)]
-    return {**made, VALIDATIONS: [*made.get(VALIDATIONS, ()), *rules]} if rules else made
+    return {**type_schema, VALIDATIONS: [*type_schema.get(VALIDATIONS, ()), *rules]} if rules else type_schema
 
 
 _HEADER = "# Generated from the models by `fleet crds`: change those, not this.\n"
@@ -151,7 +150,7 @@ _NAME_RULE = {
 
 
 def definitions() -> dict[str, dict[str, Any]]:
-    """Every definition, by the name of the file that holds it in crds/."""
+    """Return every definition, by the name of the file that holds it in crds/."""
     return {f"{GROUP}_{_plural_name(driver)}.yaml": definition(driver) for driver in drivers()}
 
 
@@ -187,7 +186,7 @@ def definition(driver: Driver[Any]) -> dict[str, Any]:
 
 
 def crd_yaml(definition: dict[str, Any]) -> str:
-    """As a file of crds/ has it."""
+    """Return a definition as a file of crds/ has it."""
     from fleet.yaml_text import dump  # noqa: PLC0415 - for files only
 
     return _HEADER + dump(definition)

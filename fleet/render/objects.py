@@ -1,13 +1,11 @@
-"""Declared resources to objects.
+"""Rendering of everything that a stack declared for one cluster into objects, in the order in which they can be
+created.
 
-Options that name objects and fields, in Kubernetes' terms: former identities, fields that are left alone.
+Options that name objects and fields become Kubernetes' terms: former identities, fields that are left alone.
 
-A stack that says `delete_data=True`: the word for each object that would otherwise stay when it leaves git.
-
-It is in the objects themselves, so it is synced, shown and recorded before anything is taken out, and an app's operator
-reads it too. What an object says about itself counts more.
-
-Everything that a stack declared for one cluster, as objects in the order in which they can be created.
+A stack with `delete_data=True` marks each object that would otherwise stay when it leaves git. The mark is in the
+objects themselves, so it is synced, shown and recorded before anything is deleted, and an app's operator reads it too.
+What an object says about itself counts more.
 """
 
 from __future__ import annotations
@@ -46,34 +44,36 @@ def alias_keys(resource: App | Manifest) -> tuple[Key, ...]:
     return tuple(key for key in (now, *resource.opts.former_keys(now)) if key != resource.key)
 
 
-def check_names(resources: Iterable[App | Manifest], made: Mapping[Key, Object]) -> None:
-    """Raise ConfigurationError where two apps are called the same: what is made for them would be, too."""
+def check_names(resources: Iterable[App | Manifest], objects: Mapping[Key, Object]) -> None:
+    """Raise ConfigurationError where two apps have the same name: what is made for them would have it, too."""
     in_git: dict[Key, App] = {}
-    for app in (one for one in resources if isinstance(one, App)):
-        first = in_git.setdefault(app.key_in_git, app)
-        if first is not app:
+    for app in (resource for resource in resources if isinstance(resource, App)):
+        first_app = in_git.setdefault(app.key_in_git, app)
+        if first_app is not app:
             raise ConfigurationError(
                 f"{app.key_in_git} is declared twice",
-                hint=f"the first is at {first.source}; give this one another name",
+                hint=f"the first is at {first_app.source}; give this one another name",
                 source=app.source,
                 field="name",
             )
         if app.key != app.key_in_git:
             _check_former_name(app)
     in_cluster: dict[tuple[str, str], Object] = {}
-    for one in made.values():
-        other = in_cluster.setdefault((one.key.namespace, one.key.name), one) if one.app else one
-        if other is not one:
+    for obj in objects.values():
+        first_object = in_cluster.setdefault((obj.key.namespace, obj.key.name), obj) if obj.app else obj
+        if first_object is not obj:
             raise ConfigurationError(
-                f"{one.key} has the name of {other.key}, and so would their Services and Secrets",
-                hint=f"the other is at {other.source}; give one of them another name",
-                source=one.source,
+                f"{obj.key} has the name of {first_object.key}, and so would their Services and Secrets",
+                hint=f"the other is at {first_object.source}; give one of them another name",
+                source=obj.source,
                 field="name",
             )
 
 
 def _check_former_name(app: App) -> None:
-    """The former name becomes those of Services and Secrets, as any name of an app does."""
+    """Raise ConfigurationError for a former name that no app may have: it becomes those of Services and Secrets, as any
+    name of an app does.
+    """
     try:
         check_app_name(app.key.name)
         check_name(app.key.namespace)
@@ -84,7 +84,9 @@ def _check_former_name(app: App) -> None:
 
 
 def ignored_paths(resource: App | Manifest) -> tuple[str, ...]:
-    """Paths as the object has them. An app's own fields may be named as in Python: "restore_from", "config.quota"."""
+    """Return the ignored paths as the object has them. An app's own fields may be named as in Python: "restore_from",
+    "config.quota".
+    """
     if not isinstance(resource, App):
         return tuple(dict.fromkeys(resource.opts.ignore_changes))
     return tuple(dict.fromkeys(_spec_path(resource, path) for path in resource.opts.ignore_changes))
@@ -109,7 +111,9 @@ DATA_KINDS = frozenset({("v1", "Namespace"), ("v1", "PersistentVolume"), ("v1", 
 
 
 def mark_for_deletion(manifest: dict[str, Any], app: type[App] | None = None) -> dict[str, Any]:
-    """The manifest with the word; as it is where there is nothing to keep. `app` is its type if it is an app."""
+    """Return the manifest with the mark; unchanged where there is nothing to keep. `app` is its type if it
+    is an app.
+    """
     if (manifest["apiVersion"], manifest["kind"]) in DATA_KINDS:
         metadata = manifest["metadata"]
         annotations = {ON_DELETE: "delete", **(metadata.get("annotations") or {})}
@@ -128,19 +132,19 @@ BUILT_IN_NAMESPACES = frozenset(
 
 
 def render(collected: Collected, cluster: Cluster) -> Desired:
-    """What the stack wants in this cluster. Dependencies come first, and else the order is that of the keys."""
-    made = {resource.key: _render_object(resource, collected) for resource in objects_of(collected)}
-    check_names(objects_of(collected), made)
-    made.update({one.key: one for one in _operator_bindings(collected, made)})
-    namespace = _stack_namespace(collected, made)
+    """Return what the stack wants in this cluster. Dependencies come first, and else the order is that of the keys."""
+    objects = {resource.key: _render_object(resource, collected) for resource in objects_of(collected)}
+    check_names(objects_of(collected), objects)
+    objects.update({obj.key: obj for obj in _operator_bindings(collected, objects)})
+    namespace = _stack_namespace(collected, objects)
     if namespace is not None:
-        made[namespace.key] = namespace
-    known = Dependencies(collected, made)
-    needs = {key: known.of(key) for key in made}
+        objects[namespace.key] = namespace
+    dependencies = Dependencies(collected, objects)
+    needs = {key: dependencies.of(key) for key in objects}
     try:
-        order = sort_by_dependencies(sorted(made), needs)
+        order = sort_by_dependencies(sorted(objects), needs)
     except CycleError as error:
-        first = made[error.path[0]]  # type: ignore[index]
+        first = objects[error.path[0]]  # type: ignore[index]
         raise ConfigurationError(
             f"dependency cycle: {' → '.join(map(str, error.path))}",
             hint="take one of these out of depends_on",
@@ -150,7 +154,7 @@ def render(collected: Collected, cluster: Cluster) -> Desired:
     return Desired(
         stack=collected.stack,
         cluster=cluster.name,
-        objects=tuple(replace(made[key], depends_on=needs[key]) for key in order),
+        objects=tuple(replace(objects[key], depends_on=needs[key]) for key in order),
         exports=_sort_keys(dict(collected.exports)),
         source=collected.source,
     )
@@ -181,12 +185,14 @@ def _render_object(resource: App | Manifest, collected: Collected) -> Object:
 
 
 def _is_object_adopted(resource: App | Manifest) -> bool:
-    """The object itself. Members that run already become an app's by a custom resource that is new."""
+    """Return whether the object itself is adopted. Members that run already become an app's by a custom resource that
+    is new.
+    """
     return resource.opts.adopt is True if isinstance(resource, App) else bool(resource.opts.adopt)
 
 
 def _managers_to_replace(resource: App | Manifest) -> tuple[str, ...]:
-    """Of a manifest; what an app takes is the operator's to take."""
+    """Return the field managers whose fields a manifest takes; what an app takes is the operator's to take."""
     adopt = resource.opts.adopt
     return tuple(adopt.take_from) if isinstance(resource, Manifest) and isinstance(adopt, Adopt) else ()
 
@@ -204,7 +210,9 @@ def _custom_resource(app: App) -> dict[str, Any]:
 
 
 def _check_custom_resource(manifest: dict[str, Any], source: Source) -> str:
-    """The app type of a custom resource of ours that is given as a dict or in YAML, checked as if it were typed."""
+    """Return the app type of a custom resource of ours that is given as a dict or in YAML, checked as if it were typed;
+    "" if it is none.
+    """
     key = Key.of(manifest)
     engine = driver(key.kind) if key.group == GROUP else None
     if engine is None:
@@ -214,10 +222,12 @@ def _check_custom_resource(manifest: dict[str, Any], source: Source) -> str:
 
 
 def _check_supported(app: App, source: Source) -> None:
-    """What nothing would come of is refused where it is written, and not accepted in silence."""
+    """Raise ConfigurationError for settings that this release does not support: refused where they are written, and not
+    accepted in silence.
+    """
     engine = driver(app.kind())
-    for problem in engine.validate(app) if engine else ():
-        raise ConfigurationError(problem.message, hint=problem.hint, source=source, field=problem.field)
+    for objection in engine.validate(app) if engine else ():
+        raise ConfigurationError(objection.message, hint=objection.hint, source=source, field=objection.field)
 
 
 def _app_type(kind: str) -> type[App] | None:
@@ -238,34 +248,39 @@ def _add_labels(manifest: dict[str, Any], stack: str, source: Source) -> dict[st
     return manifest
 
 
-def _operator_bindings(collected: Collected, made: dict[Key, Object]) -> list[Object]:
-    """The operator's rights in each namespace with apps of the stack. Apps that are kept when they are taken out of
-    git go on being looked after, so their binding is kept with them."""
+def _operator_bindings(collected: Collected, objects: dict[Key, Object]) -> list[Object]:
+    """Return the operator's rights in each namespace with apps of the stack. Apps that are kept when they are taken out
+    of git go on being managed, so their binding is kept with them.
+    """
     apps: dict[str, list[Object]] = {}
-    for one in made.values():
-        if one.app:
-            apps.setdefault(one.key.namespace, []).append(one)
+    for app in objects.values():
+        if app.app:
+            apps.setdefault(app.key.namespace, []).append(app)
     return [
         Object(
             manifest=_sort_keys(
                 _add_labels(role_binding(namespace, collected.stack), collected.stack, collected.source)
             ),
             source=collected.source,
-            retain_on_delete=any(one.retain_on_delete for one in there),
+            retain_on_delete=any(app.retain_on_delete for app in apps_there),
         )
-        for namespace, there in apps.items()
-        if binding_key(namespace, collected.stack) not in made
+        for namespace, apps_there in apps.items()
+        if binding_key(namespace, collected.stack) not in objects
     ]
 
 
-def _stack_namespace(collected: Collected, made: dict[Key, Object]) -> Object | None:
-    """The stack's own namespace, if anything lives there and the stack does not declare it itself.
+def _stack_namespace(collected: Collected, objects: dict[Key, Object]) -> Object | None:
+    """Return the stack's own namespace, if an object is in it and the stack does not declare it itself; else None.
 
     It is kept when the stack goes: with a namespace go the volumes in it, and that needs a word in git: the stack's
     `delete_data=True`, or a Manifest of the namespace that says so.
     """
     key = Key("", "Namespace", "", collected.namespace)
-    if key.name in BUILT_IN_NAMESPACES or key in made or all(other.namespace != collected.namespace for other in made):
+    if (
+        key.name in BUILT_IN_NAMESPACES
+        or key in objects
+        or all(other.namespace != collected.namespace for other in objects)
+    ):
         return None
     manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": collected.namespace}}
     if collected.delete_data:
@@ -275,7 +290,7 @@ def _stack_namespace(collected: Collected, made: dict[Key, Object]) -> Object | 
 
 
 def _sort_keys(value: Any) -> Any:
-    """With keys in order all the way down, so that equal data is equal bytes."""
+    """Return the value with keys in order all the way down, so that equal data is equal bytes."""
     if isinstance(value, dict):
         return {key: _sort_keys(value[key]) for key in sorted(value)}
     return [_sort_keys(item) for item in value] if isinstance(value, list | tuple) else value

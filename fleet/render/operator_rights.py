@@ -1,5 +1,4 @@
-"""What the operator may do in a namespace: nothing, unless a RoleBinding there says so. Stacks bring it with their
-apps.
+"""The operator's rights in a namespace: none, unless a RoleBinding there grants them. Stacks bring it with their apps.
 
 Each stack has a binding of its own name, so that several stacks may have apps in one namespace and each takes only its
 own away. The role and the account are made by `fleet operator install`; a binding that comes before them waits.
@@ -20,12 +19,14 @@ PART = {"app.kubernetes.io/part-of": "fleet"}
 
 
 def system_namespace() -> dict[str, Any]:
-    """The namespace of everything that is installed; all who bring it say the same of it, so nobody is in conflict."""
+    """Return the namespace of everything that is installed; all who bring it say the same of it, so there is no
+    conflict.
+    """
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM, "labels": PART}}
 
 
 def binding_key(namespace: str, stack: str = "") -> Key:
-    """Of the binding that a stack brings, or ("") of the one that a person makes."""
+    """Return the key of the binding that a stack brings, or ("") of the one that a user makes."""
     return Key(RBAC, "RoleBinding", namespace, f"{OPERATOR}-{stack}" if stack else OPERATOR)
 
 
