@@ -1,8 +1,7 @@
-"""Base class of app types; connection.
+"""The base class of app types, and how clients reach an app.
 
-How a client reaches an app: plain values that are known before the app exists.
-
-The base of every app type: a typed spec with an identity. A subclass adds fields, and they become its CRD's spec.
+An app is a typed spec with an identity. A subclass adds fields, and they become its CRD's spec. Its connection is made
+of plain values that are known before the app exists.
 """
 
 from __future__ import annotations
@@ -63,9 +62,9 @@ ADOPTION = "adopt"  # in the custom resource's spec: what `opts` say about membe
 
 
 def _adopted_members(app: Any) -> tuple[str | None, ...] | None:
-    """Whom it took over; None if nobody."""
-    taken: Adopt | None = app.adoption
-    return (taken.identity, taken.stateful_set) if taken else None
+    """Return which members the app adopted; None if it was made anew."""
+    adoption: Adopt | None = app.adoption
+    return (adoption.identity, adoption.stateful_set) if adoption else None
 
 
 NAMES_IDENTITY = Rule(
@@ -143,11 +142,11 @@ class App(Resource, frozen=True):
     @property
     def connection(self) -> Connection:
         """Everything that a client needs: host, port, URL, and the Secret with credentials and CA."""
-        taken, key = self.adoption, self.key
+        adoption, key = self.adoption, self.key
         return Connection(
             scheme=self._scheme(),
-            host=f"{(taken and taken.service) or key.name}.{key.namespace}.svc",
-            port=(taken and taken.port) or self.port,
+            host=f"{(adoption and adoption.service) or key.name}.{key.namespace}.svc",
+            port=(adoption and adoption.port) or self.port,
             secret=f"{key.name}-connection",
             namespace=key.namespace,
         )
@@ -158,13 +157,13 @@ class App(Resource, frozen=True):
         return self.opts.adopt if isinstance(self.opts.adopt, Adopt) else None
 
     def _scheme(self) -> str:
-        """Of the URL that clients use."""
+        """Return the scheme of the URL that clients use."""
         return "tcp"
 
     def spec(self) -> dict[str, Any]:
         """The custom resource's spec: only what was said, in Kubernetes' form."""
-        said = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude=set(IDENTITY))
-        return {**said, ADOPTION: self.adoption.dump()} if self.adoption else said
+        fields = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True, exclude=set(IDENTITY))
+        return {**fields, ADOPTION: self.adoption.dump()} if self.adoption else fields
 
     @classmethod
     def from_manifest(cls, manifest: dict[str, Any], *, source: Source = NOWHERE) -> Self:
@@ -172,18 +171,21 @@ class App(Resource, frozen=True):
         metadata = manifest["metadata"]
         spec = dict(mapping(manifest.get("spec")))
         identity: dict[str, Any] = {"name": metadata["name"], "namespace": metadata.get("namespace", "default")}
-        if (taken := spec.pop(ADOPTION, None)) is not None:
-            identity["opts"] = {"adopt": taken}
+        if (adoption := spec.pop(ADOPTION, None)) is not None:
+            identity["opts"] = {"adopt": adoption}
         try:
-            found = {**spec, **identity}
-            read = cls.model_validate(found, by_alias=True, by_name=False, context={STORED: True})
+            fields = {**spec, **identity}
+            app = cls.model_validate(fields, by_alias=True, by_name=False, context={STORED: True})
         except ValidationError as error:
-            refused = cls._refused(error, by_alias=True)
+            config_error = cls._refused(error, by_alias=True)
             raise ConfigurationError(
-                f"{Key.of(manifest)}: {refused.message}", hint=refused.hint, source=source, field=refused.field
+                f"{Key.of(manifest)}: {config_error.message}",
+                hint=config_error.hint,
+                source=source,
+                field=config_error.field,
             ) from None
-        read.__dict__["_roll"] = mapping(metadata.get("annotations")).get(ROLL, "")
-        return read
+        app.__dict__["_roll"] = mapping(metadata.get("annotations")).get(ROLL, "")
+        return app
 
     @property
     def roll(self) -> str:

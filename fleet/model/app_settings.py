@@ -1,10 +1,7 @@
-"""Resources, volume, TLS, backup, restore, SecretRef.
+"""Settings that every app has: what its members may use, where their data is, how they are encrypted, where backups go
+and when they are made, and what a new app starts from.
 
-Settings that every app has: what its members may use, where their data lies, how they are encrypted.
-
-A secret as a stack has it: by name. The value stays in the cluster, away from git, from plans and from stacks.
-
-Where backups go, when they are made, and what a new app starts from.
+A secret is in a stack by name (`SecretRef`). Its value stays in the cluster, away from git, from plans and from stacks.
 """
 
 from __future__ import annotations
@@ -34,7 +31,9 @@ LIFE = Rule(
 
 
 def _check_life(text: str, info: ValidationInfo) -> str:
-    """One that a cluster has already is older than these bounds; the operator keeps to them in any case."""
+    """Return a checked lifetime. One that a cluster has already may be older than these bounds; the operator keeps to
+    them in any case.
+    """
     if not (info.context or {}).get(STORED) and not SHORTEST_LIFE <= seconds(text) <= LONGEST_LIFE:
         raise invalid_value(
             f"{_LIFE}, not {text!r}", "90d is the usual choice: certificates are renewed after two thirds of it"
@@ -213,7 +212,7 @@ _STORES: Mapping[str, type[S3] | type[NFS] | type[Claim]] = {"s3": S3, "nfs": NF
 
 
 def _read_store(value: Any) -> Any:
-    """Kubernetes has a union as an object with one of several fields."""
+    """Return the store that a value stands for. Kubernetes has a union as an object with one of several fields."""
     if isinstance(value, dict):
         if len(value) == 1 and (tag := next(iter(value))) in _STORES:
             return _STORES[tag].read(value[tag])

@@ -1,19 +1,14 @@
-"""Strict, frozen base model; rules (Python + CEL); field docs; schema marks.
+"""The base of everything that a user constructs: strict, immutable, and with errors that point at the user's line.
 
-The docstring under a field, as editors show it: read from the source when it is asked for, since start-up is not.
+A field with `Field(kw_only=False)` may be given by position, as type checkers understand it too: `Etcd("main", …)`. The
+docstring under a field is its description, as editors show it: read from the source when it is asked for, since
+start-up is not the time for it.
 
-A rule that is said once and holds twice: in Python, for a stack's author, and in CEL, for the API server.
+A rule is written once and holds twice: in Python, for a stack's author, and in CEL, for the API server. It is in a
+field's `Annotated`, about that field's value, or in a model's `rules`, about the whole model. With `allows` it is about
+a change: from the old value to the new one.
 
-A rule stands in a field's `Annotated`, about that field's value, or in a model's `rules`, about the whole model. With
-`allows` it is about a change: from the old value to the new one.
-
-The base of everything a user constructs: strict, immutable, and with errors that point at the user's line.
-
-A field with `Field(kw_only=False)` may be given by position, as type checkers understand it too: `Etcd("main", …)`.
-
-A mapping of strings that cannot change, in the place of dicts inside objects that cannot change.
-
-Marks on a field that Python does not need and the schema of a custom resource does.
+Other marks on a field are for the schema of a custom resource; Python does not need them.
 """
 
 from __future__ import annotations
@@ -40,7 +35,7 @@ from fleet.text import count_noun
 
 @cache
 def field_docs(cls: type[BaseModel]) -> dict[str, str]:
-    """What each field of a model is for, inherited ones included; nothing where there is no source to read."""
+    """Return what each field of a model is for, inherited ones included; nothing where there is no source to read."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, BaseModel) and base is not BaseModel:
@@ -68,7 +63,9 @@ VALIDATIONS = "x-kubernetes-validations"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`cel` and `holds` (or `allows`) say the same; `message` continues the field's name in an error."""
+    """A rule about a value or a change. `cel` and `holds` (or `allows`) mean the same; `message` continues the field's
+    name in an error.
+    """
 
     cel: str
     message: str
@@ -83,14 +80,14 @@ class Rule:
 
     def check(self, value: Any) -> None:
         if self.holds is not None and not self.holds(value):
-            shown = "" if isinstance(value, BaseModel) else f", not {value!r}"
-            raise invalid_value(f"{self.message}{shown}", self.remedy(value), self.field)
+            actual = "" if isinstance(value, BaseModel) else f", not {value!r}"
+            raise invalid_value(f"{self.message}{actual}", self.remedy(value), self.field)
 
     def remedy(self, value: Any) -> str | None:
         return self.hint(value) if callable(self.hint) else self.hint
 
     def validation(self) -> dict[str, str]:
-        """As the CRD has it."""
+        """Return the rule as the CRD has it."""
         path = {"fieldPath": f".{self.at or to_camel(self.field)}"} if self.field else {}
         return {"rule": self.cel, "message": self.message, **path}
 
@@ -120,7 +117,7 @@ IMMUTABLE = Rule(
 
 
 def forbidden_changes(old: BaseModel, new: BaseModel, path: str = "") -> Iterator[tuple[str, str, str | None]]:
-    """Every change from `old` to `new` that a rule forbids: the field, what is wrong, what would be right."""
+    """Yield every change from `old` to `new` that a rule forbids: the field, what is wrong, what would be right."""
     for name, field in type(new).model_fields.items():
         before, after = getattr(old, name, None), getattr(new, name)
         where = f"{path}.{name}" if path else name
@@ -141,11 +138,11 @@ def _positional_fields(cls: type[BaseModel]) -> tuple[str, ...]:
 
 
 def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:
-    """The model inside `model` that has the field at a location, if it can be told."""
+    """Return the model inside `model` that has the field at a location, if it can be told."""
     for part in location:
-        found = next((field for name, field in model.model_fields.items() if part in (name, field.alias)), None)
-        inner = (found.annotation, *get_args(found.annotation)) if found else ()
-        models = [one for one in inner if isinstance(one, type) and issubclass(one, BaseModel)]
+        field = next((field for name, field in model.model_fields.items() if part in (name, field.alias)), None)
+        inner = (field.annotation, *get_args(field.annotation)) if field else ()
+        models = [candidate for candidate in inner if isinstance(candidate, type) and issubclass(candidate, BaseModel)]
         if len(models) != 1:
             return None
         model = models[0]
@@ -171,12 +168,12 @@ class Model(BaseModel, frozen=True):
 
         def __init__(self, *positional, **fields):
             cls = type(self)
-            given = {**cls._named(positional), **fields}
-            if len(given) < len(positional) + len(fields):
+            values = {**cls._named(positional), **fields}
+            if len(values) < len(positional) + len(fields):
                 twice = sorted(cls._named(positional).keys() & fields.keys())
                 raise ConfigurationError("is given twice", source=locate(), field=twice[0])
             try:
-                self.__pydantic_validator__.validate_python(given, self_instance=self)
+                self.__pydantic_validator__.validate_python(values, self_instance=self)
             except ValidationError as error:
                 raise cls._refused(error) from None
 
@@ -200,8 +197,8 @@ class Model(BaseModel, frozen=True):
         def fields(location: tuple[str | int, ...]) -> dict[str, str]:
             model = _model_at(cls, location)
             docs = field_docs(model) if model else {}
-            known = model.model_fields.items() if model else ()
-            return {(field.alias or name) if by_alias else name: docs.get(name, "") for name, field in known}
+            fields_of_model = model.model_fields.items() if model else ()
+            return {(field.alias or name) if by_alias else name: docs.get(name, "") for name, field in fields_of_model}
 
         return configuration_error(error, title=cls.__name__, source=locate(), fields=fields)
 
@@ -222,16 +219,20 @@ class Model(BaseModel, frozen=True):
 
     @classmethod
     def read(cls, data: dict[str, Any]) -> Self:
-        """From the form that Kubernetes has (camelCase), as `dump` writes it."""
+        """Return the model of data in the form that Kubernetes has (camelCase), as `dump` writes it."""
         return cls.model_validate(data, by_alias=True, by_name=False)
 
     def dump(self) -> dict[str, Any]:
-        """In the form that Kubernetes has, with only what was said: defaults are the API server's to fill in."""
+        """Return the model in the form that Kubernetes has, with only what was set: defaults are the API server's to
+        fill in.
+        """
         return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
 
 
 class FrozenMap(Mapping[str, str]):
-    """Ordered by key, hashable, and equal to a dict with the same content."""
+    """A mapping of strings that cannot change, in the place of dicts inside objects that cannot change. Ordered by key,
+    hashable, and equal to a dict with the same content.
+    """
 
     __slots__ = ("_items",)
 
@@ -259,22 +260,22 @@ class FrozenMap(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class OneOf:
-    """The field is a union, which Kubernetes has as an object with exactly one of these fields."""
+    """A mark: the field is a union, which Kubernetes has as an object with exactly one of these fields."""
 
     models: Mapping[str, type[BaseModel]]
 
 
 @dataclass(frozen=True)
 class KeyedBy:
-    """The field is a list whose items are told apart by this field, so that several writers can share it."""
+    """A mark: the field is a list whose items are told apart by this field, so that several writers can share it."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class OfNewApps:
-    """The default is that of an app that is made anew. The schema has none: of members that others set up, a custom
-    resource would say what they do not have.
+    """A mark: the default is that of an app that is made anew. The schema has none: of members that a user set up
+    without fleet, a custom resource would say what they do not have.
     """
 
 

@@ -1,8 +1,6 @@
-"""A cluster and its labels.
+"""A cluster as git knows it: a name, labels to place stacks by, and where its credentials are, never what they are.
 
-Labels of a cluster: a mapping that cannot change, and that says which labels there are when one is missing.
-
-A cluster as git knows it: a name, labels to place stacks by, and where its credentials are, never what they are.
+Labels are a mapping that cannot change, and that says which labels there are when one is missing.
 """
 
 from __future__ import annotations
@@ -26,13 +24,15 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 class UnknownLabelError(ConfigurationError, KeyError):
-    """A KeyError too, so that `labels.get(…)`, `in` and `except KeyError` work as for any mapping."""
+    """A label that a cluster does not have. It is a KeyError too, so that `labels.get(…)`, `in` and `except KeyError`
+    work as for any mapping.
+    """
 
     __str__ = ConfigurationError.__str__
 
 
 class Labels(FrozenMap):
-    """Keys and values as Kubernetes takes them."""
+    """Labels of a cluster, with keys and values as Kubernetes takes them."""
 
     __slots__ = ("_owner",)
 
@@ -106,9 +106,9 @@ class Cluster(Model, frozen=True):
             super().__init__(*positional, **fields)
             self.__dict__["labels"] = Labels(self.labels, owner=self.name)
             self.__dict__["_source"] = locate()
-            found = current_discovery()
-            if found is not None:
-                found.clusters.append(self)
+            discovery = current_discovery()
+            if discovery is not None:
+                discovery.clusters.append(self)
 
         __init__.__pydantic_base_init__ = True
 

@@ -1,12 +1,11 @@
-"""What is declared while user code runs; exports.
+"""Declarations of user code while it runs: stacks and clusters of files, resources of a stack's function, exports.
 
-What a user's files declare while they are imported: stacks and clusters, in the order they were written.
+What a user's files declare while they are imported is recorded in the order it is written, and only inside a discovery,
+so tests and scripts construct what they like. What a stack's function declares while it runs for one cluster is in its
+scope: constructing a resource registers it there.
 
-Outside a discovery nothing is recorded, so tests and scripts construct what they like.
-
-What a stack's function declares while it runs for one cluster. Constructing a resource registers it here.
-
-Values that a stack gives to others: `export` in the one, `output` in the other, which then depends on it.
+Exports are values that a stack gives to other stacks: `export` in the one, `output` in the other, which then depends on
+it.
 """
 
 from __future__ import annotations
@@ -42,24 +41,24 @@ _discovery: ContextVar[Discovery | None] = ContextVar("fleet.found", default=Non
 
 
 def current_discovery() -> Discovery | None:
-    """Where to record what is declared now, if anybody asked."""
+    """Return the discovery that records what is declared now, None if there is none."""
     return _discovery.get()
 
 
 @contextmanager
 def open_discovery() -> Iterator[Discovery]:
     """Record every Stack and Cluster that is made inside the block; constructing an app there is an error."""
-    found = Discovery()
-    token = _discovery.set(found)
+    discovery = Discovery()
+    token = _discovery.set(discovery)
     try:
-        yield found
+        yield discovery
     finally:
         _discovery.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """An export of another stack that was read with `fleet.output`: an edge of the graph of stacks."""
+    """A read of another stack's export with `fleet.output`: an edge of the graph of stacks."""
 
     stack: str
     name: str
@@ -68,7 +67,7 @@ class OutputRequest:
 
 @dataclass(slots=True)
 class Scope:
-    """Open while the function runs; `Collected` is what is left of it."""
+    """The declarations of a stack's function while it runs; `Collected` is what is left of it."""
 
     stack: str
     namespace: str
@@ -94,7 +93,7 @@ _scope: ContextVar[Scope | None] = ContextVar("fleet.scope", default=None)
 
 
 def current_scope() -> Scope | None:
-    """The stack that is being evaluated now, if one is."""
+    """Return the scope of the stack that is being evaluated now, None if there is none."""
     return _scope.get()
 
 
@@ -125,7 +124,9 @@ T = TypeVar("T")
 
 
 class MissingOutputError(ConfigurationError):
-    """A stack asked for an export that is not known (yet). `asked` says which, for that stack to be evaluated first."""
+    """An export that a stack asked for and that is not known (yet). `asked` says which, for that stack to be evaluated
+    first.
+    """
 
     def __init__(self, asked: OutputRequest, *, hint: str | None) -> None:
         super().__init__(
@@ -162,18 +163,18 @@ def output(stack: str | Stack, name: str, kind: type[Any] = str, /) -> Any:
     """
     source = locate()
     scope = _require_scope("output", source)
-    asked = OutputRequest(stack if isinstance(stack, str) else stack.name, name, source)
-    scope.asked.setdefault(asked)
-    if asked.stack == scope.stack:
-        raise ConfigurationError(f"stack {asked.stack!r} reads an export of itself", source=source, field="output")
-    exports = scope.outputs.get(asked.stack)
+    request = OutputRequest(stack if isinstance(stack, str) else stack.name, name, source)
+    scope.asked.setdefault(request)
+    if request.stack == scope.stack:
+        raise ConfigurationError(f"stack {request.stack!r} reads an export of itself", source=source, field="output")
+    exports = scope.outputs.get(request.stack)
     if exports is None or name not in exports:
-        raise MissingOutputError(asked, hint=suggestion(name, exports or ()))
+        raise MissingOutputError(request, hint=suggestion(name, exports or ()))
     value = exports[name]
     if not isinstance(value, kind):
         raise ConfigurationError(
-            f"export {name!r} of stack {asked.stack!r} is {type(value).__name__}, not {kind.__name__}",
-            hint=f"fleet.output({asked.stack!r}, {name!r}, {type(value).__name__})",
+            f"export {name!r} of stack {request.stack!r} is {type(value).__name__}, not {kind.__name__}",
+            hint=f"fleet.output({request.stack!r}, {name!r}, {type(value).__name__})",
             source=source,
             field="output",
         )

@@ -1,10 +1,7 @@
-"""Any other Kubernetes object, as a dict.
+"""Any other Kubernetes object, as a dict or from YAML files.
 
-What makes a dict a Kubernetes object that can be applied again and again.
-
-The kinds of Kubernetes itself that belong to the cluster and to no namespace: rendering asks no server.
-
-Any other Kubernetes object, as a dict or from YAML files.
+This module knows what makes a dict a Kubernetes object that can be applied again and again, and the kinds of Kubernetes
+itself that belong to the cluster and to no namespace: rendering asks no server.
 """
 
 from __future__ import annotations
@@ -26,12 +23,12 @@ from fleet.objects.shape import find_shape_error
 _SERVER_SIDE = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 
 
-def check_object(given: Any) -> dict[str, Any]:
-    """A copy of the object without what only the server may say, or an error that says what is missing."""
+def check_object(value: Any) -> dict[str, Any]:
+    """Return a copy of the object without what only the server may say; raise an error that says what is missing."""
     example = 'such as {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {…}}'
-    if not isinstance(given, Mapping):
-        raise invalid_value(f"must be a dict, not {type(given).__name__}", example)
-    manifest = dict(given)
+    if not isinstance(value, Mapping):
+        raise invalid_value(f"must be a dict, not {type(value).__name__}", example)
+    manifest = dict(value)
     check_plain(manifest)
     for field in ("apiVersion", "kind"):
         if not isinstance(manifest.get(field), str) or not manifest[field]:
@@ -46,8 +43,8 @@ def check_object(given: Any) -> dict[str, Any]:
     if manifest["kind"].endswith("List") and isinstance(manifest.get("items"), list):
         raise invalid_value("is a list of objects", "make a Manifest of each of its items")
     manifest = dict(copy_plain(manifest))
-    if found := find_shape_error(manifest):
-        raise invalid_value(found.message, found.hint, found.field)
+    if shape_error := find_shape_error(manifest):
+        raise invalid_value(shape_error.message, shape_error.hint, shape_error.field)
     manifest.pop("status", None)  # the server's, as are these: exported YAML has them and may be used as it is
     for field in _SERVER_SIDE:
         manifest["metadata"].pop(field, None)
@@ -78,7 +75,7 @@ CLUSTER_SCOPED = frozenset(
 
 
 def _has_take_from_only(adopt: bool | Adopt) -> bool:
-    """And nothing else: the rest is about members."""
+    """Return whether an adoption says only from whom fields are taken: the rest is about members."""
     return not isinstance(adopt, Adopt) or adopt.model_fields_set <= {"take_from"}
 
 
@@ -130,9 +127,9 @@ class Manifest(Resource, frozen=True):
 
 
 def read_manifest(document: Any, source: Source, opts: Options, *, cluster_scoped: bool = False) -> Manifest:
-    """A manifest from a file: errors and plans then point into that file and not at the call that read it."""
-    made = Manifest.model_validate({"object": document, "opts": opts, "cluster_scoped": cluster_scoped})
-    made._place()
-    made.__dict__["_source"] = source
-    declare(made)
-    return made
+    """Return a manifest from a file: errors and plans then point into that file and not at the call that read it."""
+    manifest = Manifest.model_validate({"object": document, "opts": opts, "cluster_scoped": cluster_scoped})
+    manifest._place()
+    manifest.__dict__["_source"] = source
+    declare(manifest)
+    return manifest

@@ -1,8 +1,7 @@
-"""Which clusters a stack goes to; rollout waves.
+"""Placement: which clusters a stack goes to, by name or by labels with `where`, and in what order a change reaches
+them.
 
-Which clusters a stack goes to: by name, or by labels with `where`. Pure: all clusters go in, the chosen come out.
-
-In what order a change reaches the clusters of a stack, and how long each wave is watched before the next.
+Pure: all clusters go in, the selected ones come out. A rollout also says how long each wave is watched before the next.
 """
 
 from __future__ import annotations
@@ -65,11 +64,11 @@ def where(labels: Mapping[str, str | Sequence[str]] | None = None, /, **more: st
     wanted: dict[str, tuple[str, ...]] = {}
     for key, value in {**(labels or {}), **more}.items():
         values = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
-        for one in values:
-            if not isinstance(one, str):
-                shown = f"{type(one).__name__} {one!r}"
+        for item in values:
+            if not isinstance(item, str):
+                actual = f"{type(item).__name__} {item!r}"
                 raise ConfigurationError(
-                    f"must be a string or a list of strings, not {shown}", source=locate(), field=f"where({key})"
+                    f"must be a string or a list of strings, not {actual}", source=locate(), field=f"where({key})"
                 )
         wanted[key] = values
     return _Labels(tuple(wanted.items()))
@@ -143,15 +142,17 @@ def _merge_labels(parts: Iterable[Where]) -> dict[str, tuple[str, ...]]:
 
 
 def read_placement(placement: Placement, *, field: str, source: Source) -> tuple[Selector, ...]:
-    """A placement as a tuple, or an error that says what one is."""
-    given = (placement,) if isinstance(placement, str | Where) else placement
-    if isinstance(given, Sequence) and given and all(isinstance(part, str | Where) for part in given):
-        return tuple(given)
-    shown = (
-        "an empty list" if isinstance(given, Sequence) and not given else f"{type(placement).__name__} {placement!r}"
+    """Return a placement as a tuple, or raise an error that says what one is."""
+    selectors = (placement,) if isinstance(placement, str | Where) else placement
+    if isinstance(selectors, Sequence) and selectors and all(isinstance(part, str | Where) for part in selectors):
+        return tuple(selectors)
+    actual = (
+        "an empty list"
+        if isinstance(selectors, Sequence) and not selectors
+        else f"{type(placement).__name__} {placement!r}"
     )
     raise ConfigurationError(
-        f"must be names of clusters or fleet.where(…), not {shown}",
+        f"must be names of clusters or fleet.where(…), not {actual}",
         hint='such as clusters=fleet.where(env="prod") or clusters=["eu-1", "us-1"]',
         source=source,
         field=field,
@@ -159,19 +160,24 @@ def read_placement(placement: Placement, *, field: str, source: Source) -> tuple
 
 
 def select_clusters(
-    chosen: Iterable[Selector], clusters: Sequence[Cluster], *, field: str = "clusters", source: Source = NOWHERE
+    selectors: Iterable[Selector], clusters: Sequence[Cluster], *, field: str = "clusters", source: Source = NOWHERE
 ) -> tuple[Cluster, ...]:
-    """The clusters that any selector chooses, by name. Unknown names and labels are errors, and so is choosing none."""
-    chosen = tuple(chosen)
-    for selector in chosen:
+    """Return the clusters that any selector matches, by name. Raise ConfigurationError for unknown names and labels,
+    and where none matches.
+    """
+    selectors = tuple(selectors)
+    for selector in selectors:
         _check_known(selector, clusters, field, source)
-    found = {c.name: c for c in clusters if any(_matches(selector, c) for selector in chosen)}
-    if not found:
-        shown = ", ".join(map(repr, chosen))
+    selected = {c.name: c for c in clusters if any(_matches(selector, c) for selector in selectors)}
+    if not selected:
+        selectors_text = ", ".join(map(repr, selectors))
         raise ConfigurationError(
-            f"no cluster matches {shown}", hint=_describe_values(chosen, clusters), source=source, field=field
+            f"no cluster matches {selectors_text}",
+            hint=_describe_values(selectors, clusters),
+            source=source,
+            field=field,
         )
-    return tuple(found[name] for name in sorted(found))
+    return tuple(selected[name] for name in sorted(selected))
 
 
 def _matches(selector: Selector, cluster: Cluster) -> bool:
@@ -185,20 +191,26 @@ def _check_known(selector: Selector, clusters: Sequence[Cluster], field: str, so
             hint = suggestion(selector, names) or "there are no clusters: add one with `fleet cluster add`"
             raise ConfigurationError(f"there is no cluster {selector!r}", hint=hint, source=source, field=field)
         return
-    known = {key for cluster in clusters for key in cluster.labels}
+    labels_in_use = {key for cluster in clusters for key in cluster.labels}
     for key in selector.wanted():
-        if key not in known:
-            near = closest(key, known)
-            hint = f"did you mean {near!r}?" if near else f"labels in use: {', '.join(sorted(known)) or 'none'}"
+        if key not in labels_in_use:
+            similar = closest(key, labels_in_use)
+            hint = (
+                f"did you mean {similar!r}?"
+                if similar
+                else f"labels in use: {', '.join(sorted(labels_in_use)) or 'none'}"
+            )
             hint = 'clusters are chosen by name with clusters=["eu-1"]' if key == "name" else hint
             raise ConfigurationError(f"no cluster has a label {key!r}", hint=hint, source=source, field=field)
 
 
-def _describe_values(chosen: Iterable[Selector], clusters: Sequence[Cluster]) -> str | None:
-    """What the labels that were asked about do have as values."""
-    keys = sorted({key for selector in chosen if isinstance(selector, Where) for key in selector.wanted()})
-    known = [f"{key}: {', '.join(sorted({c.labels[key] for c in clusters if key in c.labels}))}" for key in keys]
-    return f"values in use: {'; '.join(known)}" if known else None
+def _describe_values(selectors: Iterable[Selector], clusters: Sequence[Cluster]) -> str | None:
+    """Return which values the labels have that selectors ask about, as a hint."""
+    keys = sorted({key for selector in selectors if isinstance(selector, Where) for key in selector.wanted()})
+    values_in_use = [
+        f"{key}: {', '.join(sorted({c.labels[key] for c in clusters if key in c.labels}))}" for key in keys
+    ]
+    return f"values in use: {'; '.join(values_in_use)}" if values_in_use else None
 
 
 def _check_waves(value: Any) -> tuple[Placement, ...]:
@@ -251,22 +263,24 @@ class Rollout(Model, frozen=True):
     def order(self, clusters: Sequence[Cluster], *, source: Source = NOWHERE) -> tuple[tuple[str, ...], ...]:
         """The names of a stack's clusters, wave by wave."""
         waves: list[tuple[str, ...]] = []
-        taken: dict[str, int] = {}
+        wave_numbers: dict[str, int] = {}
         for number, wave in enumerate(self.waves, start=1):
             field = f"rollout.waves[{number - 1}]"
-            chosen: tuple[Selector, ...] = read_placement(wave, field=field, source=source)
-            names = tuple(cluster.name for cluster in select_clusters(chosen, clusters, field=field, source=source))
+            wave_selectors: tuple[Selector, ...] = read_placement(wave, field=field, source=source)
+            names = tuple(
+                cluster.name for cluster in select_clusters(wave_selectors, clusters, field=field, source=source)
+            )
             for name in names:
-                if name in taken:
+                if name in wave_numbers:
                     raise ConfigurationError(
-                        f"cluster {name!r} is in wave {taken[name]} already",
+                        f"cluster {name!r} is in wave {wave_numbers[name]} already",
                         hint="a cluster is in one wave only",
                         source=source,
                         field=field,
                     )
-                taken[name] = number
+                wave_numbers[name] = number
             waves.append(names)
-        rest = tuple(sorted(cluster.name for cluster in clusters if cluster.name not in taken))
+        rest = tuple(sorted(cluster.name for cluster in clusters if cluster.name not in wave_numbers))
         return (*waves, rest) if rest else tuple(waves)
 
 

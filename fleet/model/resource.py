@@ -1,10 +1,7 @@
-"""What a stack can declare, and its options.
+"""Resources that a stack can declare and options can point at: an app, or another Kubernetes object; and their options.
 
-Anything that a stack can declare and that options can point at: an app, or another Kubernetes object.
-
-What runs already and is to be taken over: where it is, and whose it was. What it is like is read from itself.
-
-How a resource is treated, whatever it is. The names are Pulumi's.
+Options say how a resource is treated, whatever it is. Their names are Pulumi's. What runs already and is to be adopted
+is named by where it is, and whose it was; what it is like is read from itself.
 """
 
 from __future__ import annotations
@@ -27,12 +24,12 @@ class Resource(Model, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Its identity in the cluster."""
+        """Return its identity in the cluster."""
         raise NotImplementedError
 
     @property
     def source(self) -> Source:
-        """Where it was written."""
+        """Return where it was written."""
         source: Source = self.__dict__.get("_source", NOWHERE)
         return source
 

@@ -1,7 +1,7 @@
-"""Where in the user's files something was written, so that every error can point at it.
+"""The place in the user's files where something was written, so that every error can point at it.
 
-The place is the innermost frame that is not ours: a user may call us from a helper function or a loop, and the
-line that made the call is the line to correct.
+It is the innermost frame that is not ours: a user may call us from a helper function or a loop, and the line that made
+the call is the line to correct.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _root: ContextVar[Path | None] = ContextVar("fleet.root", default=None)
 
 
 def locate() -> Source:
-    """The file and line of the user's call that led here."""
+    """Return the file and line of the user's call that led to this one."""
     file, line = calling_file()
     return Source(displayed_path(file), line)
 
 
 def calling_file() -> tuple[str, int]:
-    """The file as Python knows it, and the line, of the user's call that led here."""
+    """Return the file as Python knows it, and the line, of the user's call that led to this one."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_code.co_filename
@@ -40,7 +40,7 @@ def calling_file() -> tuple[str, int]:
 
 
 def displayed_path(file: str | Path) -> str:
-    """A file as the user knows it: relative to the repository where it is inside, else unchanged."""
+    """Return a file as the user knows it: relative to the repository where it is inside, else unchanged."""
     return _relative_path(str(file), _root.get() or Path.cwd())
 
 
@@ -51,7 +51,7 @@ def _relative_path(file: str, base: Path) -> str:
 
 
 def repository_root() -> Path | None:
-    """The repository that is being evaluated, if one is."""
+    """Return the repository that is being evaluated, None if there is none."""
     return _root.get()
 
 

@@ -55,8 +55,8 @@ class Collected:
         for app in self.apps:
             if app.name == name and isinstance(app, kind):
                 return app
-        known = suggestion(name, (app.name for app in self.apps if isinstance(app, kind)))
-        raise KeyError(f"stack {self.stack!r} declares no {kind.__name__} {name!r}" + (f"; {known}" if known else ""))
+        hint = suggestion(name, (app.name for app in self.apps if isinstance(app, kind)))
+        raise KeyError(f"stack {self.stack!r} declares no {kind.__name__} {name!r}" + (f"; {hint}" if hint else ""))
 
 
 class Stack:
@@ -95,9 +95,9 @@ class Stack:
 
     def clusters(self, known: Sequence[Cluster]) -> tuple[Cluster, ...]:
         """The clusters that it is placed on, by name; the rollout's waves are checked against them."""
-        chosen = select_clusters(self.placement, known, field="clusters", source=self.source)
-        self.rollout.order(chosen, source=self.source)
-        return chosen
+        selected = select_clusters(self.placement, known, field="clusters", source=self.source)
+        self.rollout.order(selected, source=self.source)
+        return selected
 
 
 def stack(
@@ -130,14 +130,14 @@ def stack(
     if not isinstance(delete_data, bool):
         raise ConfigurationError("must be True or False", source=source, field="delete_data")
 
-    def made(function: Callable[[Cluster], None]) -> Stack:
+    def decorate(function: Callable[[Cluster], None]) -> Stack:
         _check_function(function, source)
         code = function.__code__
-        own = name if name is not None else function.__name__.strip("_").replace("_", "-").lower()
+        default_name = name if name is not None else function.__name__.strip("_").replace("_", "-").lower()
         result = Stack(
             function,
-            name=_check_stack_name(own, source),
-            namespace=_check_name(namespace if namespace is not None else own, "namespace", source),
+            name=_check_stack_name(default_name, source),
+            namespace=_check_name(namespace if namespace is not None else default_name, "namespace", source),
             placement=placement,
             rollout=rollout or AT_ONCE,
             depends_on=tuple(_stack_name(other, source) for other in depends_on),
@@ -145,12 +145,12 @@ def stack(
             drift=drift,
             delete_data=delete_data,
         )
-        found = current_discovery()
-        if found is not None:
-            found.stacks.append(result)
+        discovery = current_discovery()
+        if discovery is not None:
+            discovery.stacks.append(result)
         return result
 
-    return made
+    return decorate
 
 
 def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, Any]] | None = None) -> Collected:
@@ -188,7 +188,9 @@ def collect(stack: Stack, cluster: Cluster, outputs: Mapping[str, Mapping[str, A
 
 
 def _check_function(function: object, source: Source) -> None:
-    """That it can be run as a stack is: called with a cluster, done when it returns."""
+    """Raise ConfigurationError unless the function can be run as a stack is: called with a cluster, done when it
+    returns.
+    """
     hint = "write `def orders(cluster: fleet.Cluster) -> None:`"
     if not inspect.isfunction(function):
         raise ConfigurationError("@fleet.stack decorates a function", hint=hint, source=source)
@@ -211,7 +213,9 @@ def _stack_name(other: object, source: Source) -> str:
 
 
 def _check_stack_name(text: object, source: Source) -> str:
-    """A stack's Lease lies beside those of fleet's own programs, under its name."""
+    """Return a checked name. A stack's Lease is beside those of fleet's own programs, under its name, so it may not
+    have one of theirs.
+    """
     name = _check_name(text, "name", source)
     if name in PROGRAMS:
         hint = f"name it otherwise: @fleet.stack(name='my-{name}')"

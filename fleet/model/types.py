@@ -1,21 +1,17 @@
-"""Name, Quantity, Duration, Cron, Window, Version.
+"""Types of fields: names, quantities, durations, schedules, windows, versions, lists.
 
-Times of day and week in cron's notation: "0 3 * * *", "@daily". What is taken here, CronJobs take too.
+Schedules are in cron's notation: "0 3 * * *", "@daily". What is allowed, CronJobs allow too. Kubernetes reads schedules
+with robfig/cron, which differs from other crons (Sunday is 0 and never 7); a test compares with an API server. Some of
+what it allows is refused: what never comes, and what it reads otherwise than it looks.
 
-Kubernetes reads schedules with robfig/cron, which differs from other crons (Sunday is 0 and never 7); a test compares
-with an API server. Some of what it takes is refused: what never comes, and what it reads otherwise than it looks.
+Durations are as people write them: "30s", "5m", "1h30m", "14d". Windows are spans of the week: "Mon-Fri 09:00-17:00",
+"Sat,Sun 02:00-05:00", "22:00-04:00".
 
-Spans of time as people write them: "30s", "5m", "1h30m", "14d".
+Users write several values as a list, and what is kept is a tuple, so that nothing can be added to it later.
 
-Several values: users write a list, and what is kept is a tuple, so that nothing can be added to it later.
-
-Names as Kubernetes takes them: lower-case letters, digits and dashes.
-
-Amounts of storage, memory and CPU in Kubernetes' notation: "100Gi", "500m", "2".
-
-Versions of engines: "17", "3.5" (its newest patch) or "3.5.21" (exactly that).
-
-A span of the week in which something may be done: "Mon-Fri 09:00-17:00", "Sat,Sun 02:00-05:00", "22:00-04:00".
+Names are as Kubernetes takes them: lower-case letters, digits and dashes. Amounts of storage, memory and CPU are in
+Kubernetes' notation: "100Gi", "500m", "2". Versions of engines: "17", "3.5" (its newest patch) or "3.5.21" (exactly
+that).
 """
 
 from __future__ import annotations
@@ -84,7 +80,7 @@ def _check_schedule(text: str) -> str:
 
 
 def _parse_cron_item(part: str, field: _Field, line: str) -> set[int]:
-    found: set[int] = set()
+    numbers: set[int] = set()
     for item in part.lower().split(","):
         match = _ITEM.fullmatch(item)
         if not match:
@@ -98,8 +94,8 @@ def _parse_cron_item(part: str, field: _Field, line: str) -> set[int]:
         step = int(match[2] or 1)
         if first > last or step == 0:
             raise _cron_error(line, field, item)
-        found |= set(range(first, last + 1, step))
-    return found
+        numbers |= set(range(first, last + 1, step))
+    return numbers
 
 
 def _parse_cron_number(word: str, field: _Field, line: str) -> int:
@@ -129,9 +125,9 @@ def check_duration(text: str) -> str:
     if 0 < len(text) <= LONGEST_DURATION and DURATION_GRAMMAR.fullmatch(text):
         return text
     loose = _LOOSE_DURATION.fullmatch(text.strip())
-    near = f"{loose[1]}{loose[2].lower()}" if loose else ""
+    similar = f"{loose[1]}{loose[2].lower()}" if loose else ""
     units = "numbers with w, d, h, m or s, largest first, such as '30s', '5m' or '1h30m'"
-    raise invalid_value(f"{text!r} is not a duration", f"did you mean {near!r}?" if near else f"write {units}")
+    raise invalid_value(f"{text!r} is not a duration", f"did you mean {similar!r}?" if similar else f"write {units}")
 
 
 Duration = Annotated[
@@ -162,12 +158,14 @@ LONGEST_APP = 40  # leaves room for what is made of it: pods, services, secrets,
 
 
 def check_name(text: str) -> str:
-    """A DNS label."""
+    """Return the text if it is a DNS label."""
     return _check_label(text, LONGEST)
 
 
 def check_app_name(text: str) -> str:
-    """A DNS label that starts with a letter, as names of Services must, and leaves room for suffixes."""
+    """Return the text if it is a DNS label that starts with a letter, as names of Services must, and leaves room for
+    suffixes.
+    """
     _check_label(text, LONGEST_APP)
     if not text[0].isalpha():
         raise invalid_value(
@@ -177,7 +175,7 @@ def check_app_name(text: str) -> str:
 
 
 def check_object_name(text: str) -> str:
-    """A name of an object that need not be a DNS label: a Secret, a StorageClass."""
+    """Return the text if it is a name of an object that need not be a DNS label: a Secret, a StorageClass."""
     if text and _SUBDOMAIN.fullmatch(text) and ".." not in text and len(text) <= LONGEST_OBJECT:
         return text
     allowed = "lower-case letters, digits, dashes and dots, starting and ending with a letter or digit"
@@ -204,7 +202,7 @@ def _check_label(text: str, longest: int) -> str:
 
 
 def _propose_name(text: str) -> str | None:
-    """A name that is near to what was written and would be right."""
+    """Return a name that is near to what was written and would be right, as a hint."""
     kebab = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text)
     plain = re.sub(r"[^a-z0-9]+", "-", kebab.lower()).strip("-")
     return f"{plain!r} would be right" if plain else None
@@ -230,7 +228,7 @@ _FACTORS |= {f"{letter}i": Decimal(1024) ** power for power, letter in enumerate
 
 
 def amount(text: str) -> Decimal:
-    """The number that a checked quantity stands for: bytes, or CPUs."""
+    """Return the number that a checked quantity stands for: bytes, or CPUs."""
     match = _QUANTITY_GRAMMAR.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a quantity")
@@ -238,7 +236,7 @@ def amount(text: str) -> Decimal:
 
 
 def is_quantity(field: FieldInfo) -> bool:
-    """Whether a model's field is one, required or not."""
+    """Return whether a model's field is a quantity, required or not."""
     inner = [mark for part in get_args(field.annotation) for mark in getattr(part, "__metadata__", ())]
     return any(getattr(mark, "func", None) is check_quantity for mark in (*field.metadata, *inner))
 
@@ -247,8 +245,10 @@ def check_quantity(text: str) -> str:
     if not _QUANTITY_GRAMMAR.fullmatch(text):
         loose = _LOOSE_QUANTITY.fullmatch(text.strip())
         letter = loose[2].upper() if loose else ""
-        near = f"{loose[1]}{letter}i" if loose else ""
-        hint = f"did you mean {near!r}?" if near else "write a number and a unit, such as '100Gi', '512Mi' or '500m'"
+        similar = f"{loose[1]}{letter}i" if loose else ""
+        hint = (
+            f"did you mean {similar!r}?" if similar else "write a number and a unit, such as '100Gi', '512Mi' or '500m'"
+        )
         raise invalid_value(f"{text!r} is not a quantity", hint)
     if len(text) > _LONGEST_QUANTITY:
         raise invalid_value(
@@ -261,7 +261,7 @@ def check_quantity(text: str) -> str:
 
 
 def _check_is_text(value: Any) -> Any:
-    """A bare number has no unit: of storage it would be bytes."""
+    """Raise an error for a bare number: it has no unit, and of storage it would be bytes."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         raise invalid_value(
             f"must be a string with a unit, not {value:g}", f"'{value:g}Gi' of storage, '{value:g}' of CPUs"
@@ -288,7 +288,7 @@ PATTERN = r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){0,2}$"
 
 
 class Release(NamedTuple):
-    """A version in parts; a part that was not said is None."""
+    """A version in parts; a part that is not given is None."""
 
     major: int
     minor: int | None = None
@@ -296,7 +296,7 @@ class Release(NamedTuple):
 
     @property
     def series(self) -> tuple[int, int]:
-        """What upgrades are counted in for engines with minor releases: (3, 5)."""
+        """Return what upgrades are counted in for engines with minor releases: (3, 5)."""
         return self.major, self.minor or 0
 
     def __str__(self) -> str:
@@ -304,7 +304,7 @@ class Release(NamedTuple):
 
 
 def release(text: str) -> Release:
-    """The parts of a checked version."""
+    """Return the parts of a checked version."""
     match = _VERSION_GRAMMAR.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a version")

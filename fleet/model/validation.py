@@ -1,8 +1,7 @@
-"""Plain-data checks; pydantic errors in our users' words.
+"""Validation of what users write: pydantic's errors in their words, and checks for plain data. Plain data is what JSON
+can hold; everything that leaves a user's code is made of it.
 
-pydantic's errors in the words of our users: which field, what is wrong with it, and what would be right.
-
-Plain data: what JSON can hold. Everything that leaves a user's code is made of it.
+An error says which field, what is wrong with it, and what would be right.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _BRANCHES = frozenset({"str", "int", "float", "bool"})  # with names of classes:
 
 
 def invalid_value(message: str, hint: str | None = None, field: str = "") -> PydanticCustomError:
-    """For a validator to raise: a message that continues the field's name, and what would be right.
+    """Return an error for a validator to raise: a message that continues the field's name, and what would be right.
 
     A validator of a whole model names the `field` that is to be changed.
     """
@@ -62,22 +61,26 @@ def invalid_value(message: str, hint: str | None = None, field: str = "") -> Pyd
 def configuration_error(
     error: ValidationError, *, title: str, source: Source, fields: Callable[[tuple[str | int, ...]], Mapping[str, str]]
 ) -> ConfigurationError:
-    """One error for all that is wrong with a call; `fields` tells the known fields (and their hints) at a location."""
-    problems = [
+    """Return one error for all that is wrong with a call; `fields` tells the known fields (and their hints) at a
+    location.
+    """
+    descriptions = [
         _describe_detail(detail, title, fields) for detail in _distinct_details(error.errors(include_url=False))
     ]
-    field, message, hint = problems[0]
-    for other, further, remedy in problems[1:]:
+    field, message, hint = descriptions[0]
+    for other, further, remedy in descriptions[1:]:
         message += f"\n  also {other}: {further}" + (f" ({remedy})" if remedy else "")
     return ConfigurationError(message, hint=hint, source=source, field=field)
 
 
 def _distinct_details(details: Iterable[ErrorDetails]) -> list[ErrorDetails]:
-    """A value that fits no branch of a union gives one detail per branch: the first says enough."""
-    seen: dict[tuple[int, str], ErrorDetails] = {}
+    """Return one detail for each value. A value that fits no branch of a union gives one detail per branch: the first
+    says enough.
+    """
+    distinct: dict[tuple[int, str], ErrorDetails] = {}
     for detail in details:
-        seen.setdefault((id(detail["input"]), str(detail["loc"][:1])), detail)
-    return list(seen.values())
+        distinct.setdefault((id(detail["input"]), str(detail["loc"][:1])), detail)
+    return list(distinct.values())
 
 
 def _describe_detail(
@@ -131,7 +134,7 @@ _LARGEST = 2**63
 
 
 def check_plain(value: Any, path: str = "") -> None:
-    """Raise for anything that JSON (and the API server) cannot hold, naming where in the value it is."""
+    """Raise an error for anything that JSON (and the API server) cannot hold, naming where in the value it is."""
     where = f"{path}: " if path else ""
     if value is None or isinstance(value, str | bool):
         return
@@ -159,7 +162,9 @@ def check_plain(value: Any, path: str = "") -> None:
 
 
 def copy_plain(value: Any) -> Any:
-    """A copy of plain data that shares nothing with it; subclasses of str, int and so on become what they are."""
+    """Return a copy of plain data that shares nothing with it; subclasses of str, int and so on become
+    what they are.
+    """
     if isinstance(value, dict):
         return {str(key): copy_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

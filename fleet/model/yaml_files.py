@@ -25,18 +25,18 @@ def manifests(pattern: str, *, opts: Options | None = None, cluster_scoped: bool
     """
     source = locate()
     base = Path(calling_file()[0]).resolve().parent
-    made: list[Manifest] = []
+    objects: list[Manifest] = []
     for file in _find_files(pattern, base, source):
         scope = current_scope()
         if scope is not None:
             scope.files[displayed_path(file)] = None
-        for document, place in _read_objects(file):
+        for document, position in _read_objects(file):
             try:
-                made.append(read_manifest(document, place, opts or Options(), cluster_scoped=cluster_scoped))
+                objects.append(read_manifest(document, position, opts or Options(), cluster_scoped=cluster_scoped))
             except ValidationError as error:
-                refused = Manifest._refused(error)
-                raise ConfigurationError(refused.message, hint=refused.hint, source=place) from None
-    return made
+                config_error = Manifest._refused(error)
+                raise ConfigurationError(config_error.message, hint=config_error.hint, source=position) from None
+    return objects
 
 
 def _find_files(pattern: str, base: Path, source: Source) -> list[Path]:
@@ -45,15 +45,15 @@ def _find_files(pattern: str, base: Path, source: Source) -> list[Path]:
 
     if not pattern or Path(pattern).is_absolute():
         raise refuse(f"{pattern!r} is not a path beside this file", "write it relative to this file: 'files/*.yaml'")
-    found = sorted(path for path in base.glob(pattern) if path.is_file())
-    if not found:
+    files = sorted(path for path in base.glob(pattern) if path.is_file())
+    if not files:
         verb = "no file matches" if has_magic(pattern) else "there is no file"
         raise refuse(f"{verb} {pattern!r}", f"it is looked for in {displayed_path(base)}")
-    inside = (repository_root() or base).resolve()
-    for path in found:
-        if repository_root() is not None and not path.resolve().is_relative_to(inside):
+    repository = (repository_root() or base).resolve()
+    for path in files:
+        if repository_root() is not None and not path.resolve().is_relative_to(repository):
             raise refuse(f"{pattern!r} leads out of the repository", "keep the files inside the repository")
-    return found
+    return files
 
 
 def _read_objects(file: Path) -> Iterator[tuple[Any, Source]]:
