@@ -14,6 +14,8 @@ API_VERSION = f"{GROUP}/{VERSION}"
 ON_DELETE = f"{GROUP}/on-delete"  # annotation of an object that holds data: "delete" lets it go when it leaves git
 OPERATOR = "fleet-operator"  # its Deployment, ServiceAccount and Lease, and what its bindings are called
 PROGRAMS = frozenset({OPERATOR, "fleet-serve", "fleet-agent"})  # each has a Lease of its name
+STACK = f"{GROUP}/stack"  # the label of an object with the stack that owns it
+APP = f"{GROUP}/app"  # the label of an object that an app's operator makes, with the app's name
 NAME = f"{GROUP}/name"  # the label of a custom resource with the name in git of an app that was renamed there
 
 

@@ -150,7 +150,7 @@ def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[B
 
 
 class Model(BaseModel, frozen=True):
-    """Field names are Python's here and camelCase in Kubernetes; unknown fields and loose types are errors."""
+    """The base model. Names are Python's, and camelCase in Kubernetes; unknown fields and loose types are errors."""
 
     model_config = ConfigDict(
         strict=True,

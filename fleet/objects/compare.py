@@ -245,7 +245,7 @@ class _Comparison:
                 continue
             positions.append(position)
             keys = _select_keys(have[position], names)
-            below = next((fields for other, fields in ours if other == keys), None)
+            below = next((owned_item for item_keys, owned_item in ours if item_keys == keys), None)
             self.compare_value(item, have[position], below, trail, self.item(trail, path, keys))
         if positions != sorted(positions):
             before = [_select_keys(have[position], names) for position in sorted(positions)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fleet.names import ON_DELETE
+from fleet.names import GROUP, ON_DELETE
 from fleet.objects.desired import Key
 from fleet.objects.shape import mapping
 from fleet.text import count_noun
@@ -42,7 +42,6 @@ def is_retained(key: Key, manifest: dict[str, Any]) -> bool:
     return holds_data(key) and mapping(manifest["metadata"].get("annotations")).get(ON_DELETE) != "delete"
 
 
-APPS = "fleet.dev"
 WORKLOADS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"})
 
 
@@ -112,7 +111,7 @@ def delete_effect(key: Key, live: Mapping[str, Any]) -> Effect | None:
         return Effect(EffectKind.DATA, f"data deleted{contents.get(key.kind, '')}", destructive=True)
     spec = mapping(live.get("spec"))
     is_adopted = "adopt" in spec  # its volumes stay
-    if key.group == APPS and not is_adopted and mapping(spec.get("volume")).get("onDelete") == "delete":
+    if key.group == GROUP and not is_adopted and mapping(spec.get("volume")).get("onDelete") == "delete":
         return Effect(EffectKind.DATA, "data deleted: the app with its volumes", destructive=True)
     if key.group == "apps" and key.kind == "StatefulSet" and _claim_retention(spec, "whenDeleted") == "Delete":
         return Effect(EffectKind.DATA, "data deleted: its volume claims go with it", destructive=True)

@@ -114,8 +114,8 @@ def _owned_item(owned: Fields | None, live_item: Any) -> Fields | None:
     if isinstance(live_item, dict):
         for token, below in owned.items():
             if token.startswith("k:") and parse_item_keys(token).items() <= live_item.items():
-                fields: Fields = below
-                return fields
+                item_fields: Fields = below
+                return item_fields
     return None
 
 

@@ -17,12 +17,10 @@ from enum import Enum, auto
 from typing import Any
 
 from fleet.errors import ConflictError, Source
+from fleet.names import APP, STACK
 from fleet.objects.fields import other_managers, owned_fields
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
-
-STACK_LABEL = "fleet.dev/stack"
-APP_LABEL = "fleet.dev/app"
 
 
 class Owner(Enum):
@@ -50,7 +48,7 @@ def determine_ownership(stack: str, entry: Entry | None, live: dict[str, Any]) -
     if entry and entry.uid == metadata["uid"]:  # almost always
         return OURS
     applied_by_us = owned_fields(live) is not None
-    label = metadata.get("labels", {}).get(STACK_LABEL, "")
+    label = metadata.get("labels", {}).get(STACK, "")
     if entry and not entry.uid and applied_by_us and label in ("", stack):
         return OURS
     remade = bool(entry and entry.uid)
@@ -68,7 +66,7 @@ def controller_of(live: dict[str, Any]) -> str:
     metadata = live["metadata"]
     if controller := _owner_reference(live):
         return f"{controller}, which makes it as it wants it"
-    app = (metadata.get("labels") or {}).get(APP_LABEL)
+    app = (metadata.get("labels") or {}).get(APP)
     return f"the app {app}, whose operator makes it as it wants it" if app else ""
 
 

@@ -28,7 +28,7 @@ from fleet.model.resource import Adopt
 from fleet.model.stack import Collected
 from fleet.model.types import check_app_name, check_name
 from fleet.model.validation import copy_plain
-from fleet.names import API_VERSION, GROUP, NAME, ON_DELETE
+from fleet.names import API_VERSION, GROUP, NAME, ON_DELETE, STACK
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.graph import CycleError, sort_by_dependencies
 from fleet.render.dependencies import Dependencies, inherited_options, objects_of
@@ -125,7 +125,6 @@ def mark_for_deletion(manifest: dict[str, Any], app: type[App] | None = None) ->
 
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
-STACK = "fleet.dev/stack"
 BUILT_IN_NAMESPACES = frozenset(
     {"default", "fleet-system", "kube-node-lease", "kube-public", "kube-system"}
 )  # always there
