@@ -113,7 +113,7 @@ def dump_settings(settings: Mapping[str, Any]) -> str:
 
     Its form is PyYAML's own, since such files are kept in clusters: only what would be read otherwise has quotes more.
     """
-    return _dumped([settings], allow_unicode=False, sort_keys=True, width=80)
+    return _dump_documents([settings], allow_unicode=False, sort_keys=True, width=80)
 
 
 def dump_all(documents: Iterable[Any]) -> str:
@@ -311,7 +311,7 @@ class _Dumper(_DUMPER):  # type: ignore[misc]
         return True
 
 
-def _dumped(documents: list[Any], *, allow_unicode: bool, sort_keys: bool = False, width: int = 116) -> str:
+def _dump_documents(documents: list[Any], *, allow_unicode: bool, sort_keys: bool = False, width: int = 116) -> str:
     dumped: str = yaml.dump_all(
         documents, Dumper=_Dumper, sort_keys=sort_keys, allow_unicode=allow_unicode, width=width
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 from fleet.errors import ConfigurationError
 from fleet.model.cluster import Cluster
-from fleet.model.context import MissingOutputError, open_discovery
+from fleet.model.context import MissingOutputError
 from fleet.model.source import relative_to
 from fleet.model.stack import Collected, Stack, collect
 from fleet.repository import Repository
@@ -55,11 +55,11 @@ def _load_declarations(repository: Repository) -> tuple[list[Stack], list[Cluste
     stacks: list[Stack] = []
     clusters: list[Cluster] = []
     for file in repository.cluster_files():
-        with discovering() as discovered:
+        with open_discovery() as discovered:
             _load(repository.root, file)
         clusters += discovered.clusters
     for file in repository.stack_files():
-        with discovering() as discovered:
+        with open_discovery() as discovered:
             _load(repository.root, file)
         # Not the stacks of an imported sibling.
         stacks += [stack for stack in discovered.stacks if stack.source.file == file]

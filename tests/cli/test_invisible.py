@@ -12,7 +12,7 @@ import pytest
 from fleet.cli.output import json_text
 from fleet.errors import FleetError
 from fleet.install.manifests import dockerfile
-from fleet.text import escaped, printable, without_credentials
+from fleet.text import escape_json, printable, without_credentials
 from fleet.yaml_text import dump, read_documents
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ import yaml
 from fleet.install.manifests import dockerfile
 from fleet.lab import files
 from fleet.lab.images import bake
-from fleet.repository.scaffold import start
+from fleet.repository.scaffold import write_repository
 from fleet.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +101,7 @@ def gitlab_script(root: Path) -> list[str]:
 
 
 def test_all_jobs_install_fleet_by_the_same_commands(tmp_path: Path) -> None:
-    start(tmp_path)
+    write_repository(tmp_path)
     expected = [shlex.split(command) for command in gitlab_script(tmp_path)]
     for script in actions_scripts(tmp_path):
         assert [shlex.split(line.replace("$RUNNER_TEMP", "/tmp")) for line in script.splitlines()] == expected
@@ -111,7 +111,7 @@ def test_all_jobs_install_fleet_by_the_same_commands(tmp_path: Path) -> None:
 def test_jobs_install_the_release_and_what_it_locked_and_run_nothing_of_the_tree(
     python: Path, wheels: Path, tmp_path: Path
 ) -> None:
-    start(tmp_path / "shop")
+    write_repository(tmp_path / "shop")
     root = tmp_path / "shop"
     mark = shadow_modules(root)  # GitLab has checked out the head when this runs
     run_script("\n".join(gitlab_script(root)).replace("/tmp/", f"{tmp_path}/"), python, wheels, root)

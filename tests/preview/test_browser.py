@@ -11,7 +11,7 @@ import pytest
 
 from fleet.errors import ResourceError
 from fleet.lab.programs.packages import find_program, require_programs
-from fleet.plan.views.html import page
+from fleet.plan.views.html import html_page
 from tests.plan.example import about, branches
 from tests.preview.browser import opened
 

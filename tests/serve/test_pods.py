@@ -20,7 +20,7 @@ import orjson
 import pytest
 
 from fleet.lab.images.recipes import find_recipes
-from fleet.render.operator_rights import home as home_of_fleet
+from fleet.render.operator_rights import system_namespace as home_of_fleet
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import Repository
 from fleet.testing.git import git
