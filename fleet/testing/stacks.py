@@ -14,7 +14,7 @@ from typing import Any
 
 from fleet.errors import ConfigurationError
 from fleet.model.cluster import Cluster
-from fleet.model.context import MissingOutputError
+from fleet.model.context import MissingOutputError, open_discovery
 from fleet.model.source import relative_to
 from fleet.model.stack import Collected, Stack, collect
 from fleet.repository import Repository
