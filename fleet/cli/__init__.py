@@ -1,6 +1,6 @@
 """The command line. One module per command, imported when that command runs: `fleet --help` starts in a blink.
 
-A new command is a new module and one line in COMMANDS. Errors become exit codes in `ending` and nowhere else.
+A new command is a new module and one line in COMMANDS. Errors become exit codes in `fleet.cli.exit` and nowhere else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import click
 
-from fleet.cli.exit import ended
+from fleet.cli.exit import run_command
 from fleet.cli.lazy import LazyGroup
 from fleet.version import __version__
 
@@ -90,4 +90,4 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    return ended(cli, arguments, "fleet")
+    return run_command(cli, arguments, "fleet")

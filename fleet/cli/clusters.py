@@ -1,8 +1,6 @@
-"""Which clusters a command is about.
+"""The clusters that a command is about: those of the repository around it, or a context of the kubeconfig.
 
-Which clusters a command is about: those of the repository around it, or a context of the kubeconfig.
-
-The contexts of the kubeconfig, read as the file that it is: nothing is connected to, no plugin is run.
+The contexts of the kubeconfig are read as the file that it is: nothing is connected to, no plugin is run.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fleet.cli.options import cluster_options
-from fleet.cli.output import remark
+from fleet.cli.output import print_message
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
@@ -26,90 +24,90 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One cluster, by the name that people know it by. No context is the kubeconfig's current one."""
+class ClusterRef:
+    """A cluster by the name that users know it by, and how it is reached."""
 
     name: str
-    context: str | None
+    context: str | None  # of the kubeconfig; None for its current one
     kubeconfig: Path | None
 
     def client(self) -> Client:
+        """Return a client of the cluster; it connects when it is entered."""
         from fleet.kube.client.client import Client
 
         return Client.of(self.kubeconfig, self.context, cluster=self.name)
 
 
-def place_options(command: F) -> F:
-    """--cluster, --context and --kubeconfig."""
+def context_options(command: F) -> F:
+    """Add --cluster, --context and --kubeconfig."""
     context = click.option(
         "--context", metavar="NAME", help="A context of the kubeconfig instead of the repository's clusters."
     )
     return cluster_options(context(command))
 
 
-def places(clusters: Sequence[str], context: str | None, kubeconfig: Path | None) -> list[Place]:
-    """In a repository all its clusters, or those that are named; elsewhere the current context."""
+def resolve_clusters(names: Sequence[str], context: str | None, kubeconfig: Path | None) -> list[ClusterRef]:
+    """Return in a repository all its clusters, or those that the user named; elsewhere the current context."""
     from fleet.errors import ConfigurationError
     from fleet.repository import find_root
 
-    if context and clusters:
+    if context and names:
         raise click.UsageError("--cluster names clusters of the repository, --context one of the kubeconfig: not both")
     if context:
-        return [Place(context, context, kubeconfig)]
+        return [ClusterRef(context, context, kubeconfig)]
     try:
         find_root()
     except ConfigurationError:
-        if clusters:
+        if names:
             raise
         from fleet.kube.client.kubeconfig import read
 
         current = read(kubeconfig).context
-        return [Place(current, current, kubeconfig)]
-    return _of_repository(clusters, kubeconfig)
+        return [ClusterRef(current, current, kubeconfig)]
+    return _resolve_in_repository(names, kubeconfig)
 
 
-def _of_repository(names: Sequence[str], kubeconfig: Path | None) -> list[Place]:
+def _resolve_in_repository(names: Sequence[str], kubeconfig: Path | None) -> list[ClusterRef]:
+    """Return the clusters of the repository that are reached from here; a message names the others."""
+    from fleet.cli.repository import select_clusters
     from fleet.errors import ConfigurationError
-    from fleet.evaluate import evaluate
     from fleet.repository import Repository
-    from fleet.sync.targets import check_cluster
 
-    known = evaluate(Repository.find(), stacks=()).check().clusters
-    chosen = [check_cluster(known, name) for name in names] or list(known)
-    if not chosen:
+    selected = select_clusters(Repository.find(), names)
+    if not selected:
         raise ConfigurationError("the repository has no clusters", hint="add one with `fleet cluster add`")
-    there = [one for one in chosen if not one.pull and not one.secret]
-    for one in chosen:
-        if one not in there:
-            remark(f"{one.name}: left out, it is not reached from here")
-    return [Place(one.name, one.kubeconfig_context, kubeconfig) for one in there]
+    reachable = [cluster for cluster in selected if not cluster.pull and not cluster.secret]
+    for cluster in selected:
+        if cluster not in reachable:
+            print_message(f"{cluster.name}: left out, it is not reached from here")
+    return [ClusterRef(cluster.name, cluster.kubeconfig_context, kubeconfig) for cluster in reachable]
 
 
-async def at_each(
-    chosen: Sequence[Place], work: Callable[[Place, Client], Awaitable[T]]
+async def run_in_each(
+    clusters: Sequence[ClusterRef], work: Callable[[ClusterRef, Client], Awaitable[T]]
 ) -> tuple[dict[str, T], list[FleetError]]:
-    """What it came to in each cluster, all at once, and the errors of those where it failed."""
+    """Do some work in all clusters at once; return the results by cluster, and the errors of those where it failed."""
     import asyncio
 
     from fleet.errors import FleetError
 
     results: dict[str, T] = {}
-    problems: dict[str, FleetError] = {}
+    errors: dict[str, FleetError] = {}
 
-    async def one(place: Place) -> None:
+    async def run(cluster: ClusterRef) -> None:
         try:
-            async with place.client() as client:
-                results[place.name] = await work(place, client)
-        except FleetError as problem:
-            problems[place.name] = problem
+            async with cluster.client() as client:
+                results[cluster.name] = await work(cluster, client)
+        except FleetError as error:
+            errors[cluster.name] = error
 
-    await asyncio.gather(*(one(place) for place in chosen))
-    names = [place.name for place in chosen]
-    return {name: results[name] for name in names if name in results}, [problems[n] for n in names if n in problems]
+    await asyncio.gather(*(run(cluster) for cluster in clusters))
+    names = [cluster.name for cluster in clusters]
+    return {name: results[name] for name in names if name in results}, [errors[n] for n in names if n in errors]
 
 
-def contexts(kubeconfig: Path | None = None) -> tuple[str, ...]:
-    """The names of all contexts in the files that kubectl would read, in their order."""
+def list_contexts(kubeconfig: Path | None = None) -> tuple[str, ...]:
+    """Return the names of all contexts in the files that kubectl would read, in their order."""
     from fleet.kube.client.kubeconfig import document, files
 
     entries = [entry for path in files(kubeconfig) if path.exists() for entry in document(path).get("contexts") or ()]

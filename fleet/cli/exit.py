@@ -1,4 +1,4 @@
-"""How a command ends: what went wrong becomes words on standard error and an exit code, here and nowhere else."""
+"""The end of a command: an error becomes a message on standard error and an exit code, here and nowhere else."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Any
 import click
 
 
-def ended(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
+def run_command(command: click.Command, arguments: Sequence[str] | None, name: str) -> int:
     """Run a command line and return its exit code, one of fleet.errors."""
     from fleet.errors import CancelledError, ConfigurationError, FleetError
 
     try:
-        result = _called(command, arguments, name)
+        result = _invoke(command, arguments, name)
     except FleetError as error:
-        return _failed(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return ConfigurationError.exit_code
     except click.UsageError as error:
-        return _failed(error.format_message(), ConfigurationError.exit_code, usage=_usage(error))
+        return _print_error(error.format_message(), ConfigurationError.exit_code, usage=_format_usage(error))
     except click.ClickException as error:
-        return _failed(error.format_message(), error.exit_code)
+        return _print_error(error.format_message(), error.exit_code)
     except (click.Abort, EOFError, KeyboardInterrupt):
         click.secho("cancelled", fg="yellow", err=True)
         return CancelledError.exit_code
-    except BrokenPipeError:  # `fleet render | head -1`: who read has read enough
+    except BrokenPipeError:  # `fleet render | head -1`: the reader has enough
         _close_outputs()
         return 0
     except OSError as error:
         _close_outputs()
-        return _failed(_words(error), FleetError.exit_code)
+        return _print_error(_describe_os_error(error), FleetError.exit_code)
     return result if isinstance(result, int) else 0
 
 
-def _called(command: click.Command, arguments: Sequence[str] | None, name: str) -> Any:
-    """As `main` of click, which would end a broken pipe with a code of its own."""
+def _invoke(command: click.Command, arguments: Sequence[str] | None, name: str) -> Any:
+    """Run a command line as `main` of click does, which would end a broken pipe with a code of its own."""
     if os.environ.get(f"_{name.replace('-', '_').upper()}_COMPLETE"):
         return command.main(arguments, prog_name=name, standalone_mode=False)
     try:
@@ -48,23 +48,24 @@ def _called(command: click.Command, arguments: Sequence[str] | None, name: str) 
         return end.exit_code
 
 
-def _failed(words: str, code: int, usage: str = "") -> int:
+def _print_error(message: str, code: int, usage: str = "") -> int:
+    """Print an error, if standard error can be written, and return the exit code."""
     try:
         if usage:
             click.echo(usage, err=True)
-        click.secho(f"error: {words}", fg="red", err=True)
-    except OSError:  # nobody can be told
+        click.secho(f"error: {message}", fg="red", err=True)
+    except OSError:  # nothing reads standard error
         _close_outputs()
     return code
 
 
-def _usage(error: click.UsageError) -> str:
+def _format_usage(error: click.UsageError) -> str:
     if error.ctx is None:
         return ""
     return f"{error.ctx.get_usage()}\nTry '{error.ctx.command_path} --help' for help.\n"
 
 
-def _words(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     if not error.filename and isinstance(error, FileNotFoundError) and not _has_directory():
         return "the current directory is gone\n  hint: cd to one that exists"
     return f"{os.fsdecode(error.filename)}: {error.strerror}" if error.filename else error.strerror or str(error)
@@ -72,13 +73,13 @@ def _words(error: OSError) -> str:
 
 def _has_directory() -> bool:
     try:
-        return bool(os.getcwd())  # noqa: PTH109 - the question is whether it can be told
+        return bool(os.getcwd())  # noqa: PTH109 - the question is whether the system knows it
     except OSError:
         return False
 
 
 def _close_outputs() -> None:
-    """Let what cannot be written go; else Python tries again when it ends, and says so in its own words."""
+    """Drop what cannot be written; else Python tries again when it ends, and prints a message of its own."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,8 +1,8 @@
-"""Python's garbage collector, told to look less often.
+"""Settings of Python's garbage collector: it runs less often than by default.
 
 A command makes hundreds of thousands of objects, almost all of them plain data without cycles, and ends. With the usual
 threshold the collector walks over all of them again and again, and once more at the end when everything goes anyway:
-a third of the time of a large run. A service looks at as much again and again.
+a third of the time of a large run. A service reads as much in every reconcile.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import atexit
 import gc
 
 
-def collect_seldom() -> None:
-    """For a command, which ends."""
+def collect_rarely() -> None:
+    """Set the collector for a command, which ends."""
     gc.set_threshold(200_000, 20, 100)
     atexit.register(gc.freeze)  # what is left when the process ends needs no looking through
 
 
 def collect_less() -> None:
-    """For a process that goes on: what has cycles is still found soon, and the plain data of a look is left alone."""
+    """Set the collector for a process that goes on.
+
+    What has cycles is still collected soon, and the plain data of one reconcile is left alone.
+    """
     gc.set_threshold(10_000, 10, 10)

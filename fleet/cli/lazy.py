@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`commands` maps a name to ("module:attribute", "one line of help")."""
+    """A group whose `commands` map a name to ("module:attribute", "one line of help")."""
 
     def __init__(self, *args: Any, commands: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Flags that several commands share, each declared once."""
+"""Options that several commands share, each declared once, and the types of their values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Seconds(click.ParamType[float]):
-    """A duration such as 90s, 5m or 1h30m; a bare number counts seconds. `least` keeps loops from spinning."""
+    """A duration such as 90s, 5m or 1h30m; a bare number counts seconds. `minimum` keeps loops from spinning."""
 
     name = "duration"
 
-    def __init__(self, least: float = 0.0) -> None:
-        self.least = least
+    def __init__(self, minimum: float = 0.0) -> None:
+        self.minimum = minimum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         from fleet.times import parse_duration
@@ -29,12 +29,12 @@ class Seconds(click.ParamType[float]):
             seconds = parse_duration(f"{text}s" if text[-1:].isdigit() else text)
         except ValueError:
             self.fail(f"{text!r} is not a duration such as 90s, 5m or 1h30m", param, ctx)
-        if seconds < self.least:
-            self.fail(f"{text!r} is shorter than {self.least:g}s", param, ctx)
+        if seconds < self.minimum:
+            self.fail(f"{text!r} is shorter than {self.minimum:g}s", param, ctx)
         return seconds
 
 
-INTERVAL = Seconds(least=0.1)
+INTERVAL = Seconds(minimum=0.1)
 
 
 class Listen(click.ParamType[tuple[str, int]]):
@@ -49,14 +49,35 @@ class Listen(click.ParamType[tuple[str, int]]):
         return host.strip("[]"), int(port)
 
 
+def parse_page_url(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    """Return an address that Markdown and forges take as it is; raise BadParameter for anything else."""
+    import re
+
+    if value and not re.fullmatch(r"https?://[^\s<>\"'`\\]+", value):
+        raise click.BadParameter(f"{value!r} is no address such as https://example.com/preview.html")
+    return value or ""
+
+
+def parse_http_url(_: click.Context, __: click.Parameter, value: str) -> str:
+    """Return an address with the scheme http or https; raise BadParameter for another one."""
+    if value and not value.startswith(("https://", "http://")):
+        raise click.BadParameter(f"{value!r} is no address such as https://example.com/health")
+    return value
+
+
+def kubeconfig_option(subject: str = "contexts are") -> Callable[[F], F]:
+    """Return --kubeconfig; `subject` completes the sentence of its help that begins with "Where the"."""
+    return click.option(
+        "--kubeconfig",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help=f"Where the {subject}. [default: as kubectl finds it]",
+    )
+
+
 def cluster_options(command: F) -> F:
-    """--cluster, repeatable, and --kubeconfig."""
+    """Add --cluster, which may be repeated, and --kubeconfig."""
     for option in (
-        click.option(
-            "--kubeconfig",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="Where the clusters' contexts are. [default: as kubectl finds it]",
-        ),
+        kubeconfig_option("clusters' contexts are"),
         click.option(
             "--cluster", "clusters", multiple=True, metavar="NAME", help="Only this cluster; may be repeated."
         ),
@@ -65,14 +86,14 @@ def cluster_options(command: F) -> F:
     return command
 
 
-def choice_options(command: F) -> F:
-    """--stack, repeatable, and those of `cluster_options`."""
+def selection_options(command: F) -> F:
+    """Add --stack, which may be repeated, and the options of `cluster_options`."""
     option = click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be repeated.")
     return option(cluster_options(command))
 
 
 def wait_options(command: F) -> F:
-    """--no-wait and --timeout."""
+    """Add --no-wait and --timeout."""
     for option in (
         click.option(
             "--timeout", type=Seconds(), default="10m", show_default=True, help="How long to wait, as 90s, 5m or 1h30m."
@@ -83,8 +104,8 @@ def wait_options(command: F) -> F:
     return command
 
 
-def claim_options(command: F) -> F:
-    """--renamed-from and --take-over: what a person says about names that the clusters remember otherwise."""
+def ownership_options(command: F) -> F:
+    """Add --renamed-from and --take-over: what the user says about names that the clusters remember otherwise."""
     for option in (
         take_over_option,
         click.option(
@@ -120,6 +141,20 @@ signers_option = click.option(
 )
 
 
+status_option = click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
+
+
+resync_option = click.option(
+    "--resync", type=INTERVAL, default="10m", show_default=True, help="How often to look at all, besides watching."
+)
+
+
+image_option = click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
+
+
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Log more.")
+
+
 log_option = click.option(
     "--log",
     "form",
@@ -130,13 +165,20 @@ log_option = click.option(
 )
 
 
-def width_of_terminal() -> int | None:
-    """How long a line may be; None where standard output is no terminal, and lines are as long as they are."""
+def get_terminal_width() -> int | None:
+    """Return how long a line may be; None where standard output is no terminal, and lines are as long as they are."""
     import shutil
 
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def colour_wanted() -> bool:
-    """Whether standard output is a terminal whose user did not say no."""
+def is_colour_wanted() -> bool:
+    """Return whether standard output is a terminal whose user did not switch colours off."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def get_default_cache() -> Path:
+    """Return the user's directory for copies of repositories, where --cache names none."""
+    from platformdirs import user_cache_path
+
+    return user_cache_path("fleet") / "mirrors"

@@ -1,4 +1,4 @@
-"""How commands print: results on stdout in one of three forms, progress and remarks on stderr."""
+"""What commands print: results on standard output in one of three forms, messages for people on standard error."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ output_option = click.option(
 )
 
 
-def emit(data: Any, form: str, text: Callable[[], str]) -> None:
-    """Print `data` as JSON or YAML, or what `text` makes of it for people."""
+def emit_result(data: Any, form: str, text: Callable[[], str]) -> None:
+    """Print a result: `data` as JSON or YAML, or what `text` returns for people."""
     if form == "json":
-        click.echo(json_text(data))
+        click.echo(format_json(data))
     elif form == "yaml":
         from fleet.yaml_text import dump
 
@@ -30,7 +30,7 @@ def emit(data: Any, form: str, text: Callable[[], str]) -> None:
         click.echo(text())
 
 
-def json_text(data: Any) -> str:
+def format_json(data: Any) -> str:
     """Return `data` as JSON in which nothing is invisible, or turns the text around it."""
     import orjson
 
@@ -39,8 +39,8 @@ def json_text(data: Any) -> str:
     return escape_json(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as kubectl prints them: upper-case header, three spaces between, no lines."""
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return columns as kubectl prints them: upper-case header, three spaces between, no lines."""
     lines = [[cell.upper() for cell in header], *[[str(cell) for cell in row] for row in rows]]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return "\n".join(
@@ -48,8 +48,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
-def remark(text: str) -> None:
-    """A line for people on stderr; never part of the result."""
+def print_message(text: str) -> None:
+    """Print a line for people on standard error, without credentials; it is never part of the result."""
     from fleet.text import printable, without_credentials
 
     click.echo(printable(without_credentials(text)), err=True)

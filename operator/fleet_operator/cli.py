@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from fleet.cli.exit import ended
+from fleet.cli.exit import run_command
 from fleet.cli.options import Listen
 from fleet.version import __version__
 from fleet_operator.backup.command import backup
@@ -93,4 +93,4 @@ def run(  # noqa: PLR0917 - click gives them by name
 
 
 def main() -> None:
-    sys.exit(ended(cli, None, "fleet-operator"))
+    sys.exit(run_command(cli, None, "fleet-operator"))

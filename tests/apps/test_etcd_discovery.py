@@ -15,7 +15,7 @@ from fleet.adopt.stack_file import function_name, stack_file
 from fleet.apps.discovery import Candidate, Surroundings, managers_in_the_way
 from fleet.apps.driver import Problem
 from fleet.apps.etcd.discovery import DISCOVERY
-from fleet.cli.commands.adopt import _lines
+from fleet.cli.commands.adopt import _format_finding
 from fleet.model.app import App
 from fleet.render.crd import definitions
 from tests.operator.kept import SET_UPS, SetUp
@@ -245,7 +245,7 @@ def test_the_page_shows_what_is_printed_and_written() -> None:
     sign = DISCOVERY.recognises(found, there.find)
     assert sign is not None
     page = PAGE.read_text()
-    assert "\n".join(_lines(Finding("legacy", "kv", "etcd", sign, made))) in page
+    assert "\n".join(_format_finding(Finding("legacy", "kv", "etcd", sign, made))) in page
     assert stack_file("legacy", ["dev"], [made]) in page
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from fleet.cli import run
-from fleet.cli.commands.adopt import _cluster
+from fleet.cli.commands.adopt import _find_cluster_name
 from fleet.testing import Cluster
 from tests.operator.kept import SET_UPS
 
@@ -76,10 +76,10 @@ def test_a_stack_names_the_cluster_that_the_repository_has_for_a_context(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _cluster("prod") == "prod", "no repository calls it otherwise"
+    assert _find_cluster_name("prod") == "prod", "no repository calls it otherwise"
     (tmp_path / "fleet.toml").write_text('[fleet]\nname = "shop"\n')
     (tmp_path / "clusters").mkdir()
     (tmp_path / "clusters" / "all.py").write_text('import fleet\n\nfleet.Cluster("eu-1", context="prod")\n')
-    assert _cluster("prod") == "eu-1"
+    assert _find_cluster_name("prod") == "eu-1"
     assert run(["adopt", "--context", "elsewhere", "--write", "stacks"]) != 0
     assert "no cluster of the repository has the context elsewhere" in capsys.readouterr().err

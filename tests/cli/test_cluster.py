@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.cli.commands.access import is_old, needed
+from fleet.cli.access import is_old, list_needed_rights
 from fleet.errors import Source
 from fleet.kube.discovery import Discovery, Resource
 from fleet.objects.desired import Desired, Object
@@ -212,7 +212,7 @@ def test_what_is_never_deleted_needs_no_right_to_be() -> None:
     wanted = Desired("orders", "eu-1", (kept,))
     served = Discovery()
     served.add(Resource("", "v1", "Namespace", "namespaces", namespaced=False))
-    asked = needed([wanted], served)
+    asked = list_needed_rights([wanted], served)
     assert {right.verb for right in asked if right.resource == "namespaces"} == {"get", "list", "create", "patch"}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.cli.output import json_text
+from fleet.cli.output import format_json
 from fleet.errors import FleetError
 from fleet.install.manifests import dockerfile
 from fleet.text import escape_json, printable, without_credentials
@@ -28,7 +28,10 @@ _PYTHON_MODULE = re.compile(r"\bpython[\d.]*\b(?P<options>[^\n|;&]*?)[\s\"']-m\b
 @pytest.mark.parametrize("letter", OBEYED, ids=lambda letter: f"U+{ord(letter):04X}")
 def test_what_is_invisible_is_escaped_and_means_the_same(letter: str) -> None:
     data = {f"key{letter}": [f"a{letter}b", "grün 木 🙂"]}
-    for text, back in ((json_text(data), json.loads), (dump(data), lambda text: next(iter(read_documents(text))).data)):
+    for text, back in (
+        (format_json(data), json.loads),
+        (dump(data), lambda text: next(iter(read_documents(text))).data),
+    ):
         assert letter not in text
         assert back(text) == data
     assert letter not in printable(f"a{letter}b")

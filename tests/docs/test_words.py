@@ -41,7 +41,7 @@ def test_numbers_and_nouns_agree() -> None:
 
 def test_versions_are_those_of_the_code() -> None:
     from fleet.apps.etcd.upgrade import SERIES
-    from fleet.cli.commands import access
+    from fleet.cli import access
     from fleet.cli.commands.doctor import OLDEST_PYTHON
     from fleet.git import command
     from fleet.lab.spec import KUBERNETES

@@ -10,7 +10,7 @@ import pytest
 from fleet_operator.backup.outcome import troubles
 from fleet_operator.core.world import why_not_started
 
-from fleet.cli.commands.destroy import returning
+from fleet.cli.commands.destroy import describe_returning
 from fleet.errors import (
     AccessError,
     ConflictError,
@@ -90,11 +90,11 @@ def test_destroying_wants_nothing_of_the_stack_everywhere() -> None:
 
 def test_what_is_destroyed_and_still_in_git_comes_back() -> None:
     stacks = evaluation().stacks
-    assert returning(stacks, [("base", "eu-1"), ("base", "us-1"), ("gone", "us-1"), ("web", "us-1")]) == [
+    assert describe_returning(stacks, [("base", "eu-1"), ("base", "us-1"), ("gone", "us-1"), ("web", "us-1")]) == [
         "git still has base (s.py:1), and the next sync brings it back on eu-1 and us-1; "
         "to keep it away, remove the stack there and commit that"
     ], "web is not placed on us-1, and nobody has a stack `gone`"
-    (line,) = returning(stacks, [("base", "us-1")])
+    (line,) = describe_returning(stacks, [("base", "us-1")])
     assert line.endswith("to keep it away, take us-1 out of its clusters= and commit that")
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from fleet.cli.commands.watch import View, table
+from fleet.cli.commands.watch import View, format_rows
 from fleet.sync.observe import Observed, Sight, Warn, happened
 from fleet.sync.result import ObjectHealth
 from tests.sync.fleet_repository import FleetRepository, config_map
@@ -59,7 +59,7 @@ def test_a_cluster_that_is_silent_is_told_once_and_so_is_its_return() -> None:
 
 
 def rows(found: Sight, *, width: int = 120, height: int = 40) -> list[str]:
-    lines = table(found, ["eu", "us"], width=width, height=height)
+    lines = format_rows(found, ["eu", "us"], width=width, height=height)
     return ["".join(cell.text for cell in row).rstrip() for row in lines]
 
 
@@ -71,7 +71,9 @@ def test_the_table_has_a_line_for_each_stack_and_a_column_for_each_cluster() -> 
         "web      Healthy aaaaaaaa       Degraded aaaaaaaa suspended",
         "orders   Healthy 3/3 aaaaaaaa   –",
     ], "what is not well comes first"
-    styles = {cell.text.strip(): cell.style for row in table(found, ["eu", "us"], width=120, height=40) for cell in row}
+    styles = {
+        cell.text.strip(): cell.style for row in format_rows(found, ["eu", "us"], width=120, height=40) for cell in row
+    }
     assert styles["Degraded aaaaaaaa suspended"] == "red"
     assert styles["Healthy 3/3 aaaaaaaa"] == "green"
 

@@ -1,4 +1,4 @@
-"""`fleet adopt`: what runs in a cluster already, what of it fleet can manage, and a stack that describes it."""
+"""`fleet adopt`: the apps that run in a cluster already, which of them fleet can manage, and a stack for these."""
 
 from __future__ import annotations
 
@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.options import kubeconfig_option
+from fleet.cli.output import emit_result, output_option, print_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fleet.adopt.find import Finding
-    from fleet.cli.clusters import Place
+    from fleet.cli.clusters import ClusterRef
 
 
 @click.command()
 @click.option("--context", metavar="NAME", help="A context of the kubeconfig instead of a cluster of the repository.")
 @click.option("--cluster", metavar="NAME", help="A cluster of the repository. [default: the only one]")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Where the contexts are. [default: as kubectl finds it]",
-)
+@kubeconfig_option()
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Only this one. [default: all]")
 @click.option("--select", default="", metavar="LABELS", help="Only StatefulSets with these labels, as app=etcd.")
 @click.option(
@@ -55,33 +52,34 @@ def adopt(
     """
     import asyncio
 
-    from fleet.cli.apps import in_one
+    from fleet.cli.clusters import resolve_clusters
 
-    place = _one(in_one(cluster, context, kubeconfig))
-    named = _cluster(context) if context and (branch or directory) else place.name
-    findings = asyncio.run(_look(place, namespace, select))
-    emit([_data(one) for one in findings], form, lambda: _text(findings))
-    files = _files(findings, named)
+    target = _require_single(resolve_clusters([cluster] if cluster else [], context, kubeconfig))
+    name = _find_cluster_name(context) if context and (branch or directory) else target.name
+    findings = asyncio.run(_find_apps(target, namespace, select))
+    emit_result([_finding_data(finding) for finding in findings], form, lambda: _format_findings(findings))
+    files = _describe_as_stacks(findings, name)
     if branch:
-        _commit(files, branch)
+        _commit_files(files, branch)
     elif directory:
-        _write(files, directory)
+        _write_files(files, directory)
     elif files:
-        remark("write it as a stack with --branch NAME, or with --write stacks")
+        print_message("write it as a stack with --branch NAME, or with --write stacks")
     return 0
 
 
-def _one(chosen: Sequence[Place]) -> Place:
+def _require_single(clusters: Sequence[ClusterRef]) -> ClusterRef:
+    """Return the only cluster; raise ConfigurationError if there are several."""
     from fleet.errors import ConfigurationError
 
-    if len(chosen) == 1:
-        return chosen[0]
-    names = ", ".join(one.name for one in chosen)
+    if len(clusters) == 1:
+        return clusters[0]
+    names = ", ".join(cluster.name for cluster in clusters)
     raise ConfigurationError(f"the repository has several clusters: {names}", hint="say which with --cluster")
 
 
-def _cluster(context: str) -> str:
-    """What the repository calls the cluster of a context; outside of any, where nobody calls it otherwise, the same."""
+def _find_cluster_name(context: str) -> str:
+    """Return the name that the repository has for the cluster of a context; outside of a repository, the context's."""
     from fleet.errors import ConfigurationError
     from fleet.evaluate import evaluate
     from fleet.repository import Repository, find_root
@@ -90,106 +88,113 @@ def _cluster(context: str) -> str:
         find_root()
     except ConfigurationError:
         return context
-    known = evaluate(Repository.find(), stacks=()).check().clusters
-    named = [one.name for one in known if one.kubeconfig_context == context]
-    if len(named) == 1:
-        return named[0]
-    several = f"several clusters of the repository have the context {context}: {', '.join(named)}"
+    clusters = evaluate(Repository.find(), stacks=()).check().clusters
+    names = [cluster.name for cluster in clusters if cluster.kubeconfig_context == context]
+    if len(names) == 1:
+        return names[0]
+    several = f"several clusters of the repository have the context {context}: {', '.join(names)}"
     raise ConfigurationError(
-        several if named else f"no cluster of the repository has the context {context}, and a stack goes to clusters",
-        hint="say which with --cluster" if named else "add it with `fleet cluster add`, and say --cluster",
+        several if names else f"no cluster of the repository has the context {context}, and a stack goes to clusters",
+        hint="say which with --cluster" if names else "add it with `fleet cluster add`, and say --cluster",
     )
 
 
-async def _look(place: Place, namespace: str, labels: str) -> list[Finding]:
+async def _find_apps(cluster: ClusterRef, namespace: str, labels: str) -> list[Finding]:
+    """Return a finding for each StatefulSet that could be adopted."""
     from fleet.adopt.find import look
 
-    async with place.client() as client:
+    async with cluster.client() as client:
         return await look(client, namespace, labels)
 
 
-def _files(findings: Sequence[Finding], cluster: str) -> dict[str, str]:
-    """The text of a file per namespace, by its name."""
+def _describe_as_stacks(findings: Sequence[Finding], cluster: str) -> dict[str, str]:
+    """Return the text of a stack file per namespace, by the name of the file."""
     from fleet.adopt.stack_file import function_name, stack_file
 
     by_namespace: dict[str, list[Any]] = {}
-    for one in findings:
-        if one.candidate is not None:
-            by_namespace.setdefault(one.namespace, []).append(one.candidate)
+    for finding in findings:
+        if finding.candidate is not None:
+            by_namespace.setdefault(finding.namespace, []).append(finding.candidate)
     return {
         f"{function_name(namespace)}.py": stack_file(namespace, [cluster], candidates)
         for namespace, candidates in by_namespace.items()
     }
 
 
-def _write(files: dict[str, str], directory: Path) -> None:
+def _write_files(files: dict[str, str], directory: Path) -> None:
+    """Write stack files; raise ConfigurationError if a file of that name exists."""
     from fleet.errors import ConfigurationError
 
-    there = [name for name in files if (directory / name).exists()]
-    if there:
+    existing = [name for name in files if (directory / name).exists()]
+    if existing:
         raise ConfigurationError(
-            f"{', '.join(str(directory / name) for name in there)} exists and is not changed", hint="write elsewhere"
+            f"{', '.join(str(directory / name) for name in existing)} exists and is not changed", hint="write elsewhere"
         )
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (directory / name).write_text(text)
-        remark(f"wrote {directory / name}; look at it with `fleet preview`")
+        print_message(f"wrote {directory / name}; look at it with `fleet preview`")
 
 
-def _commit(files: dict[str, str], branch: str) -> None:
+def _commit_files(files: dict[str, str], branch: str) -> None:
+    """Commit stack files to a new branch."""
     from fleet.adopt.stack_file import commit
 
     if not files:
-        remark("there is nothing to take over, and no branch")
+        print_message("there is nothing to take over, and no branch")
         return
-    look = f"fleet preview --base HEAD --head {branch} --live"
+    preview = f"fleet preview --base HEAD --head {branch} --live"
     for path in commit(files, branch):
-        remark(f"wrote {path} on branch {branch}; look at it with `{look}`")
+        print_message(f"wrote {path} on branch {branch}; look at it with `{preview}`")
 
 
-def _data(one: Finding) -> dict[str, Any]:
-    found = one.candidate
+def _finding_data(finding: Finding) -> dict[str, Any]:
+    candidate = finding.candidate
     return {
-        "namespace": one.namespace,
-        "statefulSet": one.name,
-        "engine": one.engine or None,
-        "sign": one.sign or None,
-        "manageable": found is not None,
-        "problem": str(one.problem) if one.problem else None,
-        **(_described(found) if found else {}),
+        "namespace": finding.namespace,
+        "statefulSet": finding.name,
+        "engine": finding.engine or None,
+        "sign": finding.sign or None,
+        "manageable": candidate is not None,
+        "problem": str(finding.problem) if finding.problem else None,
+        **(_candidate_data(candidate) if candidate else {}),
     }
 
 
-def _described(found: Any) -> dict[str, Any]:
+def _candidate_data(candidate: Any) -> dict[str, Any]:
     return {
-        "identity": found.identity,
-        "version": found.version,
+        "identity": candidate.identity,
+        "version": candidate.version,
         "members": [
-            {"name": one.name, "id": one.identity, "role": one.role, "version": one.version} for one in found.members
+            {"name": member.name, "id": member.identity, "role": member.role, "version": member.version}
+            for member in candidate.members
         ],
-        "facts": dict(found.facts),
-        "kept": list(found.kept),
-        "managers": list(found.managers),
-        "spec": found.app.spec(),
+        "facts": dict(candidate.facts),
+        "kept": list(candidate.kept),
+        "managers": list(candidate.managers),
+        "spec": candidate.app.spec(),
     }
 
 
-def _text(findings: Sequence[Finding]) -> str:
+def _format_findings(findings: Sequence[Finding]) -> str:
     if not findings:
         return "no StatefulSets that could be taken over"
-    return "\n".join(line for one in findings for line in _lines(one))
+    return "\n".join(line for finding in findings for line in _format_finding(finding))
 
 
-def _lines(one: Finding) -> list[str]:
-    head = f"StatefulSet {one.namespace}/{one.name}"
-    found = one.candidate
-    if found is None:
-        what = f" ({one.engine}: {one.sign})" if one.engine else ""
-        problem = one.problem
-        hint = [f"    {problem.hint}"] if problem and problem.hint else []
-        return [f"✗ {head}{what}: {problem.message if problem else ''}", *hint]
-    members = ", ".join(f"{member.name} ({member.role})" for member in found.members)
-    lines = [f"✓ {head}: {one.engine} {found.version}, {one.sign}", f"    cluster {found.identity}: {members}"]
-    lines += [f"    {name}: {text}" for name, text in found.facts.items()]
-    lines += [f"    kept as found: {text}" for text in found.kept]
-    return [*lines, f"    managed by: {', '.join(found.managers)}"] if found.managers else lines
+def _format_finding(finding: Finding) -> list[str]:
+    head = f"StatefulSet {finding.namespace}/{finding.name}"
+    candidate = finding.candidate
+    if candidate is None:
+        engine = f" ({finding.engine}: {finding.sign})" if finding.engine else ""
+        error = finding.problem
+        hint = [f"    {error.hint}"] if error and error.hint else []
+        return [f"✗ {head}{engine}: {error.message if error else ''}", *hint]
+    members = ", ".join(f"{member.name} ({member.role})" for member in candidate.members)
+    lines = [
+        f"✓ {head}: {finding.engine} {candidate.version}, {finding.sign}",
+        f"    cluster {candidate.identity}: {members}",
+    ]
+    lines += [f"    {name}: {text}" for name, text in candidate.facts.items()]
+    lines += [f"    kept as found: {text}" for text in candidate.kept]
+    return [*lines, f"    managed by: {', '.join(candidate.managers)}"] if candidate.managers else lines

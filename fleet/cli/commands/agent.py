@@ -1,4 +1,4 @@
-"""`fleet agent`: the applier of one cluster, which reads what was rendered for it; or its manifests."""
+"""`fleet agent`: the process that applies to one cluster what was rendered for it, and the manifests that run it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.commands.serve import cache_of, url_option_value
-from fleet.cli.options import INTERVAL, Listen, Seconds, log_option
+from fleet.cli.options import (
+    INTERVAL,
+    Listen,
+    Seconds,
+    get_default_cache,
+    image_option,
+    kubeconfig_option,
+    log_option,
+    parse_http_url,
+    resync_option,
+    status_option,
+    verbose_option,
+)
 
 if TYPE_CHECKING:
     from fleet.agent.agent import FromBranch
@@ -28,18 +39,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="The branch for it, as fleet.toml says.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Where the context is. [default: as kubectl finds it]",
-)
+@kubeconfig_option("context is")
 @click.option("--context", metavar="NAME", help="How to reach it. [default: in a pod, from within; else its name]")
 @click.option("--poll", type=INTERVAL, default="30s", show_default=True, help="How often to ask for a new set.")
-@click.option(
-    "--resync", type=INTERVAL, default="10m", show_default=True, help="How often to look at all, besides watching."
-)
-@click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
-@click.option("--notify", metavar="URL", default="", callback=url_option_value, help="POST changes of health there.")
+@resync_option
+@status_option
+@click.option("--notify", metavar="URL", default="", callback=parse_http_url, help="POST changes of health there.")
 @click.option("--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics and /hooks.")
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where the copy of the branch is.")
 @click.option("--lease/--no-lease", default=True, help="In a pod, stand by while another replica leads.")
@@ -50,9 +55,9 @@ if TYPE_CHECKING:
 )
 @log_option
 @click.option("--manifests", is_flag=True, help="Print the objects that run it in its cluster.")
-@click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
+@image_option
 @click.option("--replicas", type=click.IntRange(1, 5), default=1, show_default=True, help="For --manifests.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@verbose_option
 def agent(
     *,
     url: str,
@@ -103,15 +108,15 @@ def agent(
         refs.address(report, by_person=True)
     if manifests:
         flags = [f"--poll={poll:.15g}s", f"--resync={resync:.15g}s", *([] if status else ["--no-status"])]
-        told = {"report": report, "notify": notify, "status-branch": status_branch}
-        flags += [f"--{name}={value}" for name, value in told.items() if value]
-        return _print(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)
+        values = {"report": report, "notify": notify, "status-branch": status_branch}
+        flags += [f"--{name}={value}" for name, value in values.items() if value]
+        return _print_manifests(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)
     inside = _is_inside(kubeconfig, context)
-    reading = FromBranch(cluster, context, report, status_branch)
-    directory = cache or cache_of()
+    reader = FromBranch(cluster, context, report, status_branch)
+    directory = cache or get_default_cache()
     if once:
-        return _once(
-            origin, reading, directory, kubeconfig, timeout, inside=inside, status=status, said=allow_rewritten
+        return _run_once(
+            origin, reader, directory, kubeconfig, timeout, inside=inside, status=status, rewritten=allow_rewritten
         )
 
     import asyncio
@@ -122,7 +127,7 @@ def agent(
     from fleet.serve.options import Manner
     from fleet.serve.process import Program, log_to_stderr
 
-    manner = Manner(
+    options = Manner(
         kubeconfig,
         directory,
         poll=poll,
@@ -136,63 +141,67 @@ def agent(
     collect_less()
     log_to_stderr(form, verbose=verbose)
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
-    client = _client() if inside and lease else None
-    shared = Lease("fleet-system", NAME) if client is not None else None
-    asyncio.run(Program([origin], manner, listen, client, shared, secret, lambda: reading).run())
+    client = _make_lease_client() if inside and lease else None
+    leadership = Lease("fleet-system", NAME) if client is not None else None
+    asyncio.run(Program([origin], options, listen, client, leadership, secret, lambda: reader).run())
     return 0
 
 
-def _print(image: str | None, flags: list[str], origin: Origin, replicas: int) -> int:
+def _print_manifests(image: str | None, flags: list[str], origin: Origin, replicas: int) -> int:
+    """Print the objects that run the agent in its cluster."""
     from fleet.agent.manifests import manifests
     from fleet.text import without_credentials
     from fleet.yaml_text import dump_all
 
     if not image:
         raise click.UsageError("--manifests needs --image, one with fleet and git in it")
-    told = [without_credentials(one) for one in (f"--repository={origin.url}", *flags)]  # those are in a Secret
-    click.echo(dump_all(manifests(image, told, replicas)).rstrip())
+    arguments = [without_credentials(flag) for flag in (f"--repository={origin.url}", *flags)]  # those are in a Secret
+    click.echo(dump_all(manifests(image, arguments, replicas)).rstrip())
     return 0
 
 
 def _is_inside(kubeconfig: Path | None, context: str | None) -> bool:
+    """Return whether the agent runs in a pod of its cluster and reaches the API server from within."""
     import os
 
     return kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
-def _client() -> GuardedClient:
+def _make_lease_client() -> GuardedClient:
+    """Return a client for the Lease of the replicas, in the cluster of the agent."""
     from fleet.agent.manifests import NAME
     from fleet.kube.runtime.guard import GuardedClient
 
     return GuardedClient(in_cluster=True, agent=NAME)
 
 
-def _once(
+def _run_once(
     origin: Origin,
-    reading: FromBranch,
+    reader: FromBranch,
     cache: Path,
     kubeconfig: Path | None,
     timeout: float,
     *,
     inside: bool,
     status: bool,
-    said: bool,
+    rewritten: bool,
 ) -> int:
+    """Apply the bundle there is, print the results, and return the exit code; raise the errors as one."""
     from fleet.agent.agent import once
-    from fleet.cli.commands.preview import finish, problems
-    from fleet.cli.commands.sync import results_text
-    from fleet.cli.output import remark
+    from fleet.cli.output import print_message
+    from fleet.cli.results import collect_errors, finish, format_results
     from fleet.sync.progress import shown
     from fleet.sync.result import WaitingError
     from fleet.sync.run import How
 
     how = How(kubeconfig, timeout=timeout)
     with shown(quiet=False) as progress:
-        found, results = once(origin, reading, cache, how, progress, inside=inside, status=status, rewritten=said)
-    remark(f"{origin.branch} is {found.files.title}")
-    waiting = [one for one in results if isinstance(one.problem, WaitingError)]
-    ended = [one for one in results if one not in waiting]
-    click.echo(results_text(ended))
-    for one in waiting:
-        remark(one.problem.message if one.problem else "")
-    return finish(problems(ended) + [one.unhealthy for one in ended if one.unhealthy and not one.problem])
+        bundle, results = once(origin, reader, cache, how, progress, inside=inside, status=status, rewritten=rewritten)
+    print_message(f"{origin.branch} is {bundle.files.title}")
+    waiting = [result for result in results if isinstance(result.problem, WaitingError)]
+    ended = [result for result in results if result not in waiting]
+    click.echo(format_results(ended))
+    for result in waiting:
+        print_message(result.problem.message if result.problem else "")
+    unhealthy = [result.unhealthy for result in ended if result.unhealthy and not result.problem]
+    return finish(collect_errors(ended) + unhealthy)

@@ -1,9 +1,4 @@
-""".
-
-`fleet approve`: a person's word in git, for a commit that had no pull request, or for a wave of a rollout.
-
-`fleet approve STACK WAVE`: a person's word that a wave of a rollout may begin, written into git.
-"""
+"""`fleet approve`: approvals written into git, of a commit that had no pull request, or of a wave of a rollout."""
 
 from __future__ import annotations
 
@@ -13,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.commands.preview import finish, print_plan, problems
-from fleet.cli.options import claim_options, cluster_options
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.options import cluster_options, ownership_options
+from fleet.cli.output import emit_result, output_option, print_message
+from fleet.cli.plans import print_plan
+from fleet.cli.results import collect_errors, finish
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
@@ -27,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("wave", nargs=-1, metavar="[STACK WAVE]")
 @cluster_options
 @click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to approve.")
-@claim_options
+@ownership_options
 @click.option("-m", "--message", default="", metavar="TEXT", help="Why; it is kept with the record.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @output_option
@@ -59,7 +55,7 @@ def approve(
     fleet approve orders 2
     """
     if wave:
-        return approve_wave(*checked(wave), revision)
+        return approve_wave(*_parse_wave(wave), revision)
 
     import asyncio
 
@@ -73,80 +69,82 @@ def approve(
 
     with commit(revision, known=True) as files:
         evaluation = evaluated(files, ())
-    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
-    budget = DeletionBudget.override(UNLIMITED)  # that is the sync's business
+    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    budget = Allowance.said(UNLIMITED)  # the sync checks it
     how = How(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, (), clusters), how, progress, revision=files.revision))
     if form == "text":
         print_plan(run, form)
-    finish(problems(run.results))
-    plans = [one.plan for one in run.results if one.plan and not one.plan.empty]
+    finish(collect_errors(run.results))
+    plans = [result.plan for result in run.results if result.plan and not result.plan.empty]
     if not plans:
-        emit({"revision": files.revision, "recorded": False}, form, lambda: "nothing to approve")
+        emit_result({"revision": files.revision, "recorded": False}, form, lambda: "nothing to approve")
         return 0
     if not yes:
-        _ask(run)
-    record, written = record_commit(files, evaluation, plans, message)
-    done = {"revision": files.revision, "tree": record.tree, "planHash": record.plan_hash, "recorded": True}
-    emit(done, form, lambda: f"approved: {files.title}")
-    if not written:
-        remark("it was recorded before")
+        _confirm(run)
+    record, is_new = record_commit(files, evaluation, plans, message)
+    data = {"revision": files.revision, "tree": record.tree, "planHash": record.plan_hash, "recorded": True}
+    emit_result(data, form, lambda: f"approved: {files.title}")
+    if not is_new:
+        print_message("it was recorded before")
     return 0
 
 
-def _ask(run: Run) -> None:
+def _confirm(run: Run) -> None:
+    """Ask the user whether to approve what is shown; raise ConfigurationError where there is no terminal."""
     import sys
 
     from fleet.errors import ConfigurationError
 
     if not sys.stdin.isatty():
         raise ConfigurationError("this would approve what is shown", hint="say so with --yes")
-    places = len({one.cluster for one in run.results if one.plan and not one.plan.empty})
-    click.confirm(f"Approve this for {count_noun(places, 'cluster')}?", abort=True, err=True)
+    count = len({result.cluster for result in run.results if result.plan and not result.plan.empty})
+    click.confirm(f"Approve this for {count_noun(count, 'cluster')}?", abort=True, err=True)
 
 
-def checked(words: Sequence[str]) -> tuple[str, int]:
-    """STACK and WAVE, as they were typed."""
-    if len(words) != 2 or not words[1].isdigit() or int(words[1]) < 1:
+def _parse_wave(arguments: Sequence[str]) -> tuple[str, int]:
+    """Return STACK and WAVE as the user typed them; raise UsageError for anything else."""
+    if len(arguments) != 2 or not arguments[1].isdigit() or int(arguments[1]) < 1:
         raise click.UsageError("say a stack and the number of a wave, as in: fleet approve orders 2")
-    return words[0], int(words[1])
+    return arguments[0], int(arguments[1])
 
 
 def approve_wave(stack: str, wave: int, revision: str) -> int:
-    """Write the word for a wave, as the stack is at a commit."""
+    """Record that a wave of a stack may begin with what the stack is at a commit."""
     from datetime import UTC, datetime
 
-    from fleet.git.status import chosen
+    from fleet.git.status import chosen as choose_remote
     from fleet.git.status_records import timestamp
     from fleet.kube.identity import name
     from fleet.sync.rollout.approvals import Approval, digest
-    from fleet.sync.rollout.approvals import approve as write
+    from fleet.sync.rollout.approvals import approve as write_approval
     from fleet.sync.source import commit, evaluated
 
     with commit(revision, known=True) as files:
-        (found,) = evaluated(files, [stack]).stacks
-        _check(found, wave)
+        (evaluated_stack,) = evaluated(files, [stack]).stacks
+        _check_wave(evaluated_stack, wave)
         assert files.git is not None  # noqa: S101 - a commit is of one
-        remote = chosen(files.remotes, files.repository.settings.git.remote)
+        remote = choose_remote(files.remotes, files.repository.settings.git.remote)
         by, at = name().partition(" ")[0], timestamp(datetime.now(UTC))
-        given = Approval(stack, digest(found), wave, by, at, files.revision)
-        new = write(files.git, remote, given)
-    clusters = ", ".join(found.rollout.waves[wave - 1])
-    said = "may begin" if new else "was approved before"
-    click.echo(f"wave {wave} of {stack} ({clusters}) {said}, as {files.title} has it")
+        approval = Approval(stack, digest(evaluated_stack), wave, by, at, files.revision)
+        is_new = write_approval(files.git, remote, approval)
+    clusters = ", ".join(evaluated_stack.rollout.waves[wave - 1])
+    outcome = "may begin" if is_new else "was approved before"
+    click.echo(f"wave {wave} of {stack} ({clusters}) {outcome}, as {files.title} has it")
     return 0
 
 
-def _check(found: StackResult, wave: int) -> None:
+def _check_wave(stack: StackResult, wave: int) -> None:
+    """Raise an error for a wave that the stack does not have, or that waits for no approval."""
     from fleet.errors import ConfigurationError, NotFoundError
 
-    waves = found.rollout.waves
+    waves = stack.rollout.waves
     if wave > len(waves):
-        raise NotFoundError(f"stack {found.name} has no wave {wave}", hint=f"it has {len(waves)}", source=found.source)
-    if wave not in found.rollout.approve:
+        raise NotFoundError(f"stack {stack.name} has no wave {wave}", hint=f"it has {len(waves)}", source=stack.source)
+    if wave not in stack.rollout.approve:
         raise ConfigurationError(
-            f"wave {wave} of {found.name} waits for nobody's word",
+            f"wave {wave} of {stack.name} waits for nobody's word",
             hint=f"ask for it with fleet.Rollout(approve=[{wave}], …)",
-            source=found.source,
+            source=stack.source,
         )

@@ -1,16 +1,15 @@
-"""`fleet backup`: a backup of an app now, by the same Job that its schedule makes; and which there are."""
+"""`fleet backup`: a backup of an app now, by the same Job that its schedule makes; and a list of backups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.apps import Found, Wanted, app_options, find, in_one
+from fleet.cli.apps import AppQuery, LiveApp, app_options, find_app
 from fleet.cli.options import wait_options
-from fleet.cli.output import emit, output_option, table
+from fleet.cli.output import emit_result, format_table, output_option
 
 if TYPE_CHECKING:
     from fleet.kube.client.client import Client
@@ -23,13 +22,8 @@ if TYPE_CHECKING:
 @wait_options
 @output_option
 def backup(
+    query: AppQuery,
     *,
-    name: str,
-    cluster: str | None,
-    context: str | None,
-    kubeconfig: Path | None,
-    stack: str | None,
-    namespace: str,
     listed: bool,
     wait: bool,
     timeout: float,
@@ -48,120 +42,128 @@ def backup(
 
     from fleet.sync.progress import shown
 
-    found = asyncio.run(find(Wanted(name, in_one(cluster, context, kubeconfig), stack, namespace)))
-    _check_configured(found)
+    app = find_app(query)
+    _check_configured(app)
     if listed:
-        rows = asyncio.run(_known(found))
-        emit(rows, form, lambda: _table(rows))
+        rows = asyncio.run(_list_backups(app))
+        emit_result(rows, form, lambda: _format_backups(rows))
         return 0
     with shown(quiet=form != "text") as progress:
-        made = asyncio.run(_make(found, progress, wait=wait, seconds=timeout))
-    emit(made, form, lambda: _text(found, made))
+        record = asyncio.run(_make_backup(app, progress, wait=wait, seconds=timeout))
+    emit_result(record, form, lambda: _format_backup(app, record))
     return 0
 
 
-def _check_configured(found: Found) -> None:
+def _check_configured(app: LiveApp) -> None:
+    """Raise ConfigurationError if the app says nothing about backups."""
     from fleet.errors import ConfigurationError
 
-    if found.app.backup is None:  # type: ignore[attr-defined]  # every app that can be backed up has it
+    if app.model.backup is None:  # type: ignore[attr-defined]  # every app that can be backed up has it
         raise ConfigurationError(
-            f"{found} has no backup: nobody has said where to",
+            f"{app} has no backup: nobody has said where to",
             hint='give it backup=Backup(schedule="0 3 * * *", to=Claim("backups")) in its stack, commit, and sync',
         )
 
 
-async def _make(found: Found, progress: Progress, *, wait: bool, seconds: float) -> dict[str, Any]:
+async def _make_backup(app: LiveApp, progress: Progress, *, wait: bool, seconds: float) -> dict[str, Any]:
+    """Start a Job as the schedule does, and return what it recorded, or its name if the user does not wait."""
     import datetime
 
     from fleet.apps.backup import backup_job
     from fleet.errors import ResourceError
     from fleet.kube.jobs import ended, last_words, start
 
-    def tell(doing: str) -> None:
-        progress.update(found.name, found.place.name, "backup", doing)
+    def report(activity: str) -> None:
+        progress.update(app.name, app.cluster.name, "backup", activity)
 
-    async with found.place.client() as client:
-        job = await start(client, backup_job(await _cron_job(client, found), datetime.datetime.now(tz=datetime.UTC)))
+    async with app.cluster.client() as client:
+        job = await start(client, backup_job(await _read_cron_job(client, app), datetime.datetime.now(tz=datetime.UTC)))
         name = str(job["metadata"]["name"])
-        tell(name)
+        report(name)
         if not wait:
             return {"job": name, "state": "started"}
-        record = last_words(await ended(client, job, seconds=seconds, tell=tell))
+        record = last_words(await ended(client, job, seconds=seconds, tell=report))
         if record is None:
-            raise ResourceError(f"{found}: Job {name} ended well and did not say what it made")
-        progress.update(found.name, found.place.name, "done")
+            raise ResourceError(f"{app}: Job {name} ended well and did not say what it made")
+        progress.update(app.name, app.cluster.name, "done")
         return {"job": name, "state": "complete", **record}
 
 
-async def _cron_job(client: Client, found: Found) -> dict[str, Any]:
+async def _read_cron_job(client: Client, app: LiveApp) -> dict[str, Any]:
+    """Return the CronJob that the operator made for the app's backups; raise ResourceError if there is none yet."""
     from fleet.errors import ResourceError
     from fleet.kube.jobs import CRON_JOBS
     from fleet.kube.objects import Scope, pages
 
-    async for page in pages(client, Scope(CRON_JOBS, found.namespace, labels=_labels(found))):
-        for one in page["items"]:
-            return dict(one)
+    async for page in pages(client, Scope(CRON_JOBS, app.namespace, labels=_format_selector(app))):
+        for cron_job in page["items"]:
+            return dict(cron_job)
     raise ResourceError(
-        f"{found}: the operator has not made its CronJob yet", hint="`fleet operator status` says whether it runs"
+        f"{app}: the operator has not made its CronJob yet", hint="`fleet operator status` says whether it runs"
     )
 
 
-def _labels(found: Found) -> str:
-    return f"fleet.dev/app={found.name},fleet.dev/kind={found.resource.kind},fleet.dev/task=backup"
+def _format_selector(app: LiveApp) -> str:
+    return f"fleet.dev/app={app.name},fleet.dev/kind={app.resource.kind},fleet.dev/task=backup"
 
 
-async def _known(found: Found) -> list[dict[str, Any]]:
-    """Recent Jobs, the newest first, and the last complete backup that the operator noted."""
+async def _list_backups(app: LiveApp) -> list[dict[str, Any]]:
+    """Return recent Jobs, the newest first, and the last complete backup that the operator recorded."""
     from fleet.kube.health import judge
     from fleet.kube.jobs import JOBS, last_words, pods_of, troubles
     from fleet.kube.objects import Scope, pages
 
     rows = []
-    async with found.place.client() as client:
-        async for page in pages(client, Scope(JOBS, found.namespace, labels=_labels(found))):
+    async with app.cluster.client() as client:
+        async for page in pages(client, Scope(JOBS, app.namespace, labels=_format_selector(app))):
             for job in page["items"]:
-                own = job["metadata"]
-                pods = await pods_of(client, found.namespace, own["name"])
+                metadata = job["metadata"]
+                pods = await pods_of(client, app.namespace, metadata["name"])
                 health = judge({"apiVersion": "batch/v1", "kind": "Job", **job})
                 record = last_words(pods) or {}
                 state = {"Healthy": "complete", "Degraded": "failed"}.get(str(health.state), "running")
                 message = "" if state == "complete" else next(filter(None, map(troubles, pods)), health.message)
-                row = {"time": own["creationTimestamp"], "job": own["name"], "state": state, "message": message}
-                rows.append({**row, **_named(record)})
-    last = found.status.get("lastBackup")
+                row = {
+                    "time": metadata["creationTimestamp"],
+                    "job": metadata["name"],
+                    "state": state,
+                    "message": message,
+                }
+                rows.append({**row, **_select_fields(record)})
+    last = app.status.get("lastBackup")
     if last and last["place"] not in {row.get("place") for row in rows}:
-        rows.append({"time": last["time"], "job": "", "state": "complete", "message": "", **_named(last)})
+        rows.append({"time": last["time"], "job": "", "state": "complete", "message": "", **_select_fields(last)})
     return sorted(rows, key=lambda row: str(row["time"]), reverse=True)
 
 
-def _named(record: Mapping[str, Any]) -> dict[str, Any]:
+def _select_fields(record: Mapping[str, Any]) -> dict[str, Any]:
     return {key: record[key] for key in ("time", "place", "size", "checksum") if key in record}
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _format_backups(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "no backup is known"
     cells = [
-        [row["time"], row["state"], _size(row.get("size")), row.get("place") or row["message"] or row["job"]]
+        [row["time"], row["state"], _format_size(row.get("size")), row.get("place") or row["message"] or row["job"]]
         for row in rows
     ]
-    return table(["time", "state", "size", "backup"], cells)
+    return format_table(["time", "state", "size", "backup"], cells)
 
 
-def _text(found: Found, made: Mapping[str, Any]) -> str:
-    if made["state"] != "complete":
-        return f"• {found}: Job {made['job']} is started"
+def _format_backup(app: LiveApp, record: Mapping[str, Any]) -> str:
+    if record["state"] != "complete":
+        return f"• {app}: Job {record['job']} is started"
     return "\n".join(
         [
-            f"✓ {found}: {made.get('place', made.get('name'))}",
-            f"    size      {_size(made.get('size'))}",
-            f"    checksum  {made.get('checksum', '–')}",
-            f"    version   {made.get('version', '–')}, reaching revision {made.get('revision', '–')}",
+            f"✓ {app}: {record.get('place', record.get('name'))}",
+            f"    size      {_format_size(record.get('size'))}",
+            f"    checksum  {record.get('checksum', '–')}",
+            f"    version   {record.get('version', '–')}, reaching revision {record.get('revision', '–')}",
         ]
     )
 
 
-def _size(count: Any) -> str:
+def _format_size(count: Any) -> str:
     if count is None:
         return "–"
     number = float(count)

@@ -1,19 +1,18 @@
-"""`fleet check`: is what stands in the repository right? Nothing is sent anywhere."""
+"""`fleet check`: evaluation and validation of all that the repository holds. Nothing is sent anywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.output import emit, output_option, remark, table
+from fleet.cli.output import emit_result, format_table, output_option, print_message
+from fleet.cli.repository import open_repository
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
     from fleet.evaluate import Evaluation, Problem
-    from fleet.repository import Repository
 
 
 @click.command()
@@ -33,43 +32,33 @@ def check(revision: str | None, once: bool, form: str) -> int:
     """
     from fleet.evaluate import Pool
 
-    with opened(revision) as repository, Pool(twice=not once) as pool:
+    with open_repository(revision) as repository, Pool(twice=not once) as pool:
         from fleet.evaluate import evaluate  # while the pool warms up
 
         evaluation = evaluate(repository, twice=not once, pool=pool)
         level = pool.given().level
     if not level.confines:
-        remark("the stacks ran without a sandbox: see `fleet doctor`")
+        print_message("the stacks ran without a sandbox: see `fleet doctor`")
     if form == "text":
         evaluation.check()
-        for file in sorted({one.file for one in evaluation.reads} - {one.source.file for one in evaluation.stacks}):
-            remark(f"{file} declares no stack; start the name with _ if it is shared code")
+        for file in sorted(
+            {read.file for read in evaluation.reads} - {stack.source.file for stack in evaluation.stacks}
+        ):
+            print_message(f"{file} declares no stack; start the name with _ if it is shared code")
         for file, text in evaluation.printed:
-            remark("\n".join([f"{file} printed:", *(f"    {line}" for line in text.splitlines())]))
-        for line in _unknown_releases(evaluation):
-            remark(line)
-    emit(_data(evaluation) | {"sandbox": level}, form, lambda: _text(evaluation, twice=not once))
+            print_message("\n".join([f"{file} printed:", *(f"    {line}" for line in text.splitlines())]))
+        for line in _find_unknown_releases(evaluation):
+            print_message(line)
+    emit_result(
+        _evaluation_data(evaluation) | {"sandbox": level}, form, lambda: _format_evaluation(evaluation, twice=not once)
+    )
     return evaluation.problems[0].exit_code if evaluation.problems else 0
 
 
-@contextmanager
-def opened(revision: str | None) -> Iterator[Repository]:
-    """The working tree around the current directory, or a commit of it."""
-    if revision is None:
-        from fleet.repository import Repository
-
-        yield Repository.find()
-        return
-    from fleet.sync.source import commit
-
-    with commit(revision) as files:
-        yield files.repository
-
-
-def _data(evaluation: Evaluation) -> dict[str, Any]:
+def _evaluation_data(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "ok": not evaluation.problems,
-        "problems": [_problem(problem) for problem in evaluation.problems],
+        "problems": [_problem_data(problem) for problem in evaluation.problems],
         "printed": dict(evaluation.printed),
         "clusters": [cluster.name for cluster in evaluation.clusters],
         "stacks": [
@@ -86,12 +75,12 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _unknown_releases(evaluation: Evaluation) -> list[str]:
+def _find_unknown_releases(evaluation: Evaluation) -> list[str]:
     """Return a line per place in the files where an app has a version that this release of fleet does not know."""
     from fleet.names import GROUP
 
     objects = (item for stack in evaluation.stacks for desired in stack.desired for item in desired.objects)
-    apps = [item for item in objects if item.key.group == GROUP and _names_patch(item.manifest)]
+    apps = [item for item in objects if item.key.group == GROUP and _is_exact_release(item.manifest)]
     if not apps:
         return []
     from fleet.apps.meaning import unknown_release  # the model, which a check needs for nothing else
@@ -100,13 +89,13 @@ def _unknown_releases(evaluation: Evaluation) -> list[str]:
     return sorted(f"{source}: {name}: {line}" for source, name, line in lines if line)
 
 
-def _names_patch(manifest: Mapping[str, Any]) -> bool:
-    """Tell whether an app's version is an exact release, such as 3.5.21."""
+def _is_exact_release(manifest: Mapping[str, Any]) -> bool:
+    """Return whether an app's version is an exact release, such as 3.5.21."""
     spec = manifest.get("spec")
     return isinstance(spec, dict) and str(spec.get("version")).count(".") == 2
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem_data(problem: Problem) -> dict[str, Any]:
     return {
         "file": problem.source.file if problem.source else None,
         "line": problem.source.line if problem.source else None,
@@ -117,16 +106,21 @@ def _problem(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _text(evaluation: Evaluation, *, twice: bool) -> str:
+def _format_evaluation(evaluation: Evaluation, *, twice: bool) -> str:
     rows = [
-        [stack.name, _listed(stack.clusters), str(sum(len(one.objects) for one in stack.desired)), str(stack.source)]
+        [
+            stack.name,
+            _format_names(stack.clusters),
+            str(sum(len(desired.objects) for desired in stack.desired)),
+            str(stack.source),
+        ]
         for stack in evaluation.stacks
     ]
     count = f"{count_noun(len(evaluation.stacks), 'stack')}, {count_noun(len(evaluation.clusters), 'cluster')}"
     proof = ", the same result twice" if twice else ""
     summary = f"All right: {count}{proof}."
-    return f"{table(['stack', 'clusters', 'objects', 'source'], rows)}\n\n{summary}" if rows else summary
+    return f"{format_table(['stack', 'clusters', 'objects', 'source'], rows)}\n\n{summary}" if rows else summary
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _format_names(names: tuple[str, ...]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"

@@ -1,7 +1,8 @@
 """`fleet comment`: post what `fleet preview --comment-file` wrote. The only step of a preview that needs a token.
 
-The file comes from a job that evaluated code nobody has approved. Nothing is evaluated or checked out here; the pull
-request and its commit come from the CI job's own event or an option, and everything else about it from the forge.
+The file comes from a job that evaluated code that no maintainer has approved. Nothing is evaluated or checked
+out here; the pull request and its commit come from the CI job's own event or an option, and everything else about it
+from the forge.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.commands.preview import check_url
+from fleet.cli.options import parse_page_url
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
@@ -48,7 +49,7 @@ def _check_directory(_: click.Context, __: click.Parameter, value: str | None) -
     help="The fleet's directory in its repository, if that is not the root. [default: that of the fleet.toml here]",
 )
 @click.option(
-    "--html-url", "page", metavar="URL", callback=check_url, help="Where people find the page of `preview --html`."
+    "--html-url", "page", metavar="URL", callback=parse_page_url, help="Where people find the page of `preview --html`."
 )
 def comment(*, file: Path, number: int | None, directory: str | None, page: str) -> int:
     """Post the preview in FILE, which `fleet preview --comment-file` wrote: one comment and a commit status.
@@ -65,7 +66,7 @@ def comment(*, file: Path, number: int | None, directory: str | None, page: str)
     """
     import os
 
-    from fleet.cli.commands.preview_comment import Desk, is_overtaken
+    from fleet.cli.preview_comment import ForgeSession, is_overtaken
     from fleet.errors import FleetError
     from fleet.forge import detect
     from fleet.forge.detect import find, token
@@ -76,27 +77,27 @@ def comment(*, file: Path, number: int | None, directory: str | None, page: str)
     number = number or (job.number if job else None)
     if number is None:
         raise click.UsageError("which pull request? Say --pull-request NUMBER: this is no CI job of one")
-    remote, settings, below = _read_clone()
-    voice = Voice(below if directory is None else directory, page)
+    remote, settings, fleet_directory = _read_clone()
+    voice = Voice(fleet_directory if directory is None else directory, page)
     repository = find(remote, settings, job)
-    desk = Desk(repository, token(repository, os.environ), voice)
+    forge_session = ForgeSession(repository, token(repository, os.environ), voice)
     written: PreviewComment | FleetError
     try:
         written = read_comment(file)
-    except FleetError as problem:
-        written = problem
+    except FleetError as error:
+        written = error
     live = not isinstance(written, FleetError) and written.live
-    request = desk.ask(lambda forge: consult(forge, number, live=live))
+    request = forge_session.ask(lambda forge: consult(forge, number, live=live))
     if is_overtaken(job, request.pull_request):
         return 0
     if not isinstance(written, FleetError) and written.head != request.pull_request.head_sha:
-        written = _other_commit_error(file, written.head, request.pull_request)
+        written = _make_commit_error(file, written.head, request.pull_request)
         if not (job and job.number == number and job.head):  # another job may be about the newest commit
             raise written
     if isinstance(written, FleetError):
-        desk.tell(request, refused(written, request=request, voice=voice))
+        forge_session.post(request, refused(written, request=request, voice=voice))
         raise written
-    desk.tell(request, written.words(request, voice, desk.room))
+    forge_session.post(request, written.words(request, voice, forge_session.room))
     return 0
 
 
@@ -105,18 +106,19 @@ def _read_clone() -> tuple[str, Forge, str]:
 
     All are empty where there is no clone: a job that posts needs none.
     """
-    from fleet.cli.commands.preview_comment import find_fleet, find_remote, read_forge_settings
+    from fleet.cli.preview_comment import find_fleet, find_remote, read_forge_settings
     from fleet.errors import FleetError
     from fleet.repository.settings import Forge
 
     try:
-        git, below = find_fleet()
+        git, directory = find_fleet()
     except FleetError:
         return "", Forge(), ""
-    return find_remote(git), read_forge_settings(git, None, below), below
+    return find_remote(git), read_forge_settings(git, None, directory), directory
 
 
-def _other_commit_error(file: Path, head: str, pull_request: PullRequest) -> FleetError:
+def _make_commit_error(file: Path, head: str, pull_request: PullRequest) -> FleetError:
+    """Return the error for a preview of another commit than the pull request's newest."""
     from fleet.errors import ConfigurationError, Source
 
     return ConfigurationError(

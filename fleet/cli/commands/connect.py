@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.apps import Found, Wanted, app_options, find, in_one
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.apps import AppQuery, LiveApp, app_options, find_app
+from fleet.cli.output import emit_result, output_option, print_message
 
 if TYPE_CHECKING:
     from fleet.kube.client.client import Client
     from fleet.model.app import App
 
-DIRECTORY = "/etc/client"  # where a program of the reader's may have the connection Secret mounted
+DIRECTORY = "/etc/client"  # where a program of the user's may have the connection Secret mounted
 
 
 @click.command()
@@ -26,13 +25,8 @@ DIRECTORY = "/etc/client"  # where a program of the reader's may have the connec
 @output_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND…]")
 def connect(
+    query: AppQuery,
     *,
-    name: str,
-    cluster: str | None,
-    context: str | None,
-    kubeconfig: Path | None,
-    stack: str | None,
-    namespace: str,
     printed: bool,
     stdin: bool,
     form: str,
@@ -49,85 +43,91 @@ def connect(
     """
     import asyncio
 
-    found = asyncio.run(find(Wanted(name, in_one(cluster, context, kubeconfig), stack, namespace)))
+    live = find_app(query)
     if command:
-        return asyncio.run(_once(found, command, stdin=stdin))
-    app = asyncio.run(_as_clients_have_it(found))
-    emit(_data(found, app), form, lambda: _text(found, app))
+        return asyncio.run(_run_once(live, command, stdin=stdin))
+    app = asyncio.run(_read_served_app(live))
+    emit_result(_connection_data(live, app), form, lambda: _format_connection(live, app))
     if not printed and form == "text" and sys.stdin.isatty() and sys.stdout.isatty():
-        _prompt(found)
+        _run_prompt(live)
     return 0
 
 
-async def _once(found: Found, command: Sequence[str], *, stdin: bool = False) -> int:
-    async with found.place.client() as client:
-        return await _run(client, found, command, _input() if stdin else None)
+async def _run_once(live: LiveApp, command: Sequence[str], *, stdin: bool = False) -> int:
+    """Connect to the cluster, run a command of the engine's client, and return its exit code."""
+    async with live.cluster.client() as client:
+        return await _run_in_member(client, live, command, _read_stdin() if stdin else None)
 
 
-async def _run(client: Client, found: Found, command: Sequence[str], stdin: AsyncIterator[bytes] | None = None) -> int:
+async def _run_in_member(
+    client: Client, live: LiveApp, command: Sequence[str], stdin: AsyncIterator[bytes] | None = None
+) -> int:
     from fleet.kube.exec import Command, execute
 
-    inside = found.driver.client(await _as_it_runs(client, found))
-    pod = await _member(client, found)
-    argv = [word.replace("{pod}", pod) for word in inside.argv]
-    asked = Command(found.namespace, pod, inside.container, [*argv, *command])
-    code = await execute(client, asked, out=_to(sys.stdout), err=_to(sys.stderr), stdin=stdin)
+    engine_client = live.driver.client(await _read_running_app(client, live))
+    pod = await _select_member(client, live)
+    argv = [argument.replace("{pod}", pod) for argument in engine_client.argv]
+    invocation = Command(live.namespace, pod, engine_client.container, [*argv, *command])
+    code = await execute(
+        client, invocation, out=_get_byte_writer(sys.stdout), err=_get_byte_writer(sys.stderr), stdin=stdin
+    )
     sys.stdout.flush()
     return code
 
 
-async def _as_clients_have_it(found: Found) -> App:
-    """What is told is what is so: git may be ahead of members that were taken over."""
-    if found.app.adoption is None:
-        return found.app
-    async with found.place.client() as client:
-        return await _as_it_runs(client, found)
+async def _read_served_app(live: LiveApp) -> App:
+    """Return the app as its clients reach it now: git may be ahead of members that were adopted."""
+    if live.model.adoption is None:
+        return live.model
+    async with live.cluster.client() as client:
+        return await _read_running_app(client, live)
 
 
-async def _as_it_runs(client: Client, found: Found) -> App:
-    """With the names that it was found with, if it was taken over."""
+async def _read_running_app(client: Client, live: LiveApp) -> App:
+    """Return the app with the names that it had when it was adopted, if it was."""
     from fleet.kube.discovery import Resource
     from fleet.kube.objects import get
 
-    app = found.app
-    name = found.driver.notes(app) if app.adoption else ""
-    notes = (
-        await get(client, Resource("", "v1", "ConfigMap", "configmaps", True), found.namespace, name) if name else None
-    )
-    made: App = found.driver.as_noted(app, notes) if notes else app
-    return made
+    app = live.model
+    name = live.driver.notes(app) if app.adoption else ""
+    config_maps = Resource("", "v1", "ConfigMap", "configmaps", True)
+    notes = await get(client, config_maps, live.namespace, name) if name else None
+    running: App = live.driver.as_noted(app, notes) if notes else app
+    return running
 
 
-async def _member(client: Client, found: Found) -> str:
-    """A pod that serves: the leader if it is known, since others would ask it too."""
+async def _select_member(client: Client, live: LiveApp) -> str:
+    """Return the name of a pod that serves: the leader if it is known, since other members would ask it too."""
     from fleet.errors import ResourceError
     from fleet.kube.discovery import Resource
     from fleet.kube.health import State, judge
     from fleet.kube.objects import Scope, pages
 
-    own = {"app.kubernetes.io/name": found.driver.meta.name.lower(), "app.kubernetes.io/instance": found.name}
-    labels = "" if found.app.adoption else ",".join(f"{name}={value}" for name, value in own.items())
-    members = {one["name"] for one in found.status.get("members", ())}
-    judged = {
+    own_labels = {"app.kubernetes.io/name": live.driver.meta.name.lower(), "app.kubernetes.io/instance": live.name}
+    labels = "" if live.model.adoption else ",".join(f"{name}={value}" for name, value in own_labels.items())
+    members = {member["name"] for member in live.status.get("members", ())}
+    health_by_pod = {
         pod["metadata"]["name"]: judge({"apiVersion": "v1", "kind": "Pod", **pod})
-        async for page in pages(client, Scope(Resource("", "v1", "Pod", "pods", True), found.namespace, labels=labels))
+        async for page in pages(client, Scope(Resource("", "v1", "Pod", "pods", True), live.namespace, labels=labels))
         for pod in page["items"]
-        if labels or pod["metadata"]["name"] in members  # pods that others made carry no labels of ours
+        if labels or pod["metadata"]["name"] in members  # pods that the user made carry no labels of ours
     }
-    ready = sorted(name for name, health in judged.items() if health.state is State.HEALTHY)
+    ready = sorted(name for name, health in health_by_pod.items() if health.state is State.HEALTHY)
     if not ready:
-        why = "; ".join(f"{name}: {health.message}" for name, health in sorted(judged.items())) or "it has no pods"
-        raise ResourceError(f"no member of {found} serves: {why}", hint="`fleet status` says how it is")
-    leader = str(found.status.get("leader", ""))
+        reasons = (
+            "; ".join(f"{name}: {health.message}" for name, health in sorted(health_by_pod.items())) or "it has no pods"
+        )
+        raise ResourceError(f"no member of {live} serves: {reasons}", hint="`fleet status` says how it is")
+    leader = str(live.status.get("leader", ""))
     return leader if leader in ready else ready[0]
 
 
-def _to(stream: Any) -> Any:
-    """Bytes as they come: what a client prints need not be text."""
+def _get_byte_writer(stream: Any) -> Any:
+    """Return what writes bytes to a stream as they come: what a client prints need not be text."""
     return getattr(stream, "buffer", stream).write
 
 
-async def _input() -> AsyncIterator[bytes]:
+async def _read_stdin() -> AsyncIterator[bytes]:
     import asyncio
     import os
 
@@ -135,40 +135,40 @@ async def _input() -> AsyncIterator[bytes]:
         yield data
 
 
-def _data(found: Found, app: App) -> dict[str, Any]:
-    connection = found.driver.connection(app)
+def _connection_data(live: LiveApp, app: App) -> dict[str, Any]:
+    connection = live.driver.connection(app)
     return {
-        "app": found.name,
-        "kind": found.resource.kind,
-        "cluster": found.place.name,
-        "namespace": found.namespace,
+        "app": live.name,
+        "kind": live.resource.kind,
+        "cluster": live.cluster.name,
+        "namespace": live.namespace,
         "url": connection.url,
         "host": connection.host,
         "port": connection.port,
         "secret": connection.secret,
-        "environment": _environment(found, app),
+        "environment": _format_environment(live, app),
     }
 
 
-def _environment(found: Found, app: App) -> dict[str, str]:
-    given = found.driver.client(app).environment
-    return {name: value.format(directory=DIRECTORY) for name, value in given.items()}
+def _format_environment(live: LiveApp, app: App) -> dict[str, str]:
+    environment = live.driver.client(app).environment
+    return {name: value.format(directory=DIRECTORY) for name, value in environment.items()}
 
 
-def _text(found: Found, app: App) -> str:
-    connection = found.driver.connection(app)
+def _format_connection(live: LiveApp, app: App) -> str:
+    connection = live.driver.connection(app)
     lines = [
-        str(found),
+        str(live),
         f"  from inside the cluster  {connection.url}",
-        f"  Secret with credentials  {found.namespace}/{connection.secret}",
+        f"  Secret with credentials  {live.namespace}/{connection.secret}",
         f"  with that at {DIRECTORY}:",
-        *(f"    {name}={value}" for name, value in _environment(found, app).items()),
+        *(f"    {name}={value}" for name, value in _format_environment(live, app).items()),
     ]
     return "\n".join(lines)
 
 
-def _prompt(found: Found) -> None:
-    """Line by line: engines' clients without a prompt of their own get one."""
+def _run_prompt(live: LiveApp) -> None:
+    """Read commands of the engine's client from the terminal and run them: clients without a prompt get one."""
     import asyncio
     import contextlib
     import shlex
@@ -178,25 +178,25 @@ def _prompt(found: Found) -> None:
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401 - makes input() remember and edit lines
 
-    program = found.driver.client(found.app).program
-    remark(f"commands of {program}, such as `help`; leave with `exit` or Ctrl-D")
+    program = live.driver.client(live.model).program
+    print_message(f"commands of {program}, such as `help`; leave with `exit` or Ctrl-D")
     with asyncio.Runner() as runner:
         while True:
             try:
-                words = shlex.split(input(f"{found.name}> "))
+                arguments = shlex.split(input(f"{live.name}> "))
             except (EOFError, KeyboardInterrupt):
-                remark("")
+                print_message("")
                 return
-            except ValueError as problem:
-                remark(str(problem))
+            except ValueError as error:
+                print_message(str(error))
                 continue
-            if words[:1] in (["exit"], ["quit"]):
+            if arguments[:1] in (["exit"], ["quit"]):
                 return
-            if not words:
+            if not arguments:
                 continue
             try:
-                runner.run(_once(found, words[1:] if words[0] == program else words))
-            except FleetError as problem:
-                click.secho(f"error: {problem}", fg="red", err=True)
+                runner.run(_run_once(live, arguments[1:] if arguments[0] == program else arguments))
+            except FleetError as error:
+                click.secho(f"error: {error}", fg="red", err=True)
             except KeyboardInterrupt:
-                remark("stopped")
+                print_message("stopped")

@@ -1,4 +1,4 @@
-"""`fleet crds`: the definitions of our custom resources, as the models are now."""
+"""`fleet crds`: the definitions of our custom resources, written from the models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fleet.cli.output import json_text
+from fleet.cli.output import format_json
 
 
 @click.command()
@@ -40,48 +40,49 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
 
     if (write or check) and kinds:
         raise click.UsageError("--write and --check are about all definitions: name no KIND")
-    files = {name: crd_yaml(made) for name, made in definitions().items()}
+    files = {name: text(definition) for name, definition in definitions().items()}
     if check is not None:
-        _check(check, files)
+        _check_directory(check, files)
     if write is not None:
-        _write(write, files)
+        _write_directory(write, files)
     if write is None and check is None:
-        _print(kinds, form)
+        _print_definitions(kinds, form)
 
 
-def _print(kinds: tuple[str, ...], form: str) -> None:
-    from fleet.render.crd import crd_yaml, definitions
+def _print_definitions(kinds: tuple[str, ...], form: str) -> None:
+    from fleet.render.crd import definitions, text
 
-    wanted = _chosen(list(definitions().values()), kinds)
+    selected = _select(list(definitions().values()), kinds)
     if form == "json":
-        found = {"apiVersion": "v1", "kind": "List", "items": wanted}
-        click.echo(json_text(found))
+        click.echo(format_json({"apiVersion": "v1", "kind": "List", "items": selected}))
     else:
-        click.echo("---\n".join(crd_yaml(made) for made in wanted), nl=False)
+        click.echo("---\n".join(text(definition) for definition in selected), nl=False)
 
 
-def _chosen(found: list[dict[str, object]], kinds: tuple[str, ...]) -> list[dict[str, object]]:
+def _select(every: list[dict[str, object]], kinds: tuple[str, ...]) -> list[dict[str, object]]:
+    """Return the definitions of the kinds that the user named, or all; raise NotFoundError for an unknown kind."""
     from fleet.errors import NotFoundError
     from fleet.suggestion import suggestion
 
-    known: dict[str, dict[str, object]] = {}
-    for made in found:
-        names = made["spec"]["names"]  # type: ignore[index]
-        for word in (names["kind"].lower(), names["plural"], *names["shortNames"]):
-            known[word] = made
-    chosen = []
+    by_name: dict[str, dict[str, object]] = {}
+    for definition in every:
+        names = definition["spec"]["names"]  # type: ignore[index]
+        for name in (names["kind"].lower(), names["plural"], *names["shortNames"]):
+            by_name[name] = definition
+    selected = []
     for kind in kinds:
-        if kind.lower() not in known:
-            raise NotFoundError(f"there is no app type {kind!r}", hint=suggestion(kind.lower(), known))
-        chosen.append(known[kind.lower()])
-    return chosen or found
+        if kind.lower() not in by_name:
+            raise NotFoundError(f"there is no app type {kind!r}", hint=suggestion(kind.lower(), by_name))
+        selected.append(by_name[kind.lower()])
+    return selected or every
 
 
-def _check(directory: Path, files: dict[str, str]) -> None:
+def _check_directory(directory: Path, files: dict[str, str]) -> None:
+    """Raise ChangesError if a directory differs from the models."""
     from fleet.errors import ChangesError
 
-    there = {path.name: path.read_text(encoding="utf-8") for path in _ours(directory)}
-    differing = sorted(name for name in there.keys() | files.keys() if there.get(name) != files.get(name))
+    existing = {path.name: path.read_text(encoding="utf-8") for path in _list_files(directory)}
+    differing = sorted(name for name in existing.keys() | files.keys() if existing.get(name) != files.get(name))
     if differing:
         raise ChangesError(
             f"{directory}: {', '.join(differing)} {'differs' if len(differing) == 1 else 'differ'} from the models",
@@ -90,9 +91,9 @@ def _check(directory: Path, files: dict[str, str]) -> None:
     click.echo(f"{directory} is as the models are", err=True)
 
 
-def _write(directory: Path, files: dict[str, str]) -> None:
+def _write_directory(directory: Path, files: dict[str, str]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    for path in _ours(directory):
+    for path in _list_files(directory):
         if path.name not in files:
             path.unlink()
             click.echo(f"removed {path}", err=True)
@@ -103,8 +104,8 @@ def _write(directory: Path, files: dict[str, str]) -> None:
             click.echo(f"wrote {path}", err=True)
 
 
-def _ours(directory: Path) -> list[Path]:
-    """Files that this command writes; others in the directory are left alone."""
+def _list_files(directory: Path) -> list[Path]:
+    """Return the files that this command writes; it leaves others in the directory alone."""
     from fleet.names import GROUP
 
     return sorted(directory.glob(f"{GROUP}_*.yaml"))

@@ -1,6 +1,6 @@
-"""`fleet destroy`: take stacks out of clusters, by what their inventories say.
+"""`fleet destroy`: the removal of stacks from clusters, by what their inventories say.
 
-Git is not changed, and asked only for what it would bring back.
+Git is not changed, and read only for what the next sync would bring back.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.commands.preview import finish, print_plan, problems
-from fleet.cli.commands.sync import results_data, results_text
 from fleet.cli.options import cluster_options, take_over_option, wait_options
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.output import emit_result, output_option, print_message
+from fleet.cli.plans import print_plan
+from fleet.cli.results import collect_errors, finish, format_results, results_data
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
@@ -66,57 +66,59 @@ def destroy(
     from fleet.sync.targets import emptied
 
     with working_tree() as files:
-        known = evaluate(files.repository, stacks=()).check().clusters
-    wanted = emptied(known, stacks, clusters)
-    claim = RepositoryOwnership(files.identity, frozenset(take_over))
+        every_cluster = evaluate(files.repository, stacks=()).check().clusters
+    selected = emptied(every_cluster, stacks, clusters)
+    claim = Claim(files.identity, frozenset(take_over))
     accounts = files.repository.settings.trust.account
-    all_of_it = DeletionBudget.override(UNLIMITED)
-    how = How(kubeconfig, wait=wait, timeout=timeout, budget=all_of_it, claim=claim, accounts=accounts)
+    unlimited = Allowance.said(UNLIMITED)
+    how = How(kubeconfig, wait=wait, timeout=timeout, budget=unlimited, claim=claim, accounts=accounts)
     with shown(quiet=form != "text", lines=False) as progress:
-        planned = with_something(asyncio.run(preview(wanted, how, progress)))
-    finish([*problems(planned.results), *_suspended(planned)])
-    check_found(planned, stacks)
+        planned = _drop_empty(asyncio.run(preview(selected, how, progress)))
+    finish([*collect_errors(planned.results), *_collect_suspension_errors(planned)])
+    _check_deployed(planned, stacks)
     if form == "text":
         print_plan(planned, form)
-    for line in _returning(planned):
-        remark(line)
+    for line in _describe_next_sync(planned):
+        print_message(line)
     if not yes:
-        _ask(planned)
-    there = {(one.stack, one.cluster) for one in planned.results}
-    wanted = tuple(one for one in (target.only(there) for target in wanted) if one.desired)
+        _confirm(planned)
+    placements = {(result.stack, result.cluster) for result in planned.results}
+    deployed = tuple(target for target in (target.only(placements) for target in selected) if target.desired)
     with shown(quiet=form != "text") as progress:
-        run = asyncio.run(sync(wanted, how, progress, revision="", approve=_no_more_than(planned)))
-    emit(results_data(run.results), form, lambda: results_text(run.results))
-    found = problems(run.results)
+        run = asyncio.run(sync(deployed, how, progress, revision="", approve=_refuse_new_deletions(planned)))
+    emit_result(results_data(run.results), form, lambda: format_results(run.results))
+    errors = collect_errors(run.results)
     if status:
-        _forget(files, run)
-    return finish(found)
+        _remove_status(files, run)
+    return finish(errors)
 
 
-def _returning(planned: Run) -> list[str]:
-    """Say what the next sync of the checked out commit brings back; nothing where no commit can be synced."""
+def _describe_next_sync(planned: Run) -> list[str]:
+    """Describe what the next sync of the checked out commit brings back; nothing where no commit can be synced."""
     from fleet.errors import FleetError
     from fleet.evaluate import evaluate
     from fleet.sync.source import commit
 
-    taken = [(one.stack, one.cluster) for one in planned.results]
+    taken = [(result.stack, result.cluster) for result in planned.results]
     try:
         with commit(known=True) as files:
             evaluation = files.remembered or evaluate(files.repository).check()
     except FleetError as error:
         names = ", ".join(dict.fromkeys(stack for stack, _ in taken))
         return [f"whether git still has {names} is not known: {error.message}; if it has, the next sync brings it back"]
-    return returning(evaluation.stacks, taken)
+    return describe_returning(evaluation.stacks, taken)
 
 
-def returning(stacks: Sequence[StackResult], taken: Sequence[tuple[str, str]]) -> list[str]:
-    """Say for each stack that git places where it is taken out that a sync brings it back, and what prevents that."""
+def describe_returning(stacks: Sequence[StackResult], taken: Sequence[tuple[str, str]]) -> list[str]:
+    """Describe for each stack that git still places in a cluster of `taken` what keeps a sync from restoring it."""
     lines = []
     for stack in stacks:
         clusters = [cluster for name, cluster in taken if name == stack.name and cluster in stack.clusters]
         if clusters:
-            others = len(clusters) < len(stack.clusters)
-            change = f"take {' and '.join(clusters)} out of its clusters=" if others else "remove the stack there"
+            stays_elsewhere = len(clusters) < len(stack.clusters)
+            change = (
+                f"take {' and '.join(clusters)} out of its clusters=" if stays_elsewhere else "remove the stack there"
+            )
             lines.append(
                 f"git still has {stack.name} ({stack.source}), and the next sync brings it back on "
                 f"{' and '.join(clusters)}; to keep it away, {change} and commit that"
@@ -124,67 +126,74 @@ def returning(stacks: Sequence[StackResult], taken: Sequence[tuple[str, str]]) -
     return lines
 
 
-def _no_more_than(planned: Run) -> Callable[[Run], None]:
-    """Whoever said yes saw a plan: what another sync has added since is not in it."""
+def _refuse_new_deletions(planned: Run) -> Callable[[Run], None]:
+    """Return a function that raises for deletions the user did not see: another sync may have added objects since."""
     from fleet.sync.result import refuse_more
 
-    shown = {(one.stack, one.cluster): one.plan for one in planned.results}
+    shown_plans = {(result.stack, result.cluster): result.plan for result in planned.results}
 
     def approve(run: Run) -> None:
-        for one in run.results:
-            before = shown.get((one.stack, one.cluster))
-            if one.plan and before:
-                refuse_more(before, one.plan)
+        for result in run.results:
+            shown_plan = shown_plans.get((result.stack, result.cluster))
+            if result.plan and shown_plan:
+                refuse_more(shown_plan, result.plan)
 
     return approve
 
 
-def with_something(run: Run) -> Run:
-    """Without the clusters that have nothing of the stacks."""
+def _drop_empty(run: Run) -> Run:
+    """Return the run without the clusters that have nothing of the stacks."""
     from dataclasses import replace
 
-    found = (one for one in run.results if one.problem or one.suspended or (one.plan and one.plan.steps))
-    return replace(run, results=tuple(found))
+    results = (
+        result for result in run.results if result.problem or result.suspended or (result.plan and result.plan.steps)
+    )
+    return replace(run, results=tuple(results))
 
 
-def _suspended(run: Run) -> list[FleetError]:
+def _collect_suspension_errors(run: Run) -> list[FleetError]:
+    """Return an error for each suspended stack: the user has to resume it first."""
     from fleet.errors import PolicyError
 
     return [
-        PolicyError(f"{one.cluster}: {one.stack} is {one.suspended}", hint=f"first: fleet resume {one.stack}")
-        for one in run.results
-        if one.suspended
+        PolicyError(
+            f"{result.cluster}: {result.stack} is {result.suspended}", hint=f"first: fleet resume {result.stack}"
+        )
+        for result in run.results
+        if result.suspended
     ]
 
 
-def check_found(run: Run, stacks: Sequence[str]) -> None:
+def _check_deployed(run: Run, stacks: Sequence[str]) -> None:
+    """Raise NotFoundError for a stack that no cluster has anything of."""
     from fleet.errors import NotFoundError
 
     for stack in stacks:
-        if not any(one.stack == stack for one in run.results):
+        if not any(result.stack == stack for result in run.results):
             raise NotFoundError(
                 f"no cluster has anything of stack {stack!r}", hint="`fleet status` lists what there is"
             )
 
 
-def _ask(run: Run) -> None:
+def _confirm(run: Run) -> None:
+    """Ask the user whether to delete what is shown; raise ConfigurationError where there is no terminal."""
     import sys
 
     from fleet.errors import ConfigurationError
 
     if not sys.stdin.isatty():
         raise ConfigurationError("this would delete what is shown", hint="say so with --yes")
-    places = len({one.cluster for one in run.results})
-    click.confirm(f"Delete this in {count_noun(places, 'cluster')}?", abort=True, err=True)
+    count = len({result.cluster for result in run.results})
+    click.confirm(f"Delete this in {count_noun(count, 'cluster')}?", abort=True, err=True)
 
 
-def _forget(files: Files, run: Run) -> None:
-    """The status branch no longer names what is gone."""
+def _remove_status(files: Files, run: Run) -> None:
+    """Remove what is deleted from the status branch; a message says if that fails."""
     from fleet.errors import FleetError
     from fleet.sync.report import publish
 
-    gone = [(one.stack, one.cluster) for one in run.results if not one.problem]
+    gone = [(result.stack, result.cluster) for result in run.results if not result.problem]
     try:
         publish(files, (), gone)
-    except FleetError as problem:
-        remark(f"it was not written into git: {problem.message}")
+    except FleetError as error:
+        print_message(f"it was not written into git: {error.message}")

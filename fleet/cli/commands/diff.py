@@ -1,4 +1,4 @@
-"""`fleet diff`: where the clusters are not what git says, field by field. Nothing is written."""
+"""`fleet diff`: the differences between git and the clusters, field by field. Nothing is written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.options import choice_options, claim_options
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.options import ownership_options, selection_options
+from fleet.cli.output import emit_result, output_option, print_message
 
 if TYPE_CHECKING:
     from fleet.plan.drift import Difference
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@choice_options
+@selection_options
 @click.option("--revision", metavar="REV", default="HEAD", show_default=True, help="The commit to compare with.")
 @click.option("--drift", "only_drift", is_flag=True, help="Only what others changed in the clusters, not what waits.")
-@claim_options
+@ownership_options
 @click.option("--expect-no-changes", is_flag=True, help="Exit with code 7 if anything differs.")
 @output_option
 def diff(
@@ -46,73 +46,76 @@ def diff(
     """
     import asyncio
 
-    from fleet.cli.commands.preview import finish
-    from fleet.cli.gc import collect_seldom
-    from fleet.plan.drift import DifferenceKind, differences
-    from fleet.plan.ownership import RepositoryOwnership
+    from fleet.cli.gc import collect_rarely
+    from fleet.cli.results import finish
+    from fleet.plan.drift import Why, differences
+    from fleet.plan.ownership import Claim
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview
     from fleet.sync.source import commit, evaluated
     from fleet.sync.targets import targets
 
-    collect_seldom()
+    collect_rarely()
     with commit(revision, known=True) as files:
         evaluation = evaluated(files, stacks)
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     how = How(kubeconfig, claim=claim, accounts=files.repository.settings.trust.account)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
-    found = differences(one.plan for one in run.results if one.plan)
+    differing = differences(result.plan for result in run.results if result.plan)
     if only_drift:
-        found = [one for one in found if one.why is DifferenceKind.DRIFT]
-    unknown = [one for one in run.results if one.problem and not one.plan]
+        differing = [difference for difference in differing if difference.why is Why.DRIFT]
+    failed = [result for result in run.results if result.problem and not result.plan]
     data = {
         "revision": files.revision,
-        "differences": [_data(one) for one in found],
-        "failed": [{"stack": one.stack, "cluster": one.cluster, "error": str(one.problem)} for one in unknown],
+        "differences": [_difference_data(difference) for difference in differing],
+        "failed": [
+            {"stack": result.stack, "cluster": result.cluster, "error": str(result.problem)} for result in failed
+        ],
     }
-    emit(data, form, lambda: _text(found, run.results))
+    emit_result(data, form, lambda: _format_comparison(differing, run.results))
     for line in run.remarks:
-        remark(line)
-    return finish([one.problem for one in unknown if one.problem], len(found) if expect_no_changes else 0)
+        print_message(line)
+    errors = [result.problem for result in failed if result.problem]
+    return finish(errors, len(differing) if expect_no_changes else 0)
 
 
-def _text(found: Sequence[Difference], results: Sequence[Result]) -> str:
-    """What differs, and what is not known to differ because it could not be compared."""
-    compared = [one for one in results if one.plan]
-    unknown = [one for one in results if one.problem and not one.plan]
-    said = _differing(found) if compared or not unknown else ["nothing is known"]
+def _format_comparison(differing: Sequence[Difference], results: Sequence[Result]) -> str:
+    """Return lines about what differs, and about what could not be compared."""
+    compared = [result for result in results if result.plan]
+    failed = [result for result in results if result.problem and not result.plan]
+    lines = _format_differences(differing) if compared or not failed else ["nothing is known"]
     by_cluster: dict[str, list[str]] = {}
-    for one in unknown:
-        by_cluster.setdefault(one.cluster, []).append(one.stack)
-    said += [f"could not be compared on {cluster}: {', '.join(names)}" for cluster, names in by_cluster.items()]
-    return "\n".join(said)
+    for result in failed:
+        by_cluster.setdefault(result.cluster, []).append(result.stack)
+    lines += [f"could not be compared on {cluster}: {', '.join(names)}" for cluster, names in by_cluster.items()]
+    return "\n".join(lines)
 
 
-def _differing(found: Sequence[Difference]) -> list[str]:
+def _format_differences(differing: Sequence[Difference]) -> list[str]:
     from itertools import groupby
 
     from fleet.plan.views.escape import escape_line
 
-    if not found:
+    if not differing:
         return ["no differences"]
     lines = []
-    for (stack, cluster), its in groupby(found, key=lambda one: (one.stack, one.cluster)):
-        lines.append(escape_line(f"{stack} on {cluster}"))
-        for one in its:
-            lines.append(f"  {one.why:<8}  {escape_line(str(one.key))} {escape_line(one.what)}")
-            lines += [f"            {escape_line(str(field))}" for field in one.fields]
+    for (stack, cluster), group in groupby(differing, key=lambda difference: (difference.stack, difference.cluster)):
+        lines.append(visible(f"{stack} on {cluster}"))
+        for difference in group:
+            lines.append(f"  {difference.why:<8}  {visible(str(difference.key))} {visible(difference.what)}")
+            lines += [f"            {visible(str(field))}" for field in difference.fields]
     return lines
 
 
-def _data(one: Difference) -> dict[str, Any]:
+def _difference_data(difference: Difference) -> dict[str, Any]:
     from fleet.plan.views.json import key_data
 
     return {
-        "stack": one.stack,
-        "cluster": one.cluster,
-        "object": key_data(one.key),
-        "why": one.why.value,
-        "what": one.what,
-        "fields": [field._asdict() for field in one.fields],
+        "stack": difference.stack,
+        "cluster": difference.cluster,
+        "object": key_data(difference.key),
+        "why": difference.why.value,
+        "what": difference.what,
+        "fields": [field._asdict() for field in difference.fields],
     }

@@ -1,4 +1,4 @@
-"""`fleet disconnect`: an app is given back. All of it runs on, nothing of it is ours, and manifests are written."""
+"""`fleet disconnect`: the release of an app. All of it runs on, nothing of it is ours, and manifests are written."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.apps import Found, Wanted, app_options, find, in_one
+from fleet.cli.apps import AppQuery, LiveApp, app_options, find_app
 from fleet.cli.options import Seconds
-from fleet.cli.output import remark
+from fleet.cli.output import print_message
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
     from fleet.kube.client.client import Client
 
-EVERY = 0.5
+POLL_INTERVAL = 0.5  # seconds
 
 
 @click.command()
@@ -28,13 +28,8 @@ EVERY = 0.5
 )
 @click.option("--timeout", type=Seconds(), default="2m", show_default=True, help="How long the operator may take.")
 def disconnect(
+    query: AppQuery,
     *,
-    name: str,
-    cluster: str | None,
-    context: str | None,
-    kubeconfig: Path | None,
-    stack: str | None,
-    namespace: str,
     file: Path | None,
     timeout: float,
 ) -> int:
@@ -48,41 +43,44 @@ def disconnect(
     """
     import asyncio
 
-    found = asyncio.run(find(Wanted(name, in_one(cluster, context, kubeconfig), stack, namespace)))
-    target = file or Path(f"{name}.yaml")
-    count = asyncio.run(_give_back(found, target, timeout))
-    click.echo(f"✓ {found}: runs on, and is fleet's no more; {count_noun(count, 'manifest')} in {target}")
-    remark("take it out of its stack and commit that, or the next sync takes it over again")
+    app = find_app(query)
+    target = file or Path(f"{query.name}.yaml")
+    count = asyncio.run(_release(app, target, timeout))
+    click.echo(f"✓ {app}: runs on, and is fleet's no more; {count_noun(count, 'manifest')} in {target}")
+    print_message("take it out of its stack and commit that, or the next sync takes it over again")
     return 0
 
 
-async def _give_back(found: Found, target: Path, seconds: float) -> int:
-    """Written down before and after: whoever is ended in between has the first, which says the same."""
+async def _release(app: LiveApp, target: Path, seconds: float) -> int:
+    """Let the operator release the app, and write its manifests; return how many there are.
+
+    They are written before and after: a run that is ended in between leaves the first file, which says the same.
+    """
     from fleet.adopt.export import Whose, manifests, parts
     from fleet.errors import ResourceError
     from fleet.kube.objects import delete
     from fleet.model.app import ADOPTION
 
-    async with found.place.client() as client:
-        taken = found.manifest.get("spec", {}).get(ADOPTION) or {}
-        whose = Whose(found.name, found.resource.kind, taken.get("statefulSet") or found.name)
-        wanted = await parts(client, found.namespace, whose)
-        _write(target, await manifests(client, found.namespace, wanted))
-        await _mark(client, found)
-        own = found.manifest["metadata"]
-        answer = await delete(client, found.resource, found.namespace, found.name, uid=str(own["uid"]))
-        if answer.status == 409:
-            raise ResourceError(f"{found} is another one than a moment ago", hint="try again")
-        await _until_gone(client, found, seconds)
-        made = await manifests(client, found.namespace, wanted)
-    _write(target, made)
-    return len(made)
+    async with app.cluster.client() as client:
+        adoption = app.manifest.get("spec", {}).get(ADOPTION) or {}
+        owner = Whose(app.name, app.resource.kind, adoption.get("statefulSet") or app.name)
+        objects = await parts(client, app.namespace, owner)
+        _write_manifests(target, await manifests(client, app.namespace, objects))
+        await _mark_released(client, app)
+        uid = str(app.manifest["metadata"]["uid"])
+        response = await delete(client, app.resource, app.namespace, app.name, uid=uid)
+        if response.status == 409:
+            raise ResourceError(f"{app} is another one than a moment ago", hint="try again")
+        await _wait_until_gone(client, app, seconds)
+        released = await manifests(client, app.namespace, objects)
+    _write_manifests(target, released)
+    return len(released)
 
 
-async def _mark(client: Client, found: Found) -> None:
-    """Before it is deleted: without this word, to delete an app is to take it out.
+async def _mark_released(client: Client, app: LiveApp) -> None:
+    """Mark the app as released before it is deleted: without this annotation, to delete an app is to take it out.
 
-    Whoever is ended before the next word is followed by the operator, which takes this one back after a while.
+    If this run is ended before the deletion, the operator removes the annotation after a while.
     """
     import datetime
 
@@ -93,32 +91,34 @@ async def _mark(client: Client, found: Found) -> None:
 
     now = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     annotations = {ON_DELETE: RELEASE, ON_DELETE_SINCE: now}
-    metadata = {"name": found.name, "namespace": found.namespace, "annotations": annotations}
-    manifest = {"apiVersion": found.resource.api_version, "kind": found.resource.kind, "metadata": metadata}
-    uid = str(found.manifest["metadata"]["uid"])
-    answer = await apply(client, found.resource, manifest, force=True, manager="fleet-disconnect", uid=uid)
-    if answer.status >= 300:
-        raise ResourceError(f"{found} changed meanwhile: {said(answer.body)}", hint="try again")
+    metadata = {"name": app.name, "namespace": app.namespace, "annotations": annotations}
+    manifest = {"apiVersion": app.resource.api_version, "kind": app.resource.kind, "metadata": metadata}
+    uid = str(app.manifest["metadata"]["uid"])
+    response = await apply(client, app.resource, manifest, force=True, manager="fleet-disconnect", uid=uid)
+    if response.status >= 300:
+        raise ResourceError(f"{app} changed meanwhile: {said(response.body)}", hint="try again")
 
 
-async def _until_gone(client: Client, found: Found, seconds: float) -> None:
+async def _wait_until_gone(client: Client, app: LiveApp, seconds: float) -> None:
+    """Wait until the custom resource is gone; raise a TimeoutError if the operator takes longer."""
     import asyncio
     import time
 
     from fleet.errors import TimeoutError as LateError
     from fleet.kube.objects import get
 
-    end = time.monotonic() + seconds
-    while await get(client, found.resource, found.namespace, found.name) is not None:
-        if time.monotonic() > end:
+    deadline = time.monotonic() + seconds
+    while await get(client, app.resource, app.namespace, app.name) is not None:
+        if time.monotonic() > deadline:
             raise LateError(
-                f"{found} is not given back after {seconds:g} s",
+                f"{app} is not given back after {seconds:g} s",
                 hint="the operator does it when it runs: `fleet operator status`",
             )
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(POLL_INTERVAL)
 
 
-def _write(target: Path, made: list[dict[str, Any]]) -> None:
+def _write_manifests(target: Path, objects: list[dict[str, Any]]) -> None:
+    """Write manifests as YAML documents."""
     from fleet.yaml_text import dump_all
 
-    target.write_text(dump_all(made))
+    target.write_text(dump_all(objects))

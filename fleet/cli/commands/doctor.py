@@ -1,4 +1,4 @@
-"""`fleet doctor`: is this machine as fleet needs it, and how well can it hold the code of others?"""
+"""`fleet doctor`: what this machine has of what fleet needs, and how well it confines code of strangers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 import click
 
-from fleet.cli.output import emit, output_option, table
+from fleet.cli.output import emit_result, format_table, output_option
 
 OLDEST_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. Not `ok` is what has to be mended before fleet works."""
+    """A thing that was checked. What is not `ok` has to be repaired before fleet works."""
 
     what: str
     found: str
@@ -38,40 +38,40 @@ def doctor(form: str) -> int:
     Each level is tried out and not guessed. A cgroup on top of it limits all processes of an evaluation together; what
     the level promises does not depend on it. Exit code 1 when something is missing that fleet cannot do without.
     """
-    findings = [_python(), _git(), *_sandbox()]
-    emit([_data(one) for one in findings], form, lambda: _text(findings))
-    return 0 if all(one.ok for one in findings) else 1
+    findings = [_check_python(), _check_git(), *_check_sandbox()]
+    emit_result([_finding_data(finding) for finding in findings], form, lambda: _format_findings(findings))
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
-def _python() -> Finding:
+def _check_python() -> Finding:
     ok = sys.version_info >= OLDEST_PYTHON
     return Finding(
-        "python", platform.python_version(), ok, "" if ok else f"{_dotted(OLDEST_PYTHON)} or newer is needed"
+        "python", platform.python_version(), ok, "" if ok else f"{_format_version(OLDEST_PYTHON)} or newer is needed"
     )
 
 
-def _git() -> Finding:
+def _check_git() -> Finding:
     from fleet.git.command import OLDEST
 
     try:
-        said = subprocess.run(["git", "version"], capture_output=True, text=True, timeout=10, check=True).stdout
+        output = subprocess.run(["git", "version"], capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return Finding("git", "none", False, "install git: commits, health and previews are read and written with it")
-    version = said.removeprefix("git version ").split()[0]
+    version = output.removeprefix("git version ").split()[0]
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     ok = numbers >= OLDEST
-    return Finding("git", version, ok, "" if ok else f"{_dotted(OLDEST)} or newer is needed")
+    return Finding("git", version, ok, "" if ok else f"{_format_version(OLDEST)} or newer is needed")
 
 
-def _sandbox() -> list[Finding]:
-    """Tried in a process of its own, as an evaluation does it."""
+def _check_sandbox() -> list[Finding]:
+    """Try the sandbox in a process of its own, as an evaluation does it, and return the findings."""
     import orjson
 
     from fleet.evaluate.sandbox.level import Given
 
     command = [sys.executable, "-P", "-m", "fleet.evaluate.sandbox.probe"]
-    tried = subprocess.run(command, capture_output=True, timeout=60, check=True)
-    given = Given.of(orjson.loads(tried.stdout))
+    probe = subprocess.run(command, capture_output=True, timeout=60, check=True)
+    given = Given.of(orjson.loads(probe.stdout))
     notes = [f"not {level}: {why}" for level, why in given.why_not.items()]
     if not given.level.confines:
         notes.append("the code of others is refused here")
@@ -82,14 +82,14 @@ def _sandbox() -> list[Finding]:
     ]
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _format_version(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
-def _data(finding: Finding) -> dict[str, Any]:
+def _finding_data(finding: Finding) -> dict[str, Any]:
     return asdict(finding)
 
 
-def _text(findings: list[Finding]) -> str:
-    rows = [[one.what, one.found, "yes" if one.ok else "NO", one.note] for one in findings]
-    return table(["what", "found", "ok", "note"], rows)
+def _format_findings(findings: list[Finding]) -> str:
+    rows = [[item.what, item.found, "yes" if item.ok else "NO", item.note] for item in findings]
+    return format_table(["what", "found", "ok", "note"], rows)

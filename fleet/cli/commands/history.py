@@ -1,4 +1,4 @@
-"""`fleet history`: which commits were synced, by whom, when, and what became of each in every cluster."""
+"""`fleet history`: the commits that were synced, by whom, when, and the outcome of each in every cluster."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.options import choice_options
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.options import selection_options
+from fleet.cli.output import emit_result, output_option, print_message
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Current = dict[tuple[str, str], str]  # stack and cluster → the commit that la
 
 
 @click.command()
-@choice_options
+@selection_options
 @click.option("--git", "from_git", is_flag=True, help="Read git alone; no cluster is asked what it has now.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many commits to show.")
 @output_option
@@ -44,7 +44,7 @@ def history(
     fleet history --stack orders --limit 5
     fleet history --git -o json
     """
-    from fleet.cli.commands.preview import finish
+    from fleet.cli.results import finish
     from fleet.git.history import chosen, read_history
     from fleet.git.repository import Repository as Git
     from fleet.git.status import destination
@@ -53,85 +53,88 @@ def history(
     with working_tree() as files:
         git = files.git or Git.find(files.repository.root)  # which says why there is none
         remote = destination(git, files.repository.settings.git.remote)
-        found = chosen(read_history(git, remote), stacks, clusters)
-        current, problems = ({}, []) if from_git else _now(files, clusters, kubeconfig)
-    emit(_data(found[:limit], current), form, lambda: _text(found[:limit], current))
+        entries = chosen(read_history(git, remote), stacks, clusters)
+        current, errors = ({}, []) if from_git else _read_current(files, clusters, kubeconfig)
+    emit_result(_history_data(entries[:limit], current), form, lambda: _format_entries(entries[:limit], current))
     if git.shallow:
-        remark("this clone is shallow, and earlier commits are not shown: git fetch --unshallow")
-    if len(found) > limit:
-        remark(f"not shown: {count_noun(len(found) - limit, 'earlier one')}: --limit {len(found)}")
-    return finish(problems)
+        print_message("this clone is shallow, and earlier commits are not shown: git fetch --unshallow")
+    if len(entries) > limit:
+        print_message(f"not shown: {count_noun(len(entries) - limit, 'earlier one')}: --limit {len(entries)}")
+    return finish(errors)
 
 
-def _now(files: Files, clusters: Sequence[str], kubeconfig: Path | None) -> tuple[Current, list[FleetError]]:
-    """What the clusters have, and the errors of those that do not say."""
+def _read_current(files: Files, names: Sequence[str], kubeconfig: Path | None) -> tuple[Current, list[FleetError]]:
+    """Return the commit of each stack in each cluster, and the errors of clusters that do not answer."""
     import asyncio
 
     from fleet.apply.inventory import load_all
-    from fleet.cli.clusters import Place, at_each, places
+    from fleet.cli.clusters import ClusterRef, resolve_clusters, run_in_each
     from fleet.kube.client.client import Client
     from fleet.plan.ownership import RepositoryOwnership
 
     claim = RepositoryOwnership(files.identity)
 
-    async def look(place: Place, client: Client) -> dict[str, str]:
-        found = [one.inventory for one in await load_all(client)]
-        return {one.stack: one.revision for one in found if claim.covers(one)}
+    async def read_revisions(_: ClusterRef, client: Client) -> dict[str, str]:
+        inventories = [stored.inventory for stored in await load_all(client)]
+        return {inventory.stack: inventory.revision for inventory in inventories if claim.covers(inventory)}
 
-    seen, problems = asyncio.run(at_each(places(clusters, None, kubeconfig), look))
-    return {(stack, place): commit for place, its in seen.items() for stack, commit in its.items()}, problems
+    results, errors = asyncio.run(run_in_each(resolve_clusters(names, None, kubeconfig), read_revisions))
+    current = {(stack, cluster): commit for cluster, stacks in results.items() for stack, commit in stacks.items()}
+    return current, errors
 
 
-def _text(entries: Sequence[Entry], current: Current) -> str:
-    from fleet.plan.views.escape import escape_line
+def _format_entries(entries: Sequence[Entry], current: Current) -> str:
+    from fleet.plan.views.escape import visible
 
     if not entries:
         return "nothing was synced yet"
     lines = []
-    for one in entries:
-        gone = "" if one.in_history else "  (not in this history)"
-        head = f"{one.revision[:8]}  {_moment(one.time)}  {escape_line(one.author)}: {escape_line(one.subject)}{gone}"
-        rows = [_row(each, one, current) for each in one.outcomes]
+    for entry in entries:
+        gone = "" if entry.in_history else "  (not in this history)"
+        head = (
+            f"{entry.revision[:8]}  {_format_time(entry.time)}  {visible(entry.author)}: {visible(entry.subject)}{gone}"
+        )
+        rows = [_format_outcome(outcome, entry, current) for outcome in entry.outcomes]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
         lines += [escape_line(head), *(f"  {escape_line(row).rstrip()}" for row in shown)]
     return "\n".join(lines)
 
 
-def _row(outcome: Outcome, entry: Entry, current: Current) -> tuple[str, ...]:
-    here = current.get((outcome.stack, outcome.cluster)) == entry.revision
+def _format_outcome(outcome: Outcome, entry: Entry, current: Current) -> tuple[str, ...]:
+    is_current = current.get((outcome.stack, outcome.cluster)) == entry.revision
     when = f"{outcome.at.replace('T', ' ').removesuffix('Z')[:16]} {outcome.by}".strip()
-    notes = [word for word in ("changed it last" if here else "", outcome.message) if word]
+    notes = [text for text in ("changed it last" if is_current else "", outcome.message) if text]
     return (outcome.stack, outcome.cluster, f"{outcome.sync}, {outcome.health}", when, "; ".join(notes))
 
 
-def _data(entries: Sequence[Entry], current: Current) -> dict[str, Any]:
+def _history_data(entries: Sequence[Entry], current: Current) -> dict[str, Any]:
     return {
         "commits": [
             {
-                "revision": one.revision,
-                "time": datetime.fromtimestamp(one.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "author": one.author,
-                "subject": one.subject,
-                "inHistory": one.in_history,
+                "revision": entry.revision,
+                "time": datetime.fromtimestamp(entry.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "author": entry.author,
+                "subject": entry.subject,
+                "inHistory": entry.in_history,
                 "outcomes": [
                     {
-                        "stack": each.stack,
-                        "cluster": each.cluster,
-                        "sync": each.sync,
-                        "health": each.health,
-                        "message": each.message,
-                        "at": each.at,
-                        "by": each.by,
-                        "changedItLast": current.get((each.stack, each.cluster)) == one.revision,
+                        "stack": outcome.stack,
+                        "cluster": outcome.cluster,
+                        "sync": outcome.sync,
+                        "health": outcome.health,
+                        "message": outcome.message,
+                        "at": outcome.at,
+                        "by": outcome.by,
+                        "changedItLast": current.get((outcome.stack, outcome.cluster)) == entry.revision,
                     }
-                    for each in one.outcomes
+                    for outcome in entry.outcomes
                 ],
             }
-            for one in entries
+            for entry in entries
         ],
     }
 
 
-def _moment(seconds: int) -> str:
+def _format_time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

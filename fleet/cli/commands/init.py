@@ -1,4 +1,4 @@
-"""`fleet init`: a repository that passes its own checks and tests from the first minute."""
+"""`fleet init`: a new repository that passes its own checks and tests from the first minute."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.output import emit_result, output_option, print_message
 
 
 @click.command()
@@ -25,17 +25,17 @@ def init(directory: Path, no_git: bool, form: str) -> None:
     """
     from fleet.repository.scaffold import write_repository
 
-    files = write_repository(directory)
-    git = "" if no_git else _git(directory)
+    files = start(directory)
+    git_message = "" if no_git else _init_git(directory)
     steps = [*([f"cd {directory}"] if directory != Path() else []), "fleet check", "pytest", "fleet preview"]
-    data = {"directory": str(directory), "files": list(files), "git": git or None, "next": steps}
-    emit(data, form, lambda: "\n".join([*files, "", "Next:", *(f"  {step}" for step in steps)]))
-    if git:
-        remark(git)
+    data = {"directory": str(directory), "files": list(files), "git": git_message or None, "next": steps}
+    emit_result(data, form, lambda: "\n".join([*files, "", "Next:", *(f"  {step}" for step in steps)]))
+    if git_message:
+        print_message(git_message)
 
 
-def _git(directory: Path) -> str:
-    """Make a repository if there is none around and git is here; says what it did."""
+def _init_git(directory: Path) -> str:
+    """Make a git repository if there is none around and git is installed; return what to tell the user about it."""
     from fleet.errors import FleetError
     from fleet.git.command import Git
 

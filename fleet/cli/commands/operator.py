@@ -1,4 +1,4 @@
-"""`fleet operator`: the part of fleet that runs inside clusters: put it there, look at it, take it out."""
+"""`fleet operator`: the part of fleet that runs inside clusters: its installation, state and removal."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from fleet.cli.clusters import Place, at_each, place_options, places
-from fleet.cli.commands.operator_output import (
+from fleet.cli.clusters import ClusterRef, context_options, resolve_clusters, run_in_each
+from fleet.cli.operator_output import (
+    format_installed,
+    format_removed,
+    format_states,
     installed_data,
-    installed_text,
     removed_data,
-    removed_text,
     state_data,
-    state_text,
 )
 from fleet.cli.options import Seconds
-from fleet.cli.output import emit, json_text, output_option
+from fleet.cli.output import emit_result, format_json, output_option
 
 if TYPE_CHECKING:
     from fleet.apps.permissions import Permissions
-    from fleet.cli.commands.lab.images import LabImages
+    from fleet.cli.lab_images import LabImages
     from fleet.install.apply import Done
     from fleet.install.install import Installed, Removed
     from fleet.install.manifests import Settings
@@ -48,7 +48,7 @@ def operator() -> None:
 
 
 @operator.command()
-@place_options
+@context_options
 @click.option("--image", metavar="IMAGE", help="The operator's image. [default: in a lab, the one that is built here]")
 @click.option(
     "--engine-image",
@@ -116,94 +116,101 @@ def install(
     """
     from fleet.apps.permissions import Permissions
 
-    def allowed(before: Permissions) -> Permissions:
+    def change_permissions(before: Permissions) -> Permissions:
         return Permissions.said(allow_images, allow_stores, allow_restores, before)
 
-    engines, now = _engines(engine_images), allowed(Permissions())
+    engines, permissions = _parse_engine_images(engine_images), change_permissions(Permissions())
     if dry_run and image:
-        return _print(image, engines, replicas, now, form)
-    chosen = places(clusters, context, kubeconfig)
+        return _print_manifests(image, engines, replicas, permissions, form)
+    selected = resolve_clusters(clusters, context, kubeconfig)
     if dry_run:
-        first = _images(chosen[0], image, build=False)
-        return _print(first.operator, {**first.engines, **engines}, replicas, now, form)
+        first = _select_images(selected[0], image, build=False)
+        return _print_manifests(first.operator, {**first.engines, **engines}, replicas, permissions, form)
 
     import asyncio
     from dataclasses import replace
 
-    from fleet.cli.commands.preview import finish
+    from fleet.cli.results import finish
     from fleet.sync.progress import shown
 
-    one_at_a_time = asyncio.Lock()  # clusters of a lab have the same images
+    image_lock = asyncio.Lock()  # clusters of a lab have the same images
     with shown(quiet=form != "text") as progress:
 
-        async def one(place: Place, client: Client) -> Installed:
+        async def install_in(cluster: ClusterRef, client: Client) -> Installed:
             from fleet.install.install import install, settings_now
 
-            def tell(phase: str, detail: str) -> None:
-                progress.update("operator", place.name, phase, detail)
+            def report(phase: str, detail: str) -> None:
+                progress.update("operator", cluster.name, phase, detail)
 
-            await asyncio.to_thread(_images, place, image, build=False)  # refuses what no answer could make right
-            tell("looking", "")
+            await asyncio.to_thread(_select_images, cluster, image, build=False)  # raises before the cluster is asked
+            report("looking", "")
             before = await settings_now(client)
-            async with one_at_a_time:
+            async with image_lock:
                 if not image:
-                    tell("images", "a lab gets those that it lacks")
-                images = await asyncio.to_thread(_images, place, image, build=True)
-            settings = _settings(images, before, engines, replicas)
-            settings = replace(settings, allowed=allowed(before.allowed if before else Permissions()))
-            made = await install(client, settings, take_over=take_over, wait=wait, seconds=timeout, tell=tell)
-            progress.update("operator", place.name, "done")
-            return made
+                    report("images", "a lab gets those that it lacks")
+                images = await asyncio.to_thread(_select_images, cluster, image, build=True)
+            settings = _merge_settings(images, before, engines, replicas)
+            settings = replace(settings, allowed=change_permissions(before.allowed if before else Permissions()))
+            installed = await install(client, settings, take_over=take_over, wait=wait, seconds=timeout, tell=report)
+            progress.update("operator", cluster.name, "done")
+            return installed
 
-        results, problems = asyncio.run(at_each(chosen, one))
+        results, problems = asyncio.run(run_in_each(selected, install_in))
     if results or form != "text":
-        emit({name: installed_data(made) for name, made in results.items()}, form, lambda: installed_text(results))
+        emit_result(
+            {name: installed_data(installed) for name, installed in results.items()},
+            form,
+            lambda: format_installed(results),
+        )
     return finish(problems)
 
 
-def _engines(pairs: Sequence[str]) -> dict[str, str]:
+def _parse_engine_images(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the images by engine; raise ConfigurationError for what is not ENGINE=IMAGE."""
     from fleet.apps.registry import drivers
     from fleet.errors import ConfigurationError
     from fleet.suggestion import suggestion
 
-    known = {one.meta.name.lower() for one in drivers()}
-    found = {}
+    engines = {driver.meta.name.lower() for driver in drivers()}
+    images = {}
     for pair in pairs:
         engine, separator, image = pair.partition("=")
         if not separator:
             raise ConfigurationError(f"{pair!r} is not ENGINE=IMAGE", field="--engine-image")
-        if engine not in known:
+        if engine not in engines:
             raise ConfigurationError(
-                f"there is no engine {engine!r}", hint=suggestion(engine, known), field="--engine-image"
+                f"there is no engine {engine!r}", hint=suggestion(engine, engines), field="--engine-image"
             )
-        found[engine] = image
-    return found
+        images[engine] = image
+    return images
 
 
-def _images(place: Place, image: str | None, *, build: bool) -> LabImages:
-    """The operator's image and those of engines: what was said, or the lab's."""
-    from fleet.cli.commands.lab.images import LabImages, lab_at, names, provide
+def _select_images(cluster: ClusterRef, image: str | None, *, build: bool) -> LabImages:
+    """Return the operator's image and those of engines: the user's, or a lab's, which `build` makes and loads."""
+    from fleet.cli.lab_images import LabImages, find_lab, name_images, provide_images
     from fleet.errors import ConfigurationError
     from fleet.kube.client.kubeconfig import read
 
     if image:
         return LabImages(image, {}, "")
-    found = lab_at(str(read(place.kubeconfig, place.context).cluster.values.get("server", "")))
-    if found is None:
+    lab_cluster = find_lab(str(read(cluster.kubeconfig, cluster.context).cluster.values.get("server", "")))
+    if lab_cluster is None:
         raise ConfigurationError(
-            f"{place.name}: which image shall run? It is no lab of this machine, and there is no public image",
+            f"{cluster.name}: which image shall run? It is no lab of this machine, and there is no public image",
             hint="--image REGISTRY/fleet-operator:VERSION; `fleet operator dockerfile | docker build -t … -` makes one",
             field="--image",
         )
-    return provide(found[0]) if build else names()
+    return provide_images(lab_cluster[0]) if build else name_images()
 
 
-def _settings(images: LabImages, before: Settings | None, engines: Mapping[str, str], replicas: int | None) -> Settings:
-    """What was said now, else before, else what fits the place."""
+def _merge_settings(
+    images: LabImages, before: Settings | None, engines: Mapping[str, str], replicas: int | None
+) -> Settings:
+    """Return the settings that the user gives now, else those of the installation, else the lab's or the defaults."""
     from fleet.install.manifests import Settings
 
-    kept = before.engine_images if before else {}
-    merged = {**images.engines, **kept, **engines}
+    previous = before.engine_images if before else {}
+    merged = {**images.engines, **previous, **engines}
     return Settings(
         image=images.operator,
         engine_images={engine: name for engine, name in merged.items() if name},
@@ -212,26 +219,30 @@ def _settings(images: LabImages, before: Settings | None, engines: Mapping[str, 
     )
 
 
-def _print(image: str, engines: Mapping[str, str], replicas: int | None, allowed: Permissions, form: str) -> int:
+def _print_manifests(
+    image: str, engines: Mapping[str, str], replicas: int | None, permissions: Permissions, form: str
+) -> int:
+    """Print the objects that an installation would apply."""
     from fleet.install.manifests import Settings, manifests
 
-    found = manifests(Settings(image, {name: one for name, one in engines.items() if one}, replicas or 1, allowed))
+    given = {engine: name for engine, name in engines.items() if name}
+    objects = manifests(Settings(image, given, replicas or 1, permissions))
     if form == "json":
-        data = {"apiVersion": "v1", "kind": "List", "items": found}
-        click.echo(json_text(data))
+        data = {"apiVersion": "v1", "kind": "List", "items": objects}
+        click.echo(format_json(data))
     elif form == "yaml":
         from fleet.yaml_text import dump_all
 
-        click.echo(dump_all(found), nl=False)
+        click.echo(dump_all(objects), nl=False)
     else:
         from fleet.objects.desired import Key
 
-        click.echo("\n".join(str(Key.of(one)) for one in found))
+        click.echo("\n".join(str(Key.of(manifest)) for manifest in objects))
     return 0
 
 
 @operator.command()
-@place_options
+@context_options
 @take_over_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @timeout_option
@@ -257,37 +268,39 @@ def uninstall(
     import asyncio
     import sys
 
-    from fleet.cli.commands.preview import finish
+    from fleet.cli.results import finish
     from fleet.errors import ConfigurationError
     from fleet.sync.progress import shown
 
-    chosen = places(clusters, context, kubeconfig)
+    selected = resolve_clusters(clusters, context, kubeconfig)
     if not yes:
-        names = ", ".join(place.name for place in chosen)
+        names = ", ".join(cluster.name for cluster in selected)
         if not sys.stdin.isatty():
             raise ConfigurationError(f"this would remove the operator from {names}", hint="say so with --yes")
         click.confirm(f"Remove the operator from {names}? Apps run on.", abort=True, err=True)
     with shown(quiet=form != "text") as progress:
 
-        async def one(place: Place, client: Client) -> Removed:
+        async def remove_from(cluster: ClusterRef, client: Client) -> Removed:
             from fleet.install.install import remove
 
-            def tell(phase: str, detail: str) -> None:
-                progress.update("operator", place.name, phase, detail)
+            def report(phase: str, detail: str) -> None:
+                progress.update("operator", cluster.name, phase, detail)
 
-            removed = await remove(client, take_over=take_over, seconds=timeout, tell=tell)
-            progress.update("operator", place.name, "done")
+            removed = await remove(client, take_over=take_over, seconds=timeout, tell=report)
+            progress.update("operator", cluster.name, "done")
             return removed
 
-        results, problems = asyncio.run(at_each(chosen, one))
+        results, problems = asyncio.run(run_in_each(selected, remove_from))
     if results or form != "text":
-        emit({name: removed_data(one) for name, one in results.items()}, form, lambda: removed_text(results))
+        emit_result(
+            {name: removed_data(removed) for name, removed in results.items()}, form, lambda: format_removed(results)
+        )
     return finish(problems)
 
 
 @operator.command()
 @click.argument("namespaces", metavar="NAMESPACE...", nargs=-1, required=True)
-@place_options
+@context_options
 @take_over_option
 def allow(
     *,
@@ -304,22 +317,22 @@ def allow(
     """
     import asyncio
 
-    from fleet.cli.commands.preview import finish
+    from fleet.cli.results import finish
 
-    async def one(place: Place, client: Client) -> None:
+    async def allow_in(cluster: ClusterRef, client: Client) -> None:
         from fleet.install.apply import allow
 
-        def tell(done: Done) -> None:
-            click.echo(f"✓ {place.name}: {done.key} {done.what}")
+        def report(change: Done) -> None:
+            click.echo(f"✓ {cluster.name}: {change.key} {change.what}")
 
-        await allow(client, namespaces, take_over=take_over, tell=tell)
+        await allow(client, namespaces, take_over=take_over, tell=report)
 
-    _, problems = asyncio.run(at_each(places(clusters, context, kubeconfig), one))
+    _, problems = asyncio.run(run_in_each(resolve_clusters(clusters, context, kubeconfig), allow_in))
     return finish(problems)
 
 
 @operator.command()
-@place_options
+@context_options
 @output_option
 def status(*, clusters: Sequence[str], context: str | None, kubeconfig: Path | None, form: str) -> int:
     """Show what is installed, who leads, and how the apps are that it looks after.
@@ -328,16 +341,16 @@ def status(*, clusters: Sequence[str], context: str | None, kubeconfig: Path | N
     """
     import asyncio
 
-    from fleet.cli.commands.preview import finish
+    from fleet.cli.results import finish
 
-    async def one(place: Place, client: Client) -> OperatorState:
+    async def read_from(_: ClusterRef, client: Client) -> OperatorState:
         from fleet.install.status import read_state
 
         return await read_state(client)
 
-    results, problems = asyncio.run(at_each(places(clusters, context, kubeconfig), one))
+    results, problems = asyncio.run(run_in_each(resolve_clusters(clusters, context, kubeconfig), read_from))
     if results or form != "text":
-        emit({name: state_data(one) for name, one in results.items()}, form, lambda: state_text(results))
+        emit_result({name: state_data(state) for name, state in results.items()}, form, lambda: format_states(results))
     return finish(problems)
 
 

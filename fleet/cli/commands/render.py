@@ -1,8 +1,6 @@
-""".
+"""`fleet render`: the manifests that the stacks become, to look at or to give to other tools.
 
-`fleet render --push`: what clusters with agents of their own are to have, each on a branch of git.
-
-`fleet render`: the manifests that the stacks become, to look at or to give to other tools.
+With `--push`, it writes bundles: what each cluster with an agent of its own is to have, on a branch of git.
 """
 
 from __future__ import annotations
@@ -13,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fleet.cli.commands.check import opened
-from fleet.cli.options import colour_wanted, signers_option, width_of_terminal
-from fleet.cli.output import emit, json_text, remark, table
+from fleet.cli.options import signers_option
+from fleet.cli.output import emit_result, format_json, format_table, print_message
+from fleet.cli.plans import view_plan
+from fleet.cli.repository import open_repository
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def push_options(command: F) -> F:
-    """--push and what only it takes."""
+    """Add --push and the options that only it takes."""
     for option in (
         signers_option,
         click.option("--any-branch", is_flag=True, help="With --push, a commit of another branch than the synced one."),
@@ -75,21 +74,22 @@ def render_and_push(
     with_secrets: bool,
     signers: Path | None,
 ) -> int:
+    """Render a commit for the clusters that pull, and push a bundle for each; print what was pushed and what waits."""
     import time
 
     from fleet.bundle.publish import Seen, Wish, chosen_clusters, render
     from fleet.bundle.reports import reported
-    from fleet.bundle.reports import reports as place
-    from fleet.cli.commands.preview import finish
+    from fleet.bundle.reports import reports as parse_report
+    from fleet.cli.results import finish
     from fleet.sync.rollout import approvals
     from fleet.sync.source import check_branch, commit, evaluated
 
     if form == "yaml":
         raise click.UsageError("with --push the output is text or json")
-    elsewhere = [place(one) for one in reports]
+    elsewhere = [parse_report(report) for report in reports]
     with commit(revision or "HEAD", known=True) as files:
         for line in check_branch(files, any_branch=any_branch):
-            remark(line)
+            print_message(line)
         if signers:
             from fleet.sync.source import check_signature
 
@@ -104,20 +104,22 @@ def render_and_push(
             hint="fleet cluster add NAME --pull, or pull=True in its fleet.Cluster",
         )
     assert files.git is not None  # noqa: S101 - commits come from git
-    home, target = _destination(files, None), _destination(files, remote)
-    wish = Wish(tuple(clusters), allow_deletes, allow_rewritten, revision is not None, with_secrets, require_approved)
+    home, target = _find_remote(files, None), _find_remote(files, remote)
+    options = Wish(
+        tuple(clusters), allow_deletes, allow_rewritten, revision is not None, with_secrets, require_approved
+    )
     branch = files.repository.settings.git.status_branch
     seen = Seen(reported(files.git, home, elsewhere, branch), approvals.read(files.git, home))
-    found = render(files, evaluation, wish, target, seen, now=time.time())
-    _forget(files, evaluation, home)
-    emit(_push_data(files, found), form, lambda: _push_text(found))
-    for line in found.remarks:
-        remark(line)
-    return finish(found.problems)
+    rendering = render(files, evaluation, options, target, seen, now=time.time())
+    _tidy_status(files, evaluation, home)
+    emit_result(_push_data(files, rendering), form, lambda: _format_push(rendering))
+    for line in rendering.remarks:
+        print_message(line)
+    return finish(rendering.problems)
 
 
-def _destination(files: Files, remote: str | None) -> Address | None:
-    """A remote by its name or its address."""
+def _find_remote(files: Files, remote: str | None) -> Address | None:
+    """Return the address of a remote that the user named or wrote out; None for no remote."""
     from fleet.git import refs
     from fleet.git.status import chosen
 
@@ -126,8 +128,8 @@ def _destination(files: Files, remote: str | None) -> Address | None:
     return refs.address(remote, by_person=True)
 
 
-def _forget(files: Files, evaluation: Evaluation, home: Address | None) -> None:
-    """Whatever git speaks of no more, the status branch need not either: else it would count as missing for ever."""
+def _tidy_status(files: Files, evaluation: Evaluation, home: Address | None) -> None:
+    """Remove from the status branch what git no longer places: else it would count as missing for ever."""
     from fleet.errors import FleetError
     from fleet.git.status import report
     from fleet.sync.report import no_more
@@ -137,44 +139,44 @@ def _forget(files: Files, evaluation: Evaluation, home: Address | None) -> None:
     branch = files.repository.settings.git.status_branch
     try:
         report(files.git, (), gone=no_more(targets(evaluation, (), ())), remote=home, branch=branch)
-    except FleetError as problem:
-        remark(f"the status branch was not tidied: {problem.message}")
+    except FleetError as error:
+        print_message(f"the status branch was not tidied: {error.message}")
 
 
-def _push_text(found: Rendering) -> str:
-    from fleet.plan.views.text import text_tree
+def _format_push(rendering: Rendering) -> str:
+    results = rendering.results
+    changed = [result.branch for result in results if result.problem or (result.plan and not result.plan.empty)]
+    plans = [view_plan(changed, "text")] if changed else []
+    clusters = sorted({*rendering.sets, *_list_refused(rendering)})
+    return "\n".join([*plans, *(f"{cluster}: {_describe_push(rendering, cluster)}" for cluster in clusters)])
 
-    changed = [one.branch for one in found.results if one.problem or (one.plan and not one.plan.empty)]
-    shown = [text_tree(changed, colour=colour_wanted(), width=width_of_terminal())] if changed else []
-    lines = [f"{cluster}: {_words(found, cluster)}" for cluster in sorted({*found.sets, *_refused(found)})]
-    return "\n".join([*shown, *lines])
 
-
-def _words(found: Rendering, cluster: str) -> str:
-    if cluster not in found.sets:
+def _describe_push(rendering: Rendering, cluster: str) -> str:
+    if cluster not in rendering.sets:
         return "not pushed, something speaks against it"
-    said = f"pushed as {found.written[cluster][:8]}" if cluster in found.written else "nothing new"
-    waits = [f"{stack} waits: {why}" for (stack, where), why in sorted(found.waiting.items()) if where == cluster]
-    return "; ".join([said, *waits])
+    outcome = f"pushed as {rendering.written[cluster][:8]}" if cluster in rendering.written else "nothing new"
+    waiting = sorted(rendering.waiting.items())
+    waits = [f"{stack} waits: {reason}" for (stack, waiting_cluster), reason in waiting if waiting_cluster == cluster]
+    return "; ".join([outcome, *waits])
 
 
-def _refused(found: Rendering) -> set[str]:
-    return {one.cluster for one in found.results if one.problem}
+def _list_refused(rendering: Rendering) -> set[str]:
+    return {result.cluster for result in rendering.results if result.problem}
 
 
-def _push_data(files: Files, found: Rendering) -> dict[str, Any]:
+def _push_data(files: Files, rendering: Rendering) -> dict[str, Any]:
     return {
         "revision": files.revision,
         "clusters": [
             {
                 "cluster": cluster,
-                "commit": found.written.get(cluster),
-                "stacks": [one.stack for one in made.index.stacks],
-                "waiting": dict(made.index.waiting),
+                "commit": rendering.written.get(cluster),
+                "stacks": [stack.stack for stack in bundle.index.stacks],
+                "waiting": dict(bundle.index.waiting),
             }
-            for cluster, made in sorted(found.sets.items())
+            for cluster, bundle in sorted(rendering.sets.items())
         ],
-        "refused": sorted(_refused(found)),
+        "refused": sorted(_list_refused(rendering)),
     }
 
 
@@ -211,7 +213,7 @@ def render(
     form: str,
     show_secrets: bool,
     push: bool,
-    **said: Any,
+    **push_arguments: Any,
 ) -> int:
     """Print the manifests of every stack for every cluster. Nothing is sent anywhere.
 
@@ -233,98 +235,105 @@ def render(
     if push:
         if stacks or directory is not None or show_secrets:
             raise click.UsageError("--push is about all stacks of clusters: --stack, --to and --show-secrets are not")
-        usual = context.get_parameter_source("form") is click.core.ParameterSource.DEFAULT
-        return render_and_push(clusters, revision, "text" if usual else form, **said)
-    typed = click.core.ParameterSource.COMMANDLINE
-    given = [one for one in said if context.get_parameter_source(one) is typed]
-    if given:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is for --push")
+        is_default = context.get_parameter_source("form") is click.core.ParameterSource.DEFAULT
+        return render_and_push(clusters, revision, "text" if is_default else form, **push_arguments)
+    command_line = click.core.ParameterSource.COMMANDLINE
+    typed = [name for name in push_arguments if context.get_parameter_source(name) is command_line]
+    if typed:
+        raise click.UsageError(f"--{typed[0].replace('_', '-')} is for --push")
     from fleet.evaluate import Pool
 
-    with opened(revision) as repository, Pool() as pool:
+    with open_repository(revision) as repository, Pool() as pool:
         from fleet.evaluate import evaluate  # while the pool warms up
 
         evaluation = evaluate(repository, stacks=list(stacks) or None, pool=pool).check()
-    wanted = _chosen(evaluation, clusters)
+    selected = _select_placements(evaluation, clusters)
     if not show_secrets:
-        wanted = [_discreet(one) for one in wanted]
+        selected = [_redact(desired) for desired in selected]
     if directory is not None:
-        _write(wanted, directory)
+        _write_files(selected, directory)
     elif form == "json":
-        click.echo(json_text([_data(one) for one in wanted]))
+        click.echo(format_json([_desired_data(desired) for desired in selected]))
     elif form == "text":
-        rows = [[one.stack, one.cluster, str(thing.key), str(thing.source)] for one in wanted for thing in one.objects]
-        click.echo(table(["stack", "cluster", "object", "source"], rows))
+        rows = [
+            [desired.stack, desired.cluster, str(item.key), str(item.source)]
+            for desired in selected
+            for item in desired.objects
+        ]
+        click.echo(format_table(["stack", "cluster", "object", "source"], rows))
     else:
-        for part in _documents(wanted):
-            click.echo(part, nl=False)
+        for document in _format_documents(selected):
+            click.echo(document, nl=False)
     return 0
 
 
-def _chosen(evaluation: Evaluation, clusters: Sequence[str]) -> list[Desired]:
+def _select_placements(evaluation: Evaluation, clusters: Sequence[str]) -> list[Desired]:
     from fleet.sync.targets import check_cluster
 
     for name in clusters:
         check_cluster(evaluation.clusters, name)
-    return [one for stack in evaluation.stacks for one in stack.desired if not clusters or one.cluster in clusters]
+    every = (desired for stack in evaluation.stacks for desired in stack.desired)
+    return [desired for desired in every if not clusters or desired.cluster in clusters]
 
 
-def _discreet(desired: Desired) -> Desired:
-    """With objects as they may be shown."""
+def _redact(desired: Desired) -> Desired:
+    """Return what is desired without values of secrets."""
     from dataclasses import replace
 
     from fleet.objects.redaction import declared_secrecy, redact_manifest
 
-    known = declared_secrecy(one.manifest for one in desired.objects)
-    objects = (replace(one, manifest=redact_manifest(one.manifest, known)) for one in desired.objects)
+    secrecy = declared_secrecy(item.manifest for item in desired.objects)
+    objects = (replace(item, manifest=masked_manifest(item.manifest, secrecy)) for item in desired.objects)
     return replace(desired, objects=tuple(objects))
 
 
-def _documents(wanted: Iterable[Desired]) -> Iterable[str]:
-    from fleet.yaml_text import comment_line, dump
+def _format_documents(selected: Iterable[Desired]) -> Iterable[str]:
+    """Yield a YAML document per object, with a comment that says where it comes from."""
+    from fleet.yaml_text import comment, dump
 
-    for desired in wanted:
-        for one in desired.objects:
-            place = comment_line(f"stack {desired.stack}, cluster {desired.cluster}, {one.source}")
-            yield f"---\n{place}{dump(_in_order(one.manifest))}"
-
-
-def _in_order(manifest: dict[str, Any]) -> dict[str, Any]:
-    named = _first(manifest["metadata"], "name", "namespace")
-    return _first({**manifest, "metadata": named}, "apiVersion", "kind", "metadata")
+    for desired in selected:
+        for item in desired.objects:
+            origin = comment(f"stack {desired.stack}, cluster {desired.cluster}, {item.source}")
+            yield f"---\n{origin}{dump(_sort_fields(item.manifest))}"
 
 
-def _first(mapping: dict[str, Any], *names: str) -> dict[str, Any]:
-    """In the order that people expect; else as it was."""
+def _sort_fields(manifest: dict[str, Any]) -> dict[str, Any]:
+    metadata = _move_first(manifest["metadata"], "name", "namespace")
+    return _move_first({**manifest, "metadata": metadata}, "apiVersion", "kind", "metadata")
+
+
+def _move_first(mapping: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return a mapping that begins with some of its keys, as people expect; the others keep their order."""
     return {name: mapping[name] for name in names if name in mapping} | mapping
 
 
-def _data(desired: Desired) -> dict[str, Any]:
+def _desired_data(desired: Desired) -> dict[str, Any]:
     return {
         "stack": desired.stack,
         "cluster": desired.cluster,
         "exports": desired.exports,
-        "objects": [_object(one) for one in desired.objects],
+        "objects": [_object_data(item) for item in desired.objects],
     }
 
 
-def _object(one: Object) -> dict[str, Any]:
+def _object_data(item: Object) -> dict[str, Any]:
     return {
-        "source": str(one.source),
-        "depends_on": [str(key) for key in one.depends_on],
-        "manifest": one.manifest,
+        "source": str(item.source),
+        "depends_on": [str(key) for key in item.depends_on],
+        "manifest": item.manifest,
     }
 
 
-def _write(wanted: Sequence[Desired], directory: Path) -> None:
+def _write_files(selected: Sequence[Desired], directory: Path) -> None:
+    """Write a file per stack and cluster; raise ConfigurationError if the directory is not empty."""
     from fleet.errors import ConfigurationError
 
     if directory.exists() and any(directory.iterdir()):
         raise ConfigurationError(
             f"{directory} is not empty", hint="name a new directory: files of an earlier rendering would stay in it"
         )
-    for desired in wanted:
+    for desired in selected:
         path = directory / desired.cluster / f"{desired.stack}.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(_documents([desired])))
-    remark(f"{count_noun(len(wanted), 'file')} in {directory}")
+        path.write_text("".join(_format_documents([desired])))
+    print_message(f"{count_noun(len(selected), 'file')} in {directory}")

@@ -1,33 +1,27 @@
-"""`fleet roll`: every member of an app restarts once, one at a time, in the engine's own order."""
+"""`fleet roll`: a restart of every member of an app, one at a time, in the engine's own order."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.apps import Found, Wanted, app_options, find, in_one
+from fleet.cli.apps import AppQuery, LiveApp, app_options, find_app
 from fleet.cli.options import wait_options
-from fleet.cli.output import remark
+from fleet.cli.output import print_message
 
 if TYPE_CHECKING:
     from fleet.kube.client.client import Client
 
-EVERY = 1.0  # seconds between two looks
+POLL_INTERVAL = 1.0  # seconds between two reads of the status
 
 
 @click.command()
 @app_options
 @wait_options
 def roll(
+    query: AppQuery,
     *,
-    name: str,
-    cluster: str | None,
-    context: str | None,
-    kubeconfig: Path | None,
-    stack: str | None,
-    namespace: str,
     wait: bool,
     timeout: float,
 ) -> int:
@@ -41,73 +35,76 @@ def roll(
     """
     import asyncio
 
-    found = asyncio.run(find(Wanted(name, in_one(cluster, context, kubeconfig), stack, namespace)))
-    word = asyncio.run(_ask(found))
+    app = find_app(query)
+    token = asyncio.run(_request_roll(app))
     if wait:
-        asyncio.run(_until_rolled(found, word, timeout))
-        click.echo(f"✓ {found}: every member was restarted")
+        asyncio.run(_wait_until_rolled(app, token, timeout))
+        click.echo(f"✓ {app}: every member was restarted")
     else:
-        click.echo(f"• {found}: members restart one after the other")
+        click.echo(f"• {app}: members restart one after the other")
     return 0
 
 
-async def _ask(found: Found) -> str:
-    """The word that stands for this roll; another one is another roll."""
+async def _request_roll(app: LiveApp) -> str:
+    """Ask the operator for a roll; return the token that stands for it: another token is another roll."""
     import datetime
 
     from fleet.kube.objects import apply
     from fleet.model.app import ROLL
 
-    word = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    metadata = {"name": found.name, "namespace": found.namespace, "annotations": {ROLL: word}}
-    resource = found.resource
+    token = datetime.datetime.now(tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata = {"name": app.name, "namespace": app.namespace, "annotations": {ROLL: token}}
+    resource = app.resource
     manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
-    async with found.place.client() as client:
-        answer = await apply(
-            client, resource, manifest, force=True, manager="fleet-roll", uid=str(found.manifest["metadata"]["uid"])
+    async with app.cluster.client() as client:
+        response = await apply(
+            client, resource, manifest, force=True, manager="fleet-roll", uid=str(app.manifest["metadata"]["uid"])
         )
-    _check(found, answer)
-    return word
+    _check_applied(app, response)
+    return token
 
 
-def _check(found: Found, answer: Any) -> None:
+def _check_applied(app: LiveApp, response: Any) -> None:
+    """Raise ResourceError if the API server refused the annotation."""
     from fleet.errors import ResourceError
     from fleet.kube.client.errors import said
 
-    if answer.status >= 300:
-        raise ResourceError(f"{found} changed meanwhile: {said(answer.body)}", hint="try again")
+    if response.status >= 300:
+        raise ResourceError(f"{app} changed meanwhile: {said(response.body)}", hint="try again")
 
 
-async def _until_rolled(found: Found, word: str, seconds: float) -> None:
+async def _wait_until_rolled(app: LiveApp, token: str, seconds: float) -> None:
+    """Wait until the operator reports the roll as done, and print its messages; raise a TimeoutError if it is late."""
     import asyncio
     import time
 
     from fleet.errors import TimeoutError as LateError
 
-    end, last = time.monotonic() + seconds, ""
-    async with found.place.client() as client:
+    deadline, last_message = time.monotonic() + seconds, ""
+    async with app.cluster.client() as client:
         while True:
-            conditions, message = await _conditions(client, found)
+            conditions, message = await _read_conditions(client, app)
             rolled = conditions.get("Rolled", {})
-            if rolled.get("message") == word and rolled.get("status") == conditions["Ready"].get("status") == "True":
+            if rolled.get("message") == token and rolled.get("status") == conditions["Ready"].get("status") == "True":
                 return
-            if message != last:
-                remark(f"  {message}")
-                last = message
-            if time.monotonic() > end:
+            if message != last_message:
+                print_message(f"  {message}")
+                last_message = message
+            if time.monotonic() > deadline:
                 raise LateError(
-                    f"{found} is not through after {seconds:g} s: {message}", hint="`fleet status` says how it goes on"
+                    f"{app} is not through after {seconds:g} s: {message}", hint="`fleet status` says how it goes on"
                 )
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(POLL_INTERVAL)
 
 
-async def _conditions(client: Client, found: Found) -> tuple[dict[str, Any], str]:
+async def _read_conditions(client: Client, app: LiveApp) -> tuple[dict[str, Any], str]:
+    """Return the conditions of the app by type, and its message; raise NotFoundError if it was deleted."""
     from fleet.errors import NotFoundError
     from fleet.kube.objects import get
 
-    now = await get(client, found.resource, found.namespace, found.name)
-    if now is None:
-        raise NotFoundError(f"{found} was deleted")
-    status = now.get("status") or {}
-    by_type = {one["type"]: one for one in status.get("conditions", ())}
+    manifest = await get(client, app.resource, app.namespace, app.name)
+    if manifest is None:
+        raise NotFoundError(f"{app} was deleted")
+    status = manifest.get("status") or {}
+    by_type = {condition["type"]: condition for condition in status.get("conditions", ())}
     return {"Ready": {}, **by_type}, str(status.get("message", "no operator has said anything yet"))

@@ -1,4 +1,4 @@
-"""`fleet rollback`: a stack as it was at an earlier commit, as a commit of its own. No cluster is touched by it."""
+"""`fleet rollback`: a commit that takes a stack back to what it was at an earlier one. No cluster is touched."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.output import emit_result, output_option, print_message
 
 if TYPE_CHECKING:
     from fleet.evaluate.result import Evaluation
@@ -52,70 +52,69 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
     tip = tip_of(git, remote, synced)
     if tip is None:
         raise ConfigurationError(f"there is no branch {synced}", hint="[git] branch in fleet.toml says what is synced")
-    side = _Sides(files, git, remote, stack, tip)
-    target, found = side.back_to(to)
-    for path in found.left:
-        remark(f"left as it is, because other stacks read it too: {path}")
-    prefix = side.prefix
-    changes = {prefix + path: content for path, content in found.changes.items()}
-    about = git.resolve(target)
-    text = message(stack, target, about.subject, changes)
-    made = propose(git, tip, changes, text, identity=who(git.root))
+    history = _StackHistory(files, git, remote, stack, tip)
+    target, difference = history.plan_rollback(to)
+    for path in difference.left:
+        print_message(f"left as it is, because other stacks read it too: {path}")
+    changes = {history.prefix + path: content for path, content in difference.changes.items()}
+    text = message(stack, target, git.resolve(target).subject, changes)
+    commit = propose(git, tip, changes, text, identity=who(git.root))
     name = synced if direct else branch or f"fleet/rollback-{stack}-{target[:8]}"
     if form == "text":
-        _show(tip, made, stack)
+        _show_preview(tip, commit, stack)
     if not dry_run:
-        give_branch(git, remote, made, name, seen=tip if direct else None)
-    emit(
-        {"stack": stack, "to": target, "commit": made, "branch": None if dry_run else name, "files": sorted(changes)},
+        give_branch(git, remote, commit, name, seen=tip if direct else None)
+    emit_result(
+        {"stack": stack, "to": target, "commit": commit, "branch": None if dry_run else name, "files": sorted(changes)},
         form,
-        lambda: _said(stack, target, made, "" if dry_run else name, direct=direct, remote=remote),
+        lambda: _describe_outcome(stack, target, commit, "" if dry_run else name, direct=direct, remote=remote),
     )
     return 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Sides:
-    """The synced branch, and what it had before."""
+class _StackHistory:
+    """A stack on the synced branch, now and at earlier commits."""
 
     files: Files
     git: Git
     remote: Address | None
     stack: str
-    tip: str
+    tip: str  # the newest commit of the synced branch
 
     @property
     def prefix(self) -> str:
-        below = self.files.repository.root.relative_to(self.git.root.resolve()).as_posix()
-        return "" if below == "." else f"{below}/"
+        """The fleet's directory in the git repository, with a slash; "" for its root."""
+        directory = self.files.repository.root.relative_to(self.git.root.resolve()).as_posix()
+        return "" if directory == "." else f"{directory}/"
 
-    def back_to(self, revision: str | None) -> tuple[str, Rollback]:
-        """The commit, and what is to change; ConfigurationError when nothing is."""
+    def plan_rollback(self, revision: str | None) -> tuple[str, Rollback]:
+        """Return the commit to go back to and what has to change; raise ConfigurationError if nothing has to."""
         from fleet.errors import ConfigurationError
 
-        here = self._ground(self.tip)
-        target = self.git.resolve(revision).id if revision else self._last_good(here)
-        found = self._between(here, target)
-        if not found.changes:
+        current = self._read_ground(self.tip)
+        target = self.git.resolve(revision).id if revision else self._find_last_good(current)
+        difference = self._compare(current, target)
+        if not difference.changes:
             raise ConfigurationError(f"{self.stack} is as it was at {target[:8]}", hint="name another one with --to")
-        return target, found
+        return target, difference
 
-    def _between(self, here: Ground, target: str) -> Rollback:
+    def _compare(self, current: Ground, target: str) -> Rollback:
         from fleet.sync.rollout.rollback import rolled_back
 
-        there = self._ground(target)
-        paths = here.own | here.shared | there.own | there.shared
-        return rolled_back(here, there, self._contents(self.tip, paths), self._contents(target, paths))
+        earlier = self._read_ground(target)
+        paths = current.own | current.shared | earlier.own | earlier.shared
+        return rolled_back(current, earlier, self._read_files(self.tip, paths), self._read_files(target, paths))
 
-    def _last_good(self, here: Ground) -> str:
-        """The newest commit at which the stack was well, and its own files were others than now."""
+    def _find_last_good(self, current: Ground) -> str:
+        """Return the newest commit at which the stack was healthy with other files of its own than now."""
         from fleet.errors import NotFoundError
         from fleet.git.history import good, read_history
 
-        own = {self.prefix + path for path in here.own}
-        for one in good(read_history(self.git, self.remote, self.tip), self.stack):
-            if any(change.path in own for change in self.git.changes(one.revision, self.tip)):
-                return one.revision
+        own = {self.prefix + path for path in current.own}
+        for entry in good(read_history(self.git, self.remote, self.tip), self.stack):
+            if any(change.path in own for change in self.git.changes(entry.revision, self.tip)):
+                return entry.revision
         raise NotFoundError(
             f"no earlier commit is known at which {self.stack} was well with other files than now",
             hint="this clone is shallow: git fetch --unshallow"
@@ -123,21 +122,21 @@ class _Sides:
             else "`fleet history` shows what was synced; name a commit with --to",
         )
 
-    def _ground(self, revision: str) -> Ground:
+    def _read_ground(self, revision: str) -> Ground:
         from fleet.sync.rollout.rollback import ground
 
-        with _evaluated(revision) as (files, evaluation):
+        with _evaluate(revision) as (files, evaluation):
             return ground(evaluation, self.stack, frozenset(files.repository.cluster_files()))
 
-    def _contents(self, revision: str, paths: frozenset[str]) -> dict[str, bytes]:
-        wanted = {self.prefix + path for path in paths}
-        found = self.git.tree(revision).read_all(matching=wanted.__contains__)
-        return {path.removeprefix(self.prefix): content for path, content in found.items()}
+    def _read_files(self, revision: str, paths: frozenset[str]) -> dict[str, bytes]:
+        names = {self.prefix + path for path in paths}
+        contents = self.git.tree(revision).read_all(matching=names.__contains__)
+        return {path.removeprefix(self.prefix): content for path, content in contents.items()}
 
 
 @contextmanager
-def _evaluated(revision: str) -> Iterator[tuple[Files, Evaluation]]:
-    """With what each file reads, which is not remembered."""
+def _evaluate(revision: str) -> Iterator[tuple[Files, Evaluation]]:
+    """Evaluate a commit anew: what each file reads is not part of a stored evaluation."""
     from fleet.evaluate import evaluate
     from fleet.sync.source import commit
 
@@ -145,21 +144,21 @@ def _evaluated(revision: str) -> Iterator[tuple[Files, Evaluation]]:
         yield files, evaluate(files.repository).check()
 
 
-def _show(base: str, head: str, stack: str) -> None:
-    """What merging the commit changes in the stack, without asking any cluster."""
-    from fleet.cli.commands.preview import print_plan
+def _show_preview(base: str, head: str, stack: str) -> None:
+    """Print what merging the commit changes in the stack, without asking any cluster."""
+    from fleet.cli.plans import print_plan
     from fleet.errors import PolicyError
     from fleet.preview.merge import of_merge
 
     try:
         run, about = of_merge(base, head, stacks=[stack])
-    except PolicyError as problem:  # a machine without a sandbox shows no merges
-        remark(f"what it would do is not shown: {problem.message}")
+    except PolicyError as error:  # a machine without a sandbox shows no merges
+        print_message(f"what it would do is not shown: {error.message}")
         return
     print_plan(run, "text", about=about)
 
 
-def _said(stack: str, target: str, commit: str, branch: str, *, direct: bool, remote: Any) -> str:
+def _describe_outcome(stack: str, target: str, commit: str, branch: str, *, direct: bool, remote: Any) -> str:
     if not branch:
         return f"{stack} would go back to {target[:8]}; no branch was made"
     where = f"{branch} on {remote}" if remote else branch

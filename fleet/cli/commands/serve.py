@@ -1,4 +1,4 @@
-"""`fleet serve`: follow repositories for ever; in the foreground, or as manifests for a management cluster."""
+"""`fleet serve`: the process that follows repositories for ever, and the manifests that run it in a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.options import INTERVAL, Listen, log_option, signers_option
+from fleet.cli.options import (
+    INTERVAL,
+    Listen,
+    get_default_cache,
+    image_option,
+    kubeconfig_option,
+    log_option,
+    parse_http_url,
+    resync_option,
+    signers_option,
+    status_option,
+    verbose_option,
+)
 
 if TYPE_CHECKING:
     from fleet.kube.runtime.guard import GuardedClient
@@ -18,24 +30,12 @@ if TYPE_CHECKING:
 TOKENS = ("FLEET_FORGE_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")
 
 
-def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
-    if value and not value.startswith(("https://", "http://")):
-        raise click.BadParameter(f"{value!r} is no address such as https://example.com/health")
-    return value
-
-
 @click.command()
 @click.argument("repositories", nargs=-1, metavar="[REPOSITORY[#BRANCH]]...")
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Where the clusters' contexts are. [default: as kubectl finds it]",
-)
+@kubeconfig_option("clusters' contexts are")
 @click.option("--poll", type=INTERVAL, default="30s", show_default=True, help="How often to ask for new commits.")
-@click.option(
-    "--resync", type=INTERVAL, default="10m", show_default=True, help="How often to look at all, besides watching."
-)
-@click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
+@resync_option
+@status_option
 @click.option(
     "--require-approved", is_flag=True, help="Apply only what was recorded as approved. [default: as fleet.toml says]"
 )
@@ -43,7 +43,7 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
 @click.option("--statuses/--no-statuses", default=True, help="With a forge's token, set commit statuses.")
 @click.option("--previews/--no-previews", default=True, help="With a forge's token, preview pull requests.")
 @click.option(
-    "--notify", metavar="URL", default="", callback=url_option_value, help="POST changes of health there, as JSON."
+    "--notify", metavar="URL", default="", callback=parse_http_url, help="POST changes of health there, as JSON."
 )
 @click.option(
     "--listen", type=Listen(), metavar="ADDRESS:PORT", help="/healthz, /readyz, /metrics, /hooks and /previews."
@@ -52,7 +52,7 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
     "--public-url",
     metavar="URL",
     default="",
-    callback=url_option_value,
+    callback=parse_http_url,
     help="How people reach --listen: comments then lead to previews as pages.",
 )
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), help="Where copies of repositories are.")
@@ -88,9 +88,9 @@ def url_option_value(_: click.Context, __: click.Parameter, value: str) -> str:
 )
 @log_option
 @click.option("--manifests", is_flag=True, help="Print the objects that run it in a management cluster.")
-@click.option("--image", metavar="IMAGE", help="For --manifests: an image with fleet and git.")
+@image_option
 @click.option("--replicas", type=click.IntRange(1, 5), default=2, show_default=True, help="For --manifests.")
-@click.option("-v", "--verbose", is_flag=True, help="Log more.")
+@verbose_option
 def serve(
     *,
     repositories: Sequence[str],
@@ -132,19 +132,19 @@ def serve(
     fleet serve https://git.example.com/team/fleet.git#main --listen :8080
     fleet serve https://… --manifests --image registry.example.com/fleet-serve:1.0 | kubectl apply --server-side -f -
     """
-    from fleet.bundle.reports import reports as place
+    from fleet.bundle.reports import reports as parse_report
 
-    elsewhere = tuple(place(one) for one in reports)
+    report_sources = tuple(parse_report(report) for report in reports)
     if manifests:
         flags = [*([] if status else ["--no-status"]), *(["--require-approved"] if require_approved else [])]
         flags += [] if previews else ["--no-previews"]
         flags += ["--trust-kubeconfigs"] if trust_kubeconfigs else []
-        flags += [*(f"--reach={one}" for one in reach), *(f"--forge-token={one}" for one in tokens)]
-        flags += [f"--reports={one}" for one in reports]
+        flags += [*(f"--reach={scope}" for scope in reach), *(f"--forge-token={token}" for token in tokens)]
+        flags += [f"--reports={report}" for report in reports]
         flags += [f"--public-url={public_url}"] if public_url else []
         flags += [*([] if statuses else ["--no-statuses"]), *([f"--notify={notify}"] if notify else [])]
         flags = [f"--poll={poll:.15g}s", f"--resync={resync:.15g}s", *flags]
-        return _print(image, repositories, replicas, flags, signers)
+        return _print_manifests(image, repositories, replicas, flags, signers)
 
     import asyncio
     import os
@@ -157,64 +157,70 @@ def serve(
 
     if public_url and listen is None:
         raise click.UsageError("--public-url says how people reach what listens: say --listen, too")
-    origins = _origins(repositories, signers)
-    client = _management(management, kubeconfig)
-    scopes = parse_scopes([one.address for one in origins], reach, tokens)
-    may_tell = any(os.environ.get(name) for name in (*TOKENS, *(one.variable or "" for one in scopes.values())))
-    manner = Manner(
+    origins = _find_origins(repositories, signers)
+    client = _make_management_client(management, kubeconfig)
+    scopes = parse_scopes([origin.address for origin in origins], reach, tokens)
+    variables = (*TOKENS, *(scope.variable or "" for scope in scopes.values()))
+    has_token = any(os.environ.get(name) for name in variables)
+    options = Manner(
         kubeconfig,
-        cache or cache_of(),
+        cache or get_default_cache(),
         poll=poll,
         resync=resync,
         status=status,
         require_approved=require_approved,
         trust_kubeconfigs=trust_kubeconfigs,
         signers=signers,
-        forge=statuses and may_tell,
-        previews=previews and may_tell,
+        forge=statuses and has_token,
+        previews=previews and has_token,
         public_url=public_url,
         notify=notify,
         notify_secret=os.environ.get("FLEET_NOTIFY_SECRET", "").strip(),
-        reports=elsewhere,
+        reports=report_sources,
     )
     collect_less()
     log_to_stderr(form, verbose=verbose)
-    shared = Lease("fleet-system", NAME) if client is not None and lease else None
+    leadership = Lease("fleet-system", NAME) if client is not None and lease else None
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
-    asyncio.run(Program(origins, manner, listen, client, shared, secret, scopes=scopes).run())
+    asyncio.run(Program(origins, options, listen, client, leadership, secret, scopes=scopes).run())
     return 0
 
 
-def _print(
+def _print_manifests(
     image: str | None, repositories: Sequence[str], replicas: int, flags: Sequence[str], signers: Path | None
 ) -> int:
+    """Print the objects that run the service in a management cluster."""
     from fleet.serve.manifests import manifests
     from fleet.yaml_text import dump_all
 
     if not image:
         raise click.UsageError("--manifests needs --image, one with fleet and git in it")
-    told = [str(one) for one in _origins(repositories, signers)]  # without credentials: those are in a Secret
-    found = manifests(image, [*flags, *told], replicas, signers=signers.read_text() if signers else "")
-    click.echo(dump_all(found).rstrip())
+    origins = [
+        str(origin) for origin in _find_origins(repositories, signers)
+    ]  # without credentials: those are in a Secret
+    objects = manifests(image, [*flags, *origins], replicas, signers=signers.read_text() if signers else "")
+    click.echo(dump_all(objects).rstrip())
     return 0
 
 
-def _origins(repositories: Sequence[str], signers: Path | None) -> list[Origin]:
+def _find_origins(repositories: Sequence[str], signers: Path | None) -> list[Origin]:
+    """Return the repositories that the user named, or the remote of the one around the current directory."""
     from fleet.git.repository import Repository as Git
     from fleet.git.signature import check_outside
     from fleet.repository import Repository
     from fleet.serve.commits import Origin
 
     if repositories:
-        return [Origin.parse(one) for one in dict.fromkeys(repositories)]
-    here = Repository.find()
-    clone = Git.find(here.root)
+        return [Origin.parse(repository) for repository in dict.fromkeys(repositories)]
+    repository = Repository.find()
+    clone = Git.find(repository.root)
     if signers:
         check_outside(clone, signers)
-    return [Origin.of_clone(clone, here.settings.git.remote, here.settings.git.branch)]
+    return [Origin.of_clone(clone, repository.settings.git.remote, repository.settings.git.branch)]
 
 
-def _management(context: str | None, kubeconfig: Path | None) -> GuardedClient | None:
+def _make_management_client(context: str | None, kubeconfig: Path | None) -> GuardedClient | None:
+    """Return a client of the management cluster; None if there is none."""
     import os
 
     from fleet.kube.runtime.guard import GuardedClient
@@ -225,9 +231,3 @@ def _management(context: str | None, kubeconfig: Path | None) -> GuardedClient |
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         return GuardedClient(in_cluster=True, agent=NAME)
     return None
-
-
-def cache_of() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("fleet") / "mirrors"

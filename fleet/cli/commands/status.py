@@ -1,4 +1,4 @@
-"""`fleet status`: how every stack is in every cluster, asked of the clusters now or read from the status branch."""
+"""`fleet status`: health of every stack in every cluster, asked of the clusters now or read from the status branch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleet.cli.options import choice_options, colour_wanted
-from fleet.cli.output import emit, output_option, remark, table
+from fleet.cli.options import is_colour_wanted, selection_options
+from fleet.cli.output import emit_result, format_table, output_option, print_message
 
 if TYPE_CHECKING:
     from fleet.git.status import Status
@@ -20,7 +20,7 @@ COLOURS = {"Healthy": 32, "Suspended": 2, "Progressing": 33, "Missing": 31, "Deg
 
 
 @click.command()
-@choice_options
+@selection_options
 @click.option("--git", "from_git", is_flag=True, help="Read the status branch; no cluster is asked.")
 @click.option("--objects", is_flag=True, help="Show every object, not only apps and what is not healthy.")
 @output_option
@@ -46,150 +46,175 @@ def status(
 
     with working_tree() as files:
         if from_git:
-            return _of_git(files, stacks, clusters, form)
-        return _live(files, stacks, clusters, kubeconfig, form, every=objects)
+            return _show_git(files, stacks, clusters, form)
+        return _show_live(files, stacks, clusters, kubeconfig, form, every=objects)
 
 
-def _live(
+def _show_live(
     files: Files, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path | None, form: str, *, every: bool
 ) -> int:
     import asyncio
 
-    from fleet.cli.commands.preview import finish
-    from fleet.evaluate import evaluate
-    from fleet.plan.ownership import RepositoryOwnership
+    from fleet.cli.repository import select_clusters
+    from fleet.cli.results import finish
+    from fleet.plan.ownership import Claim
     from fleet.sync.observe import observe
-    from fleet.sync.targets import check_cluster
 
-    known = evaluate(files.repository, stacks=()).check().clusters
-    chosen = [check_cluster(known, name) for name in clusters] or list(known)
-    seen = asyncio.run(observe(chosen, stacks, kubeconfig, RepositoryOwnership(files.identity)))
-    if not seen.failed:
-        _check_stacks(files, stacks, {one.stack for one in seen.stacks})
-    emit(_data(seen), form, lambda: _text(seen, [one.name for one in chosen], every=every))
-    for cluster, names in sorted(seen.others.items()):
-        remark(f"{cluster}: of other repositories, and left out: {', '.join(names)}")
-    return finish(list(seen.failed.values()))
+    selected = select_clusters(files.repository, clusters)
+    observation = asyncio.run(observe(selected, stacks, kubeconfig, Claim(files.identity)))
+    if not observation.failed:
+        _check_stacks(files, stacks, {status.stack for status in observation.stacks})
+    names = [cluster.name for cluster in selected]
+    emit_result(_observation_data(observation), form, lambda: _format_observation(observation, names, every=every))
+    for cluster, stack_names in sorted(observation.others.items()):
+        print_message(f"{cluster}: of other repositories, and left out: {', '.join(stack_names)}")
+    return finish(list(observation.failed.values()))
 
 
-def _check_stacks(files: Files, asked: Sequence[str], found: Collection[str]) -> None:
-    """A stack that is deployed nowhere is fine, but it has to be one. Broken files cannot tell, and do not matter."""
+def _check_stacks(files: Files, names: Sequence[str], deployed: Collection[str]) -> None:
+    """Raise an error for a name that is neither deployed nor a stack in git; do not if broken files cannot tell."""
     from fleet.evaluate import evaluate
 
-    missing = [name for name in asked if name not in found]
+    missing = [name for name in names if name not in deployed]
     if missing:
         evaluate(files.repository, stacks=missing)
 
 
-def _text(seen: Observation, asked: Sequence[str], *, every: bool) -> str:
+def _format_observation(observation: Observation, clusters: Sequence[str], *, every: bool) -> str:
     rows = [
-        [one.stack, one.cluster, one.health, _versions(one.objects), one.revision[:8] or "–", str(len(one.objects))]
-        for one in seen.stacks
+        [
+            status.stack,
+            status.cluster,
+            status.health,
+            _format_versions(status.objects),
+            status.revision[:8] or "–",
+            str(len(status.objects)),
+        ]
+        for status in observation.stacks
     ]
     if rows:
-        text = table(["stack", "cluster", "health", "version", "revision", "objects"], rows)
+        text = format_table(["stack", "cluster", "health", "version", "revision", "objects"], rows)
     else:
-        text = "nothing is deployed" if set(asked) - set(seen.failed) or not asked else "nothing is known"
-    from fleet.plan.views.escape import escape_line
+        answered = set(clusters) - set(observation.failed) or not clusters
+        text = "nothing is deployed" if answered else "nothing is known"
+    from fleet.plan.views.escape import visible
 
-    details = [escape_line(f"  {one.stack} on {one.cluster}: {one.suspended}") for one in seen.stacks if one.suspended]
-    details += [
-        escape_line(f"  {one.stack} on {one.cluster}: {each.title} {each.state}")
-        + (f": {escape_line(each.message)}" if each.message else "")
-        for one in seen.stacks
-        for each in one.objects
-        if every or each.is_app or each.state != "Healthy"
+    details = [
+        visible(f"  {status.stack} on {status.cluster}: {status.suspended}")
+        for status in observation.stacks
+        if status.suspended
     ]
-    unasked = [f"could not be asked: {', '.join(sorted(seen.failed))}"] if seen.failed else []
-    return _coloured("\n".join([text, *([""] if details else []), *details, *unasked]))
+    details += [
+        visible(f"  {status.stack} on {status.cluster}: {item.title} {item.state}")
+        + (f": {visible(item.message)}" if item.message else "")
+        for status in observation.stacks
+        for item in status.objects
+        if every or item.is_app or item.state != "Healthy"
+    ]
+    failed = sorted(observation.failed)
+    unasked = [f"could not be asked: {', '.join(failed)}"] if failed else []
+    return _add_colour("\n".join([text, *([""] if details else []), *details, *unasked]))
 
 
-def _data(seen: Observation) -> dict[str, Any]:
+def _observation_data(observation: Observation) -> dict[str, Any]:
     return {
         "stacks": [
             {
-                "stack": one.stack,
-                "cluster": one.cluster,
-                "health": one.health,
-                "revision": one.revision,
-                "suspended": one.suspended,
+                "stack": status.stack,
+                "cluster": status.cluster,
+                "health": status.health,
+                "revision": status.revision,
+                "suspended": status.suspended,
                 "objects": [
                     {
-                        "kind": each.kind,
-                        "namespace": each.namespace,
-                        "name": each.called or each.name,
-                        "name_in_cluster": each.name,
-                        "health": each.state,
-                        "version": each.version,
-                        "members": each.members,
-                        "available": each.available,
-                        "message": each.message,
+                        "kind": item.kind,
+                        "namespace": item.namespace,
+                        "name": item.called or item.name,
+                        "name_in_cluster": item.name,
+                        "health": item.state,
+                        "version": item.version,
+                        "members": item.members,
+                        "available": item.available,
+                        "message": item.message,
                     }
-                    for each in one.objects
+                    for item in status.objects
                 ],
             }
-            for one in seen.stacks
+            for status in observation.stacks
         ],
-        "failed": {cluster: str(problem) for cluster, problem in sorted(seen.failed.items())},
+        "failed": {cluster: str(error) for cluster, error in sorted(observation.failed.items())},
     }
 
 
-def _versions(objects: Sequence[Any]) -> str:
+def _format_versions(objects: Sequence[Any]) -> str:
     from fleet.git.status import versions_of
 
     return ", ".join(versions_of(objects)) or "–"
 
 
-def _of_git(files: Files, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
+def _show_git(files: Files, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
     from fleet.git.repository import Repository as Git
     from fleet.git.status import read_status
 
     git = files.git or Git.find(files.repository.root)  # which says why there is none
     settings = files.repository.settings.git
-    found = read_status(git, remote=settings.remote, branch=settings.status_branch)
-    for problem in found.problems:
-        remark(f"left out: {problem.message}")
-    _check_stacks(files, stacks, {one.stack for one in found.records})
-    emit(_git_data(found, stacks, clusters), form, lambda: _coloured(_git_text(found, stacks, clusters)))
+    status = read_status(git, remote=settings.remote, branch=settings.status_branch)
+    for error in status.problems:
+        print_message(f"left out: {error.message}")
+    _check_stacks(files, stacks, {record.stack for record in status.records})
+    emit_result(
+        _records_data(status, stacks, clusters), form, lambda: _add_colour(_format_records(status, stacks, clusters))
+    )
     return 0
 
 
-def _chosen(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> list[Any]:
+def _select_records(status: Status, stacks: Sequence[str], clusters: Sequence[str]) -> list[Any]:
     return [
-        one
-        for one in found.records
-        if (not stacks or one.stack in stacks) and (not clusters or one.cluster in clusters)
+        record
+        for record in status.records
+        if (not stacks or record.stack in stacks) and (not clusters or record.cluster in clusters)
     ]
 
 
-def _git_text(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> str:
-    from fleet.plan.views.escape import escape_line
+def _format_records(status: Status, stacks: Sequence[str], clusters: Sequence[str]) -> str:
+    from fleet.plan.views.escape import visible
 
-    if found.commit is None:
+    if status.commit is None:
         return "there is no status branch yet; `fleet sync` writes it"
-    records = _chosen(found, stacks, clusters)
+    records = _select_records(status, stacks, clusters)
     rows = [
-        [one.stack, one.cluster, one.sync, one.health, _versions(one.apps), one.revision[:8] or "–", one.since]
-        for one in records
+        [
+            record.stack,
+            record.cluster,
+            record.sync,
+            record.health,
+            _format_versions(record.apps),
+            record.revision[:8] or "–",
+            record.since,
+        ]
+        for record in records
     ]
     if not rows:
         return "nothing is deployed"
-    text = table(["stack", "cluster", "sync", "health", "version", "revision", "since"], rows)
-    said = [f"  {one.stack} on {one.cluster}: {escape_line(one.message)}" for one in records if one.message]
-    return "\n".join([text, "", *said]) if said else text
+    text = format_table(["stack", "cluster", "sync", "health", "version", "revision", "since"], rows)
+    messages = [
+        f"  {record.stack} on {record.cluster}: {visible(record.message)}" for record in records if record.message
+    ]
+    return "\n".join([text, "", *messages]) if messages else text
 
 
-def _git_data(found: Status, stacks: Sequence[str], clusters: Sequence[str]) -> dict[str, Any]:
+def _records_data(status: Status, stacks: Sequence[str], clusters: Sequence[str]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {"commit": found.commit, "stacks": [asdict(one) for one in _chosen(found, stacks, clusters)]}
+    return {"commit": status.commit, "stacks": [asdict(record) for record in _select_records(status, stacks, clusters)]}
 
 
-def _coloured(text: str) -> str:
-    if not colour_wanted():
+def _add_colour(text: str) -> str:
+    """Paint the words for health, if standard output takes colours."""
+    if not is_colour_wanted():
         return text
     from fleet.plan.views.text import paint
 
-    for word, code in COLOURS.items():
-        text = text.replace(f" {word}", f" {paint(word, code, True)}")
+    for health, code in COLOURS.items():
+        text = text.replace(f" {health}", f" {paint(health, code, True)}")
     return text

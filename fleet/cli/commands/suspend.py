@@ -1,4 +1,4 @@
-"""`fleet suspend` and `fleet resume`: leave a stack as it is until somebody says otherwise."""
+"""`fleet suspend` and `fleet resume`: stacks that syncs leave as they are until they are resumed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleet.cli.options import cluster_options
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.output import emit_result, output_option, print_message
 
 if TYPE_CHECKING:
     from fleet.plan.inventory import Suspension
@@ -33,7 +33,7 @@ def suspend(*, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path 
     """
     from fleet.sync.suspension import word
 
-    return _said(stacks, clusters, kubeconfig, form, word(reason, everywhere=not clusters))
+    return _write_suspension(stacks, clusters, kubeconfig, form, word(reason, everywhere=not clusters))
 
 
 @click.command()
@@ -47,16 +47,17 @@ def resume(*, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path |
     fleet resume orders
     fleet resume orders --cluster eu-1
     """
-    return _said(stacks, clusters, kubeconfig, form, None)
+    return _write_suspension(stacks, clusters, kubeconfig, form, None)
 
 
-def _said(
-    stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path | None, form: str, word: Suspension | None
+def _write_suspension(
+    stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path | None, form: str, suspension: Suspension | None
 ) -> int:
+    """Write a suspension into the clusters, or None to remove it; raise an error for a stack that no cluster has."""
     import asyncio
 
-    from fleet.cli.clusters import Place, at_each, places
-    from fleet.cli.commands.preview import finish
+    from fleet.cli.clusters import ClusterRef, resolve_clusters, run_in_each
+    from fleet.cli.results import finish
     from fleet.errors import NotFoundError
     from fleet.kube.client.client import Client
     from fleet.plan.ownership import RepositoryOwnership
@@ -64,32 +65,36 @@ def _said(
     from fleet.sync.suspension import suspend
 
     with working_tree() as files:
-        placed = _placed(files, stacks)
-    claim = RepositoryOwnership(files.identity)
+        placements = _find_placements(files, stacks)
+    claim = Claim(files.identity)
 
-    async def write(place: Place, client: Client) -> list[str]:
-        return [one for one in stacks if await suspend(client, one, word, claim, placed=placed.get(one, ()))]
+    async def write(_: ClusterRef, client: Client) -> list[str]:
+        return [
+            stack
+            for stack in stacks
+            if await suspend(client, stack, suspension, claim, placed=placements.get(stack, ()))
+        ]
 
-    done, problems = asyncio.run(at_each(places(clusters, None, kubeconfig), write))
-    rows = [{"stack": stack, "cluster": name} for name, its in done.items() for stack in its]
-    missing = [one for one in stacks if not any(row["stack"] == one for row in rows)]
-    said = str(word) if word else "resumed; the next sync goes on with it"
+    results, errors = asyncio.run(run_in_each(resolve_clusters(clusters, None, kubeconfig), write))
+    rows = [{"stack": stack, "cluster": name} for name, changed in results.items() for stack in changed]
+    missing = [stack for stack in stacks if not any(row["stack"] == stack for row in rows)]
+    outcome = str(suspension) if suspension else "resumed; the next sync goes on with it"
     if rows:
-        emit(rows, form, lambda: "\n".join(f"{row['stack']} on {row['cluster']}: {said}" for row in rows))
-    if missing and not problems:
-        problems = [NotFoundError(f"no cluster has anything of stack {one!r}") for one in missing]
-    return finish(problems)
+        emit_result(rows, form, lambda: "\n".join(f"{row['stack']} on {row['cluster']}: {outcome}" for row in rows))
+    if missing and not errors:
+        errors = [NotFoundError(f"no cluster has anything of stack {stack!r}") for stack in missing]
+    return finish(errors)
 
 
-def _placed(files: Files, stacks: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Where they are meant to be. Files that are broken do not keep anybody from suspending what is there."""
+def _find_placements(files: Files, stacks: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the clusters of each stack in git. Broken files do not keep the user from suspending what is deployed."""
     from fleet.errors import FleetError
     from fleet.evaluate import evaluate
 
     try:
-        found = evaluate(files.repository, stacks=stacks)
+        evaluation = evaluate(files.repository, stacks=stacks)
     except FleetError:  # it may be in the clusters all the same
         return {}
-    if found.problems:
-        remark("the stacks cannot be evaluated: it is written only where the clusters have something of them")
-    return {one.name: one.clusters for one in found.stacks}
+    if evaluation.problems:
+        print_message("the stacks cannot be evaluated: it is written only where the clusters have something of them")
+    return {stack.name: stack.clusters for stack in evaluation.stacks}

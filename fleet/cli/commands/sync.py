@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from fleet.cli.commands.preview import allowance, changes_of, finish, problems
 from fleet.cli.options import (
     any_branch_option,
-    choice_options,
-    claim_options,
-    colour_wanted,
+    ownership_options,
+    selection_options,
     signers_option,
+    status_option,
     wait_options,
-    width_of_terminal,
 )
-from fleet.cli.output import emit, output_option, remark
+from fleet.cli.output import emit_result, output_option, print_message
+from fleet.cli.plans import count_changes, select_deletion_budget, view_plan
+from fleet.cli.results import collect_errors, finish, format_results, results_data
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.evaluate.result import Evaluation
     from fleet.git.status_records import Record
     from fleet.plan.inventory import Suspension
-    from fleet.sync.result import Result
     from fleet.sync.rollout.order import Order
     from fleet.sync.run import Run
     from fleet.sync.source import Files
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@choice_options
+@selection_options
 @click.option("--revision", metavar="REV", help="The commit to apply. [default: HEAD]")
 @wait_options
-@claim_options
+@ownership_options
 @click.option("--expect-no-changes", is_flag=True, help="Change nothing; exit with code 7 if anything would change.")
 @click.option("--show-unchanged", is_flag=True, help="Show objects that stay as they are, too.")
 @click.option(
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
 @click.option("--allow-rewritten", is_flag=True, help="Apply a commit that does not go on from what was applied.")
 @any_branch_option
 @signers_option
-@click.option("--status/--no-status", default=True, help="Write health into git. [default: status]")
+@status_option
 @output_option
 def sync(
     *,
@@ -112,14 +111,14 @@ def sync(
     fleet sync --stack orders --cluster eu-1 --timeout 30m
     fleet sync --allow-deletes 12
     """
-    from fleet.cli.gc import collect_seldom
+    from fleet.cli.gc import collect_rarely
     from fleet.sync.report import check_destination
     from fleet.sync.source import check_branch, commit, evaluated, narrowed
 
-    collect_seldom()
+    collect_rarely()
     with commit(revision or "HEAD", known=True) as files:
         for line in check_branch(files, any_branch=any_branch or dry_run or expect_no_changes):
-            remark(line)
+            print_message(line)
         _check_signature(files, signers)
         if status:
             check_destination(files)
@@ -140,9 +139,9 @@ def sync(
 
     narrowing = Selection(tuple(only), tuple(exclude))
     chosen = narrowed(evaluation, stacks)
-    wanted = targets(chosen, stacks, clusters, narrowing)
-    budget = allowance(files.repository.settings, allow_deletes)
-    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
+    selected = targets(chosen, stacks, clusters, narrowing)
+    budget = select_deletion_budget(files.repository.settings, allow_deletes)
+    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
     gate = Gate(files, evaluation, required=require_approved)
     settings = files.repository.settings
     how = How(
@@ -154,19 +153,21 @@ def sync(
         accounts=settings.trust.account,
         dry_run=dry_run,
         gate=gate,
-        order=None if ignore_rollout or dry_run else _order(files, chosen, wanted, wait=wait, told=status),
-        elsewhere=_suspended(chosen, clusters, kubeconfig) if clusters else None,
+        order=None
+        if ignore_rollout or dry_run
+        else _make_rollout_order(files, chosen, selected, wait=wait, read_records=status),
+        elsewhere=_make_suspension_reader(chosen, clusters, kubeconfig) if clusters else None,
     )
     with shown(quiet=form != "text") as progress:
 
         def approve(planned: Run) -> None:
             if form == "text":
-                progress.say(_plan_text(planned, unchanged=show_unchanged))
+                progress.say(view_plan([result.branch for result in planned.results], "text", unchanged=show_unchanged))
                 for line in courses(chosen.stacks, planned.results):
-                    remark(line + (": ignored, as --ignore-rollout says" if ignore_rollout else ""))
-            narrowing.check(one.plan for one in planned.results if one.plan)
+                    print_message(line + (": ignored, as --ignore-rollout says" if ignore_rollout else ""))
+            narrowing.check(result.plan for result in planned.results if result.plan)
             if expect_no_changes:
-                finish(problems(planned.results), changes_of(planned))
+                finish(collect_errors(planned.results), count_changes(planned))
             check_run(
                 files,
                 chosen,
@@ -179,26 +180,28 @@ def sync(
             )
 
         if dry_run:
-            tried = asyncio.run(preview(wanted, how, progress, revision=files.revision))
-            tried = replace(tried, results=tuple(gate.judge(tried.results)))
-            approve(tried)
-            return _tried(tried, files, form)
-        run = asyncio.run(sync(wanted, how, progress, revision=files.revision, approve=approve))
-    found = problems(run.results) + [one.unhealthy for one in run.results if one.unhealthy]
+            trial = asyncio.run(preview(selected, how, progress, revision=files.revision))
+            trial = replace(trial, results=tuple(gate.judge(trial.results)))
+            approve(trial)
+            return _finish_trial(trial, files, form)
+        run = asyncio.run(sync(selected, how, progress, revision=files.revision, approve=approve))
+    errors = collect_errors(run.results) + [result.unhealthy for result in run.results if result.unhealthy]
     part = bool(narrowing)
-    written = _published(files, run, wanted, narrowed=bool(clusters), part=part) if status else None
-    emit({"revision": files.revision, **results_data(run.results)}, form, lambda: results_text(run.results))
+    status_error = _publish(files, run, selected, narrowed=bool(clusters), part=part) if status else None
+    emit_result({"revision": files.revision, **results_data(run.results)}, form, lambda: format_results(run.results))
     for line in run.remarks:
-        remark(line)
-    return finish([*found, *([written] if written else [])])
+        print_message(line)
+    return finish([*errors, *([status_error] if status_error else [])])
 
 
-def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: bool, told: bool) -> Order:
-    """What the run goes by. Git is asked only for what one of the stacks asks about; `told`: the status branch, too."""
+def _make_rollout_order(
+    files: Files, chosen: Evaluation, selected: Sequence[Target], *, wait: bool, read_records: bool
+) -> Order:
+    """Return the order of the run. Git is read only for what stacks need, with `read_records` the status branch too."""
     from contextlib import suppress
 
     from fleet.errors import FleetError
-    from fleet.git.status import chosen as at
+    from fleet.git.status import chosen as choose_remote
     from fleet.git.status import read_status
     from fleet.sync.rollout.approvals import Approvals, read
     from fleet.sync.rollout.order import Order, bystanders, watched
@@ -208,59 +211,65 @@ def _order(files: Files, chosen: Evaluation, wanted: Sequence[Target], *, wait: 
     assert git is not None  # noqa: S101 - commits come from git
 
     def approvals() -> Approvals:
-        return read(git, at(files.remotes, settings.remote))
+        return read(git, choose_remote(files.remotes, settings.remote))
 
     records: dict[tuple[str, str], Record] = {}
-    matters = watched(chosen.stacks)
-    pulled = {one.name for one in chosen.clusters if one.pull}
-    away = [
-        (one.name, where) for one in chosen.stacks if one.name in matters for where in one.clusters if where in pulled
+    watched_stacks = watched(chosen.stacks)
+    pulling = {cluster.name for cluster in chosen.clusters if cluster.pull}
+    pulled = [
+        (stack.name, cluster)
+        for stack in chosen.stacks
+        if stack.name in watched_stacks
+        for cluster in stack.clusters
+        if cluster in pulling
     ]
-    if told and (away or any(seconds(one.rollout.soak) for one in chosen.stacks)):
-        with suppress(FleetError):  # then whatever is well is so since now, and of what agents did nothing is known
-            found = read_status(git, remote=at(files.remotes, settings.remote), branch=settings.status_branch)
-            records = {(one.stack, one.cluster): one for one in found.records}
+    if read_records and (pulled or any(seconds(stack.rollout.soak) for stack in chosen.stacks)):
+        with suppress(FleetError):  # then what is healthy counts as so from now on, and agents as not heard of
+            remote = choose_remote(files.remotes, settings.remote)
+            status = read_status(git, remote=remote, branch=settings.status_branch)
+            records = {(record.stack, record.cluster): record for record in status.records}
     elsewhere = {}
-    if away:
+    if pulled:
         from fleet.bundle.publish import heard_of_agents
 
-        elsewhere = heard_of_agents(files, away, records)
+        elsewhere = heard_of_agents(files, pulled, records)
     return Order(
-        {one.name: one for one in chosen.stacks},
+        {stack.name: stack for stack in chosen.stacks},
         wait=wait,
         approvals=approvals,
-        bystanders=bystanders(chosen, wanted),
+        bystanders=bystanders(chosen, selected),
         told=records,
         elsewhere=elsewhere,
     )
 
 
-def _suspended(
-    chosen: Evaluation, asked: Collection[str], kubeconfig: Path | None
+def _make_suspension_reader(
+    chosen: Evaluation, names: Collection[str], kubeconfig: Path | None
 ) -> Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]]:
-    """What was said for everywhere, by the clusters that the run is not about."""
+    """Return a function that reads suspensions which hold everywhere from clusters that the run is not about."""
     from fleet.sync.run import connect
     from fleet.sync.suspension import Words, besides
 
     return lambda stacks: Words().everywhere(
-        besides((one for one in chosen.stacks if one.name in stacks), chosen.clusters, asked),
-        lambda one: connect(one, kubeconfig),
+        besides((stack for stack in chosen.stacks if stack.name in stacks), chosen.clusters, names),
+        lambda cluster: connect(cluster, kubeconfig),
     )
 
 
-def _tried(run: Run, files: Files, form: str) -> int:
-    """The end of a dry run: what would be done, and what speaks against it."""
+def _finish_trial(run: Run, files: Files, form: str) -> int:
+    """Print what a dry run would do, and return the exit code; raise what speaks against it."""
     if form != "text":
         from fleet.plan.views.json import plan_data
 
-        plan = plan_data([one.branch for one in run.results])
-        emit({"revision": files.revision, "plan": plan}, form, lambda: "")
+        plan = plan_data([result.branch for result in run.results])
+        emit_result({"revision": files.revision, "plan": plan}, form, lambda: "")
     for line in run.remarks:
-        remark(line)
-    return finish(problems(run.results))
+        print_message(line)
+    return finish(collect_errors(run.results))
 
 
 def _check_signature(files: Files, signers: Path | None) -> None:
+    """Raise an error if the user named signers and none of them signed the commit."""
     if signers:
         from fleet.sync.source import check_signature
 
@@ -268,101 +277,29 @@ def _check_signature(files: Files, signers: Path | None) -> None:
         check_signature(files.git, files.revision, signers)
 
 
-def _published(files: Files, run: Run, wanted: Sequence[Target], *, narrowed: bool, part: bool) -> FleetError | None:
-    """The clusters are what they are: that git could not be told is an error of its own, said last."""
+def _publish(files: Files, run: Run, selected: Sequence[Target], *, narrowed: bool, part: bool) -> FleetError | None:
+    """Write health into git; return the error if that fails: the clusters are changed, so it is raised last."""
     from fleet.errors import FleetError
     from fleet.sync.report import no_more, publish, seen_from_here
 
     if part:
-        remark("health was not written into git: only a part of the commit was applied")
+        print_message("health was not written into git: only a part of the commit was applied")
         return None
     results = seen_from_here(run.results, run.looked_at, by_account=bool(files.repository.settings.trust.account))
-    seen = {(one.stack, one.cluster) for one in results}
-    unseen = [f"{one.stack} on {one.cluster}" for one in run.results if (one.stack, one.cluster) not in seen]
+    seen = {(result.stack, result.cluster) for result in results}
+    unseen = [
+        f"{result.stack} on {result.cluster}" for result in run.results if (result.stack, result.cluster) not in seen
+    ]
     if unseen:
         more = f" and {len(unseen) - 5} more" if len(unseen) > 5 else ""
-        remark(f"not written into git, since it could not be looked at from here: {', '.join(unseen[:5])}{more}")
+        print_message(f"not written into git, since it could not be looked at from here: {', '.join(unseen[:5])}{more}")
     try:
         if narrowed:
             publish(files, results)
         else:
-            publish(files, results, gone=no_more(wanted))
-    except FleetError as problem:
-        problem.message = f"health was not written into git: {problem.message}"
-        problem.hint = problem.hint or "--no-status leaves it out"
-        return problem
+            publish(files, results, gone=no_more(selected))
+    except FleetError as error:
+        error.message = f"health was not written into git: {error.message}"
+        error.hint = error.hint or "--no-status leaves it out"
+        return error
     return None
-
-
-def _plan_text(planned: Run, *, unchanged: bool) -> str:
-    from fleet.plan.views.text import text_tree
-
-    branches = [result.branch for result in planned.results]
-    return text_tree(branches, colour=colour_wanted(), unchanged=unchanged, width=width_of_terminal())
-
-
-def results_text(results: Sequence[Result]) -> str:
-    from fleet.plan.views.escape import escape_line
-    from fleet.plan.views.text import paint
-    from fleet.sync.result import WaitingError
-
-    colour = colour_wanted()
-    lines = []
-    for one in results:
-        waits = isinstance(one.problem, WaitingError)
-        mark, code = (
-            ("✗", 31)
-            if (one.problem and not waits) or one.unhealthy
-            else ("✓", 32)
-            if not waits and (one.health == "Healthy" or one.leaving)
-            else ("•", 33)
-        )
-        lines.append(f"{paint(mark, code, colour)} {one.stack} on {one.cluster}: {escape_line(', '.join(_said(one)))}")
-    return "\n".join(lines) or "nothing is placed on any cluster"
-
-
-def _said(one: Result) -> list[str]:
-    """What became of it in few words; the errors themselves are said at the end."""
-    from fleet.sync.result import WaitingError
-
-    words = [] if one.problem and not one.done else [one.words]
-    if isinstance(one.problem, WaitingError):
-        return [*words, f"waiting: {one.problem.reason}"]
-    if one.problem:
-        return [*words, "failed"]
-    if one.leaving:
-        return [*words, "no longer placed there and left running"]
-    if not one.objects:
-        return words
-    ill = next((each for each in one.objects if each.state == one.health != "Healthy"), None)
-    reason = f" ({ill.title}: {ill.message})" if ill and ill.message else ""
-    return [*words, one.health.lower() + reason]
-
-
-def results_data(results: Sequence[Result]) -> dict[str, Any]:
-    from fleet.plan.views.json import plan_data
-
-    return {
-        "results": [
-            {
-                "stack": one.stack,
-                "cluster": one.cluster,
-                "done": {verb.value: count for verb, count in sorted(one.done.items())},
-                "health": one.health,
-                "error": str(one.problem or one.unhealthy) if one.problem or one.unhealthy else None,
-                "objects": [
-                    {
-                        "kind": each.kind,
-                        "namespace": each.namespace,
-                        "name": each.name,
-                        "health": each.state,
-                        "message": each.message,
-                    }
-                    for each in one.objects
-                    if each.state != "Healthy" or each.is_app
-                ],
-            }
-            for one in results
-        ],
-        "plan": plan_data([one.branch for one in results]),
-    }

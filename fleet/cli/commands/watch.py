@@ -1,11 +1,8 @@
-""".
+"""`fleet watch`: the fleet as it changes. A table at a terminal, a line per event elsewhere.
 
-`fleet watch`: the fleet as it changes. A table at a terminal, a line per event elsewhere.
-
-How the fleet at one moment looks at a terminal: stacks × clusters, and below it what happened last.
-
-It always fits: what is not well comes first, and the rest is counted where there is no room for it. Where clusters are
-too many to stand side by side, each stack in each cluster has a line of its own.
+The table shows stacks × clusters, and below it the last events. It always fits: what is not healthy comes first, and
+the rest is counted where there is no room for it. Where clusters are too many to stand side by side, each stack in each
+cluster has a line of its own. Clusters are only read.
 """
 
 from __future__ import annotations
@@ -20,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from fleet.cli.options import INTERVAL, Seconds, choice_options
+from fleet.cli.options import INTERVAL, Seconds, selection_options
+from fleet.cli.repository import select_clusters
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@choice_options
+@selection_options
 @click.option("--every", type=INTERVAL, default="2s", show_default=True, help="How long to wait between two looks.")
 @click.option("--until-healthy", is_flag=True, help="End, with exit code 0, once every stack is healthy everywhere.")
 @click.option("--timeout", type=Seconds(), help="End after so long; with --until-healthy that is exit code 9.")
@@ -53,18 +51,15 @@ def watch(
     import asyncio
 
     from fleet.errors import TimeoutError as FleetTimeoutError
-    from fleet.evaluate import evaluate
-    from fleet.plan.ownership import RepositoryOwnership
+    from fleet.plan.ownership import Claim
     from fleet.sync.observe import Watcher
     from fleet.sync.source import working_tree
-    from fleet.sync.targets import check_cluster
 
     with working_tree() as files:
-        known = evaluate(files.repository, stacks=()).check().clusters
-    chosen = [check_cluster(known, name) for name in clusters] or list(known)
-    watcher = Watcher(chosen, stacks, kubeconfig, RepositoryOwnership(files.identity))
+        selected = select_clusters(files.repository, clusters)
+    watcher = Watcher(selected, stacks, kubeconfig, Claim(files.identity))
     try:
-        asyncio.run(asyncio.wait_for(_watch(watcher, every, until_healthy=until_healthy), timeout))
+        asyncio.run(asyncio.wait_for(_run_watch(watcher, every, until_healthy=until_healthy), timeout))
     except TimeoutError:
         if until_healthy:
             raise FleetTimeoutError(f"not everything was healthy after {timeout or 0:.0f} s") from None
@@ -73,15 +68,16 @@ def watch(
     return 0
 
 
-async def _watch(watcher: Watcher, every: float, *, until_healthy: bool) -> None:
-    from fleet.sync.observe import happened
+async def _run_watch(watcher: Watcher, every: float, *, until_healthy: bool) -> None:
+    """Show snapshots and events until the user ends it, or all is healthy with `until_healthy`."""
+    from fleet.sync.observe import happened as describe_changes
 
     before: Sight | None = None
-    view = View([one.name for one in watcher.clusters]) if _at_terminal() else None
-    with _screen(view) if view else nullcontext():
+    view = View([cluster.name for cluster in watcher.clusters]) if _is_at_terminal() else None
+    with _open_screen(view) if view else nullcontext():
         async for sight in watcher.sights(every=every):
-            for line in happened(before, sight):
-                _tell(line, view)
+            for line in describe_changes(before, sight):
+                _show_event(line, view)
             if view:
                 view.sight = sight
             before = sight
@@ -89,25 +85,26 @@ async def _watch(watcher: Watcher, every: float, *, until_healthy: bool) -> None
                 return
 
 
-def _screen(view: View) -> AbstractContextManager[Any]:
+def _open_screen(view: View) -> AbstractContextManager[Any]:
     from rich.console import Console
     from rich.live import Live
 
     return Live(view, console=Console(), refresh_per_second=4)
 
 
-def _tell(line: str, view: View | None) -> None:
-    from fleet.plan.views.escape import escape_line
+def _show_event(line: str, view: View | None) -> None:
+    """Add an event to the view, or print it where there is none."""
+    from fleet.plan.views.escape import visible
 
-    said = f"{datetime.now(UTC).strftime('%H:%M:%S')}  {escape_line(line)}"
+    event = f"{datetime.now(UTC).strftime('%H:%M:%S')}  {visible(line)}"
     if view:
-        view.events.append(said)
+        view.events.append(event)
     else:
-        click.echo(said)
+        click.echo(event)
         sys.stdout.flush()
 
 
-def _at_terminal() -> bool:
+def _is_at_terminal() -> bool:
     import os
 
     return sys.stdout.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
@@ -127,7 +124,7 @@ Row = list[Cell]
 
 
 class View:
-    """For rich: `sight` and `events` are what is shown from then on."""
+    """What rich draws at a terminal: `sight` and `events`, which the command sets."""
 
     def __init__(self, clusters: Sequence[str]) -> None:
         self.sight: Sight | None = None
@@ -141,7 +138,7 @@ class View:
             yield Text("looking …")
             return
         height = console.size.height - len(self.events) - 1
-        for row in table(self.sight, self._clusters, width=options.max_width, height=height):
+        for row in format_rows(self.sight, self._clusters, width=options.max_width, height=height):
             line = Text(no_wrap=True, overflow="ellipsis")
             for cell in row:
                 line.append(*cell)
@@ -152,51 +149,57 @@ class View:
             yield Text(event, style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def table(sight: Sight, clusters: Sequence[str], *, width: int, height: int) -> list[Row]:
-    """Pure: lines of at most `height`, of which the first is the head."""
-    head, rows = _side_by_side(sight, clusters)
-    widths = _widths([head, *rows])
+def format_rows(sight: Sight, clusters: Sequence[str], *, width: int, height: int) -> list[Row]:
+    """Return at most `height` rows, of which the first is the head, in columns of equal width."""
+    head, rows = _arrange_by_stack(sight, clusters)
+    widths = _measure_columns([head, *rows])
     if sum(widths) > width:
-        head, rows = _one_below_the_other(sight, clusters)
-        widths = _widths([head, *rows])
+        head, rows = _arrange_by_placement(sight, clusters)
+        widths = _measure_columns([head, *rows])
     room = max(height - 1, 2)
     hidden = rows[room - 1 :] if len(rows) > room else []
-    shown = [_padded(row, widths) for row in [head, *rows[: len(rows) - len(hidden)]]]
+    shown = [_pad_row(row, widths) for row in [head, *rows[: len(rows) - len(hidden)]]]
     return [*shown, [Cell(f"… and {len(hidden)} more", "dim")]] if hidden else shown
 
 
-def _side_by_side(sight: Sight, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
-    """A line for each stack, those that are not well first, with a column for each cluster."""
-    head = [Cell("STACK", "bold"), *(Cell(_title(name, sight), "bold") for name in clusters)]
-    found = sight.stacks
-    stacks = sorted({stack for stack, _ in found})
-    stacks.sort(key=lambda stack: all(one.health == "Healthy" for (name, _), one in found.items() if name == stack))
-    return head, [[Cell(stack), *(cell(found.get((stack, one))) for one in clusters)] for stack in stacks]
+def _arrange_by_stack(sight: Sight, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
+    """Return a row for each stack, those that are not healthy first, with a column for each cluster."""
+    head = [Cell("STACK", "bold"), *(Cell(_format_cluster(name, sight), "bold") for name in clusters)]
+    stacks = sorted({stack for stack, _ in sight.stacks})
+    unhealthy = {stack for (stack, _), status in sight.stacks.items() if status.health != "Healthy"}
+    stacks.sort(key=lambda stack: stack not in unhealthy)
+    return head, [
+        [Cell(stack), *(_format_status(sight.stacks.get((stack, cluster))) for cluster in clusters)] for stack in stacks
+    ]
 
 
-def _one_below_the_other(sight: Sight, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
+def _arrange_by_placement(sight: Sight, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
+    """Return a row for each stack in each cluster, those that are not healthy first."""
     pairs = [pair for pair in sorted(sight.stacks) if pair[1] in clusters]
     pairs.sort(key=lambda pair: sight.stacks[pair].health == "Healthy")
     head = [Cell("STACK", "bold"), Cell("CLUSTER", "bold"), Cell("")]
-    return head, [[Cell(stack), Cell(_title(one, sight)), cell(sight.stacks[stack, one])] for stack, one in pairs]
+    return head, [
+        [Cell(stack), Cell(_format_cluster(cluster, sight)), _format_status(sight.stacks[stack, cluster])]
+        for stack, cluster in pairs
+    ]
 
 
-def _title(cluster: str, sight: Sight) -> str:
+def _format_cluster(cluster: str, sight: Sight) -> str:
     return cluster + (" (does not answer)" if cluster in sight.failed else "")
 
 
-def cell(one: Observed | None) -> Cell:
-    """What is said of a stack in a cluster, and its colour."""
-    if one is None:
+def _format_status(status: Observed | None) -> Cell:
+    """Return the health, members and revision of a stack in a cluster, in the colour of its health."""
+    if status is None:
         return Cell("–", "dim")
-    members = [each.members for each in one.objects if each.is_app and each.members]
-    parts = [one.health, *members, one.revision[:8], "suspended" if one.suspended else ""]
-    return Cell(" ".join(filter(None, parts)), COLOURS.get(one.health, ""))
+    members = [item.members for item in status.objects if item.is_app and item.members]
+    parts = [status.health, *members, status.revision[:8], "suspended" if status.suspended else ""]
+    return Cell(" ".join(filter(None, parts)), COLOURS.get(status.health, ""))
 
 
-def _widths(rows: Sequence[Row]) -> list[int]:
-    return [max(len(one.text) for one in column) + GAP for column in zip(*rows, strict=True)]
+def _measure_columns(rows: Sequence[Row]) -> list[int]:
+    return [max(len(cell.text) for cell in column) + GAP for column in zip(*rows, strict=True)]
 
 
-def _padded(row: Row, widths: Sequence[int]) -> Row:
-    return [Cell(one.text.ljust(width), one.style) for one, width in zip(row, widths, strict=True)]
+def _pad_row(row: Row, widths: Sequence[int]) -> Row:
+    return [Cell(cell.text.ljust(width), cell.style) for cell, width in zip(row, widths, strict=True)]

@@ -1,24 +1,21 @@
-"""`fleet lab fault`: what goes wrong in a lab on purpose."""
+"""`fleet lab fault`: faults in a lab, made on purpose, listed and cleared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from fleet.cli.commands.lab.lab import name_option
+from fleet.cli.commands.lab.options import FaultScope, name_option, open_lab
 from fleet.cli.lazy import LazyGroup
 from fleet.cli.options import Seconds
-from fleet.cli.output import emit, output_option, remark, table
+from fleet.cli.output import emit_result, format_table, output_option, print_message
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.lab.faults import ActiveFault, Fault
-    from fleet.lab.faults.builder import FaultBuilder
-    from fleet.lab.lab import Lab
+    from fleet.lab.faults import Active
 
 F = TypeVar("F", bound=Callable[..., Any])
 MORE = {  # commands in modules of their own
@@ -29,101 +26,66 @@ MORE = {  # commands in modules of their own
 }
 
 
-def _targets(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Nodes and programs, known without asking a cluster; pods are asked for once `pod/` is typed."""
+def _complete_target(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete nodes and programs, known without asking a cluster; pods are asked for once `pod/` is typed."""
     from fleet.errors import FleetError
     from fleet.lab.faults.fault import PROGRAMS
-    from fleet.lab.lab import Lab
 
     try:
-        lab = Lab.open(ctx.params.get("name") or "default")
+        lab = open_lab(ctx.params.get("name") or "default")
         cluster = lab.spec.cluster_or_first(ctx.params.get("cluster"))
         namespace = ctx.params.get("namespace") or "default"
         names = [*(f"node/{node.name}" for node in lab.nodes(cluster)), *PROGRAMS, "pod/", "volume/"]
-        for thing, plural in (("pod", "pods"), ("volume", "persistentvolumeclaims")):
-            if incomplete.startswith(f"{thing}/"):
-                found = lab.api(cluster).get(f"/api/v1/namespaces/{namespace}/{plural}")["items"]
-                names = [f"{thing}/{one['metadata']['name']}" for one in found]
+        for kind, plural in (("pod", "pods"), ("volume", "persistentvolumeclaims")):
+            if incomplete.startswith(f"{kind}/"):
+                items = lab.api(cluster).get(f"/api/v1/namespaces/{namespace}/{plural}")["items"]
+                names = [f"{kind}/{item['metadata']['name']}" for item in items]
     except FleetError:
         return []
     return [name for name in names if name.startswith(incomplete)]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Where the targets of a command are, and for how long its fault is wanted."""
-
-    name: str
-    cluster: str | None
-    namespace: str
-    seconds: float | None = None
-
-    @property
-    def lab(self) -> Lab:
-        from fleet.lab.lab import Lab
-
-        return Lab.open(self.name)
-
-    @property
-    def words(self) -> FaultBuilder:
-        from fleet.lab.faults.builder import FaultBuilder
-
-        return FaultBuilder(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
-
-    def begin(self, fault: Fault) -> None:
-        """Make a fault that belongs to nobody, and say how it ends."""
-        from fleet.lab.faults import inject
-        from fleet.lab.faults.fault import load_kind
-
-        active = inject(self.lab, fault, seconds=self.seconds)
-        if not load_kind(fault.kind).lasts:
-            remark(f"done: {fault}")
-            return
-        option = "" if self.name == "default" else f" --name {self.name}"
-        end = f"undo it: fleet lab fault clear {active.id}{option}"
-        remark(f"fault {active.id}: {fault}; {end if self.seconds is None else f'for {self.seconds:g} s'}")
-
-
-def place_options(command: F) -> F:
-    """--name, --cluster and --namespace: the command gets them as its first argument, an `Asked`."""
+def scope_options(command: F) -> F:
+    """Add --name, --cluster and --namespace: the command gets them as its first argument, a `FaultScope`."""
 
     @wraps(command)
-    def with_asked(name: str, cluster: str | None, namespace: str, seconds: float | None = None, **rest: Any) -> Any:
-        return command(Asked(name, cluster, namespace, seconds), **rest)
+    def with_scope(name: str, cluster: str | None, namespace: str, seconds: float | None = None, **rest: Any) -> Any:
+        return command(FaultScope(name, cluster, namespace, seconds), **rest)
 
-    found: Any = with_asked
+    wrapped: Any = with_scope
     for option in (
         click.option("-n", "--namespace", default="default", show_default=True, help="Of pods and volumes."),
         click.option("--cluster", help="Cluster. [default: the lab's first]"),
         name_option,
     ):
-        found = option(found)
-    return cast("F", found)
+        wrapped = option(wrapped)
+    return cast("F", wrapped)
 
 
 def fault_options(command: F) -> F:
-    """Those of `place_options` and --for: what every fault that lasts has."""
+    """Add the options of `scope_options`, and --for: what every fault that lasts has."""
     option = click.option(
         "--for", "seconds", type=Seconds(), help="Undo it after that time, as 30s or 5m. [default: when it is cleared]"
     )
-    return place_options(option(command))
+    return scope_options(option(command))
 
 
 def target_argument(command: F) -> F:
-    return click.argument("target", shell_complete=_targets)(command)
+    """Add TARGET, which a shell completes."""
+    return click.argument("target", shell_complete=_complete_target)(command)
 
 
-def sides(command: F) -> F:
-    """Two sides of a network."""
+def side_options(command: F) -> F:
+    """Add the two sides of a network: the targets and --from, and --one-way."""
     for option in (
-        click.argument("targets", nargs=-1, required=True, metavar="TARGET…", shell_complete=_targets),
+        click.argument("targets", nargs=-1, required=True, metavar="TARGET…", shell_complete=_complete_target),
         click.option("--one-way", is_flag=True, help="Only packets that leave the first side."),
         click.option(
             "--from",
             "others",
             multiple=True,
             metavar="TARGET",
-            shell_complete=_targets,
+            shell_complete=_complete_target,
             help="The other side; may be repeated. [default: everybody else]",
         ),
     ):
@@ -149,12 +111,12 @@ def fault() -> None:
 @click.option("-c", "--container", default="", help="Only this container of the pod. [default: all]")
 @click.option("--process", default="", metavar="NAME", help="Only processes of this name. [default: all]")
 @target_argument
-def kill(asked: Asked, container: str, process: str, target: str) -> None:
+def kill(scope: FaultScope, container: str, process: str, target: str) -> None:
     """Kill a pod's processes, a node or a program, as by kill -9 or a loss of power.
 
     A pod is started again by its node. A node or a program is started again when the fault is cleared.
     """
-    asked.begin(asked.words.kill(target, container=container, process=process))
+    scope.begin(scope.builder.kill(target, container=container, process=process))
 
 
 @fault.command()
@@ -162,24 +124,24 @@ def kill(asked: Asked, container: str, process: str, target: str) -> None:
 @click.option("-c", "--container", default="", help="Only this container of the pod. [default: all]")
 @click.option("--process", default="", metavar="NAME", help="Only processes of this name. [default: all]")
 @target_argument
-def freeze(asked: Asked, container: str, process: str, target: str) -> None:
+def freeze(scope: FaultScope, container: str, process: str, target: str) -> None:
     """Let a pod's processes, a node or a program stand still: it holds what it has and answers nothing."""
-    asked.begin(asked.words.freeze(target, container=container, process=process))
+    scope.begin(scope.builder.freeze(target, container=container, process=process))
 
 
 @fault.command()
 @fault_options
 @click.option("--grace", type=Seconds(), default="10s", show_default=True, help="How long its pods have to end.")
 @target_argument
-def stop(asked: Asked, grace: float, target: str) -> None:
+def stop(scope: FaultScope, grace: float, target: str) -> None:
     """Shut a node down in good order. It is started again when the fault is cleared."""
-    asked.begin(asked.words.stop(target, grace=grace))
+    scope.begin(scope.builder.stop(target, grace=grace))
 
 
 @fault.command()
 @fault_options
-@sides
-def partition(asked: Asked, others: tuple[str, ...], one_way: bool, targets: tuple[str, ...]) -> None:
+@side_options
+def partition(scope: FaultScope, others: tuple[str, ...], one_way: bool, targets: tuple[str, ...]) -> None:
     """Let no packet through between nodes or pods and others, the API server for instance.
 
     \b
@@ -187,7 +149,7 @@ def partition(asked: Asked, others: tuple[str, ...], one_way: bool, targets: tup
     fleet lab fault partition node/lab-node-1 --from node/lab-node-2
     fleet lab fault partition node/lab-node-1 --from kube-apiserver
     """
-    asked.begin(asked.words.partition(targets, others, one_way=one_way))
+    scope.begin(scope.builder.partition(targets, others, one_way=one_way))
 
 
 @fault.command()
@@ -198,9 +160,9 @@ def partition(asked: Asked, others: tuple[str, ...], one_way: bool, targets: tup
 @click.option("--reorder", type=float, default=0, help="The share of packets that is overtaken by others.")
 @click.option("--hold", type=Seconds(), default="0.02s", show_default=True, help="How long those are held back.")
 @click.option("--seed", type=int, default=0, help="Chance that can be had again: which packets it hits.")
-@sides
+@side_options
 def disturb(
-    asked: Asked,
+    scope: FaultScope,
     *,
     delay: float,
     jitter: float,
@@ -218,19 +180,19 @@ def disturb(
     fleet lab fault disturb node/lab-node-1 --delay 0.1s --jitter 0.02s
     fleet lab fault disturb pod/web-0 --loss 0.1 --from pod/web-1
     """
-    wanted = asked.words.disturb(
+    disturbance = scope.builder.disturb(
         targets, others, delay=delay, jitter=jitter, loss=loss, reorder=reorder, hold=hold, seed=seed, one_way=one_way
     )
-    asked.begin(wanted)
+    scope.begin(disturbance)
 
 
 @fault.command()
 @fault_options
 @click.option("--leave", type=int, default=0, metavar="BYTES", help="Leave so much free.")
 @target_argument
-def fill(asked: Asked, leave: int, target: str) -> None:
+def fill(scope: FaultScope, leave: int, target: str) -> None:
     """Fill a volume: whoever writes to it is told that no space is left."""
-    asked.begin(asked.words.fill(target, leave=leave))
+    scope.begin(scope.builder.fill(target, leave=leave))
 
 
 @fault.command()
@@ -239,21 +201,21 @@ def fill(asked: Asked, leave: int, target: str) -> None:
 @click.option("--places", default=16, show_default=True, help="How many bytes are changed.")
 @click.option("--seed", type=int, default=0, help="Chance that can be had again: which bytes.")
 @target_argument
-def corrupt(asked: Asked, file: str, places: int, seed: int, target: str) -> None:
+def corrupt(scope: FaultScope, file: str, places: int, seed: int, target: str) -> None:
     """Change bytes of a file on a volume. Clearing puts those back that are still wrong."""
-    asked.begin(asked.words.corrupt(target, file=file, places=places, seed=seed))
+    scope.begin(scope.builder.corrupt(target, file=file, places=places, seed=seed))
 
 
 @fault.command()
 @fault_options
 @target_argument
-def lose(asked: Asked, target: str) -> None:
+def lose(scope: FaultScope, target: str) -> None:
     """Lose all that is on a volume, or a node with all its disks, for good.
 
     A volume's pods are killed and find it empty. When a node's fault is cleared, a new one of its name starts; the
     volumes that were on the old one cannot be mounted any more.
     """
-    asked.begin(asked.words.lose(target))
+    scope.begin(scope.builder.lose(target))
 
 
 @fault.command("list")
@@ -264,40 +226,46 @@ def list_faults(name: str, form: str) -> None:
     import time
 
     from fleet.lab.faults import list_active
-    from fleet.lab.lab import Lab
 
-    found = list_active(Lab.open(name))
-    rows = [_row(one) for one in found]
+    faults = list_active(open_lab(name))
+    rows = [_fault_data(active) for active in faults]
 
     def text() -> str:
         if not rows:
             return "nothing is wrong"
         now = time.time()
         lines = [
-            [str(one.id), one.fault.cluster, str(one.fault), f"{now - one.since:.0f}s", _end(one, now)] for one in found
+            [
+                str(active.id),
+                active.fault.cluster,
+                str(active.fault),
+                f"{now - active.since:.0f}s",
+                _describe_end(active, now),
+            ]
+            for active in faults
         ]
-        return table(["id", "cluster", "fault", "age", "ends"], lines)
+        return format_table(["id", "cluster", "fault", "age", "ends"], lines)
 
-    emit(rows, form, text)
+    emit_result(rows, form, text)
 
 
-def _row(one: ActiveFault) -> dict[str, Any]:
+def _fault_data(active: Active) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "cluster": one.fault.cluster,
-        "kind": one.fault.kind,
-        "targets": list(one.fault.targets),
-        "options": dict(one.fault.options),
-        "since": one.since,
-        "until": one.until,
-        "owner": one.owner[0] if one.owner else None,
+        "id": active.id,
+        "cluster": active.fault.cluster,
+        "kind": active.fault.kind,
+        "targets": list(active.fault.targets),
+        "options": dict(active.fault.options),
+        "since": active.since,
+        "until": active.until,
+        "owner": active.owner[0] if active.owner else None,
     }
 
 
-def _end(one: ActiveFault, now: float) -> str:
-    if one.until is not None:
-        return f"in {max(0, one.until - now):.0f}s"
-    return f"with process {one.owner[0]}" if one.owner else "when cleared"
+def _describe_end(active: Active, now: float) -> str:
+    if active.until is not None:
+        return f"in {max(0, active.until - now):.0f}s"
+    return f"with process {active.owner[0]}" if active.owner else "when cleared"
 
 
 @fault.command()
@@ -308,16 +276,15 @@ def clear(name: str, every: bool, ids: tuple[int, ...]) -> None:
     """Undo faults: those with these numbers, or all."""
     from fleet.errors import ConfigurationError
     from fleet.lab.faults import clear as undo
-    from fleet.lab.lab import Lab
 
     if bool(ids) == every:
         raise ConfigurationError("say which faults: numbers, or --all", hint="`fleet lab fault list` shows them")
-    for one in undo(Lab.open(name), None if every else ids):
-        remark(f"undone: {one.id} {one.fault}")
+    for active in undo(open_lab(name), None if every else ids):
+        print_message(f"undone: {active.id} {active.fault}")
 
 
 @fault.command()
-@place_options
+@scope_options
 @click.option("--seed", type=int, help="The same seed gives the same faults again. [default: a new one, printed]")
 @click.option("--for", "length", type=Seconds(), default="60s", show_default=True, help="How long in all.")
 @click.option("--pause", type=Seconds(), default="5s", show_default=True, help="About how long between two faults.")
@@ -326,9 +293,9 @@ def clear(name: str, every: bool, ids: tuple[int, ...]) -> None:
 )
 @click.option("--only", default="", metavar="A,B", help="Only these. [default: all that can be undone]")
 @click.option("--dry-run", is_flag=True, help="Print what would happen when; nothing is broken.")
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET…", shell_complete=_targets)
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET…", shell_complete=_complete_target)
 def run(
-    asked: Asked,
+    scope: FaultScope,
     *,
     seed: int | None,
     length: float,
@@ -350,17 +317,17 @@ def run(
 
     schedule = Schedule(
         seed=secrets.randbelow(1 << 32) if seed is None else seed,
-        cluster=asked.words.cluster,
+        cluster=scope.builder.cluster,
         targets=targets,
         length=length,
         pause=pause,
         lasts=lasts,
-        only=tuple(word.strip() for word in only.split(",") if word.strip()),
-        namespace=asked.namespace,
+        only=tuple(kind.strip() for kind in only.split(",") if kind.strip()),
+        namespace=scope.namespace,
     )
     if dry_run:
         events = schedule.events()
-        remark(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")
+        print_message(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")
         click.echo("\n".join(str(event) for event in events))
         return
-    play_schedule(asked.lab, schedule, click.echo)
+    play(scope.lab, schedule, click.echo)

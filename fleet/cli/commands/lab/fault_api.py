@@ -1,4 +1,4 @@
-"""`fleet lab fault api`: what the clients of a cluster's API server meet, all of them, also nodes and pods."""
+"""`fleet lab fault api`: faults of a cluster's API server, which all its clients meet, also nodes and pods."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from fleet.cli.commands.lab.fault import Asked
-from fleet.cli.commands.lab.lab import name_option
+from fleet.cli.commands.lab.options import FaultScope, name_option
 from fleet.cli.options import Seconds
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def which(command: F) -> F:
-    """Which API server, for how long, and which requests: the command gets an `Asked` and a `Match`."""
+def request_options(command: F) -> F:
+    """Add which API server, for how long, and which requests: the command gets a `FaultScope` and a `Match`."""
 
     @wraps(command)
     def with_match(
@@ -42,9 +41,9 @@ def which(command: F) -> F:
         match = Match(
             verb=verb, resource=resource, namespace=namespace, name=thing, agent=agent, writes=True if writes else None
         )
-        return command(Asked(name, cluster, namespace, seconds), match, **rest)
+        return command(FaultScope(name, cluster, namespace, seconds), match, **rest)
 
-    found: Any = with_match
+    wrapped: Any = with_match
     for option in (
         click.option("--writes", is_flag=True, help="Only requests that may change something."),
         click.option("--agent", default="", metavar="BEGINNING", help="Only clients whose name begins so."),
@@ -58,11 +57,12 @@ def which(command: F) -> F:
         click.option("--cluster", help="Cluster. [default: the lab's first]"),
         name_option,
     ):
-        found = option(found)
-    return cast("F", found)
+        wrapped = option(wrapped)
+    return cast("F", wrapped)
 
 
-def chance(command: F) -> F:
+def chance_options(command: F) -> F:
+    """Add --share and --seed: which of the requests it hits."""
     for option in (
         click.option("--seed", type=int, default=0, help="Chance that can be had again: which requests it hits."),
         click.option("--share", type=float, metavar="SHARE", help="Only a share of them, as 0.1. [default: all]"),
@@ -71,10 +71,11 @@ def chance(command: F) -> F:
     return command
 
 
-def _begin(asked: Asked, make: Callable[[ApiFaultBuilder], Fault]) -> None:
-    from fleet.lab.faults.api.kinds import ApiFaultBuilder
+def _begin_fault(scope: FaultScope, make: Callable[[ApiWords], Fault]) -> None:
+    """Begin a fault that `make` makes of a builder."""
+    from fleet.lab.faults.api.kinds import ApiWords
 
-    asked.begin(make(ApiFaultBuilder(asked.words.cluster)))
+    scope.begin(make(ApiWords(scope.builder.cluster)))
 
 
 @click.group()
@@ -87,45 +88,47 @@ def api() -> None:
 
 
 @api.command()
-@which
-@chance
+@request_options
+@chance_options
 @click.option("--retry-after", type=int, metavar="SECONDS", help="Say when to come again.")
 @click.option("--status", default=500, show_default=True, help="What it answers: 429, 500, 410 ...")
-def fail(asked: Asked, match: Match, *, status: int, retry_after: int | None, share: float | None, seed: int) -> None:
+def fail(
+    scope: FaultScope, match: Match, *, status: int, retry_after: int | None, share: float | None, seed: int
+) -> None:
     """Answer requests with an error; they are not carried out.
 
     \b
     fleet lab fault api fail --status 429 --retry-after 1 --share 0.2
     fleet lab fault api fail --verb list --resource pods --for 30s
     """
-    _begin(asked, lambda say: say.fail(status, match, share=share, retry_after=retry_after, seed=seed))
+    _begin_fault(scope, lambda builder: builder.fail(status, match, share=share, retry_after=retry_after, seed=seed))
 
 
 @api.command()
-@which
-@chance
+@request_options
+@chance_options
 @click.option("--by", type=Seconds(), default="1s", show_default=True, help="How much later, as 0.2s.")
-def slow(asked: Asked, match: Match, by: float, share: float | None, seed: int) -> None:
+def slow(scope: FaultScope, match: Match, by: float, share: float | None, seed: int) -> None:
     """Carry requests out later."""
-    _begin(asked, lambda say: say.slow(by, match, share=share, seed=seed))
+    _begin_fault(scope, lambda builder: builder.slow(by, match, share=share, seed=seed))
 
 
 @api.command()
-@which
-@chance
+@request_options
+@chance_options
 @click.option("--after-events", default=0, show_default=True, help="How many events come before.")
-def forget(asked: Asked, match: Match, after_events: int, share: float | None, seed: int) -> None:
+def forget(scope: FaultScope, match: Match, after_events: int, share: float | None, seed: int) -> None:
     """End watches with 410, as a server does that has forgotten the past: clients have to list anew."""
-    _begin(asked, lambda say: say.forget(match, after_events=after_events, share=share, seed=seed))
+    _begin_fault(scope, lambda builder: builder.forget(match, after_events=after_events, share=share, seed=seed))
 
 
 @api.command()
-@which
+@request_options
 @click.option("--by", type=float, required=True, metavar="SECONDS", help="How much later, as 40; earlier, as -40.")
-def skew(asked: Asked, match: Match, by: float) -> None:
+def skew(scope: FaultScope, match: Match, by: float) -> None:
     """Show times in Leases shifted: who judges a holder by them takes it for dead, or for alive.
 
     \b
     fleet lab fault api skew --by -40
     """
-    _begin(asked, lambda say: say.skew(by, match))
+    _begin_fault(scope, lambda builder: builder.skew(by, match))

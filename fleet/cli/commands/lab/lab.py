@@ -1,4 +1,4 @@
-"""`fleet lab`: real clusters on this machine."""
+"""`fleet lab`: labs, which are real clusters on this machine, and images for their nodes."""
 
 from __future__ import annotations
 
@@ -7,35 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fleet.cli.commands.lab.options import name_option, open_lab
 from fleet.cli.lazy import LazyGroup
-from fleet.cli.output import emit, output_option, remark, table
+from fleet.cli.output import emit_result, format_table, output_option, print_message
 
 if TYPE_CHECKING:
-    from fleet.lab.lab import Lab
+    pass
 
 
-def _lab_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from fleet.lab.spec import list_lab_names
-
-    return [name for name in list_lab_names() if name.startswith(incomplete)]
-
-
-def _recipe_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def _complete_recipe(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of an image recipe."""
     from fleet.lab.images.recipes import all_recipes
 
-    names = [f"{one.name}:{one.version}" for one in all_recipes()] + [one.name for one in all_recipes()]
+    recipes = all_recipes()
+    names = [f"{recipe.name}:{recipe.version}" for recipe in recipes] + [recipe.name for recipe in recipes]
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
-
-
-name_option = click.option(
-    "--name", default="default", show_default=True, help="Name of the lab.", shell_complete=_lab_names
-)
-
-
-def _open(name: str) -> Lab:
-    from fleet.lab.lab import Lab
-
-    return Lab.open(name)
 
 
 MORE = {
@@ -81,20 +67,20 @@ def up(name: str, clusters: str, nodes: Any, workers: int | None, kubernetes: st
     from fleet.lab.lab import Lab
 
     begin = time.monotonic()
-    wanted = [cluster.strip() for cluster in clusters.split(",") if cluster.strip()]
-    running = Lab.up(name, wanted, nodes=nodes, workers=workers, kubernetes=kubernetes, say=remark)
-    remark(f"lab {name!r} is up after {time.monotonic() - begin:.1f} s")
+    names = [cluster.strip() for cluster in clusters.split(",") if cluster.strip()]
+    running = Lab.up(name, names, nodes=nodes, workers=workers, kubernetes=kubernetes, say=print_message)
+    print_message(f"lab {name!r} is up after {time.monotonic() - begin:.1f} s")
     option = "" if name == "default" else f" --name {name}"
-    remark(f"  look around:  fleet lab shell{option}")
-    remark(f"  from a shell: export KUBECONFIG={running.kubeconfig}")
-    remark(f"  stop it:      fleet lab down{option}")
+    print_message(f"  look around:  fleet lab shell{option}")
+    print_message(f"  from a shell: export KUBECONFIG={running.kubeconfig}")
+    print_message(f"  stop it:      fleet lab down{option}")
 
 
 @lab.command()
 @click.option(
     "--nodes", type=click.Choice(["real", "simulated"]), multiple=True, help="[default: all that can be here]"
 )
-@click.argument("things", nargs=-1, metavar="[IMAGE|SERVICE]…", shell_complete=_recipe_names)
+@click.argument("things", nargs=-1, metavar="[IMAGE|SERVICE]…", shell_complete=_complete_recipe)
 def prepare(nodes: tuple[Any, ...], things: tuple[str, ...]) -> None:
     """Install and build ahead of time what labs need, so that the first `up` or test run does not wait for it.
 
@@ -110,14 +96,14 @@ def prepare(nodes: tuple[Any, ...], things: tuple[str, ...]) -> None:
     from fleet.lab.planning import default_nodes
     from fleet.lab.services import SERVICES
 
-    recipes = [recipe for wanted in things if wanted not in SERVICES for recipe in find_recipes(wanted)]
-    for one in nodes or dict.fromkeys(("simulated", default_nodes())):
-        build(one)
+    recipes = [recipe for thing in things if thing not in SERVICES for recipe in find(thing)]
+    for kind in nodes or dict.fromkeys(("simulated", default_nodes())):
+        build(kind)
     for recipe in recipes:
         bake(recipe)
     for name in SERVICES.keys() & set(things):
         SERVICES[name].build()
-    remark("all that labs need is there")
+    print_message("all that labs need is there")
 
 
 @lab.command()
@@ -128,9 +114,9 @@ def down(name: str, every: bool) -> None:
     from fleet.lab.lab import take_down
     from fleet.lab.spec import list_lab_names
 
-    for one in list_lab_names() if every else [name]:
-        take_down(one)
-        remark(f"lab {one!r} is gone")
+    for lab_name in all_names() if every else [name]:
+        take_down(lab_name)
+        print_message(f"lab {lab_name!r} is gone")
 
 
 @lab.command("list")
@@ -165,9 +151,9 @@ def list_labs(form: str) -> None:
         lines = [
             [row["name"], ",".join(row["clusters"]), row["nodes"], "yes" if row["running"] else "no"] for row in rows
         ]
-        return table(["name", "clusters", "nodes", "running"], lines)
+        return format_table(["name", "clusters", "nodes", "running"], lines)
 
-    emit(rows, form, text)
+    emit_result(rows, form, text)
 
 
 @lab.command()
@@ -175,7 +161,7 @@ def list_labs(form: str) -> None:
 @output_option
 def status(name: str, form: str) -> None:
     """Show the clusters, their nodes and what they use. Exits with 4 when something is not ready."""
-    found = _open(name).status()
+    lab_status = open_lab(name).status()
 
     def text() -> str:
         rows = [
@@ -186,33 +172,33 @@ def status(name: str, form: str) -> None:
                 f"{sum(node['ready'] for node in cluster['nodes'])}/{len(cluster['nodes'])} {cluster['nodeKind']}",
                 f"{cluster['memory'] // 1_000_000} MB",
             ]
-            for cluster in found["clusters"]
+            for cluster in lab_status["clusters"]
         ]
-        lines = table(["cluster", "state", "server", "nodes", "control plane"], rows)
+        lines = format_table(["cluster", "state", "server", "nodes", "control plane"], rows)
         missing = [
             f"{cluster['name']}: {program['name']} does not run; see `fleet lab logs {program['name']}"
             f" --cluster {cluster['name']}`, start it with `fleet lab up --name {name}`"
-            for cluster in found["clusters"]
+            for cluster in lab_status["clusters"]
             for program in cluster["programs"]
             if program["pid"] is None
         ]
         unready = [
             f"{cluster['name']}: node {node['name']} is not ready; see `fleet lab logs {node['name']}-kubelet"
             f" --cluster {cluster['name']}`"
-            for cluster in found["clusters"]
+            for cluster in lab_status["clusters"]
             for node in cluster["nodes"]
             if not node["ready"]
         ]
         absent = [
             f"{cluster['name']}: {cluster['workers'] - len(cluster['nodes'])} of {cluster['workers']} nodes are"
             f" missing; `fleet lab up --name {name}` makes them"
-            for cluster in found["clusters"]
+            for cluster in lab_status["clusters"]
             if len(cluster["nodes"]) < cluster["workers"]
         ]
         return "\n".join([lines, *missing, *unready, *absent])
 
-    emit(found, form, text)
-    if not found["ready"]:
+    emit_result(lab_status, form, text)
+    if not lab_status["ready"]:
         raise SystemExit(4)
 
 
@@ -222,7 +208,7 @@ def kubeconfig(name: str) -> None:
     """Print the path of the lab's kubeconfig: one context per cluster, named as the cluster."""
     from fleet.errors import NotFoundError
 
-    opened = _open(name)
+    opened = open_lab(name)
     opened.spec.cluster_or_first(None)
     if not opened.kubeconfig.exists():
         raise NotFoundError(f"lab {name!r} has no kubeconfig yet", hint=f"`fleet lab up --name {name}` completes it")
@@ -240,21 +226,22 @@ def logs(name: str, cluster: str | None, follow: bool, lines: int, program: str 
     from fleet.errors import NotFoundError
     from fleet.lab.programs.process import read_tail
 
-    opened = _open(name)
-    found = opened.logs(opened.spec.cluster_or_first(cluster).name)
+    opened = open_lab(name)
+    paths = opened.logs(opened.spec.cluster_or_first(cluster).name)
     if program is None:
-        click.echo("\n".join(found))
+        click.echo("\n".join(paths))
         return
-    if program not in found:
-        raise NotFoundError(f"there is no log of {program!r}", hint=f"there are: {', '.join(found)}")
-    text = read_tail(found[program], lines)
+    if program not in paths:
+        raise NotFoundError(f"there is no log of {program!r}", hint=f"there are: {', '.join(paths)}")
+    text = tail(paths[program], lines)
     if text:
         click.echo(text)
     if follow:
-        _follow(found[program])
+        _follow_log(paths[program])
 
 
-def _follow(path: Path) -> None:
+def _follow_log(path: Path) -> None:
+    """Print what is added to a log until the user ends it."""
     import time
 
     with path.open(errors="replace") as log:
@@ -282,10 +269,10 @@ def shell(name: str, command: tuple[str, ...]) -> None:
 
     from fleet.errors import NotFoundError
 
-    environment = _open(name).environment()
+    environment = open_lab(name).environment()
     arguments = list(command) or [os.environ.get("SHELL") or "/bin/sh"]
     if not command:
-        remark(f"a shell for lab {name!r}: kubectl works, contexts are the clusters; leave it with `exit`")
+        print_message(f"a shell for lab {name!r}: kubectl works, contexts are the clusters; leave it with `exit`")
     if not shutil.which(arguments[0], path=environment["PATH"]):
         raise NotFoundError(f"there is no command {arguments[0]!r}")
     os.execvpe(arguments[0], arguments, environment)  # noqa: S606 - the user asked for it
@@ -304,22 +291,24 @@ def list_images(form: str) -> None:
     from fleet.lab.images.recipes import all_recipes
 
     rows: list[dict[str, Any]] = []
-    for one in all_recipes():
-        archive = find_archive(one)
+    for recipe in all_recipes():
+        archive = baked(recipe)
         size = archive.stat().st_size if archive else None
-        rows.append({"name": f"{one.name}:{one.version}", "image": one.reference, "from": one.source, "size": size})
+        rows.append(
+            {"name": f"{recipe.name}:{recipe.version}", "image": recipe.reference, "from": recipe.source, "size": size}
+        )
 
     def text() -> str:
         lines = [[*list(row.values())[:3], f"{row['size'] // 1_000_000} MB" if row["size"] else "-"] for row in rows]
-        return table(["name", "image", "from", "size"], lines)
+        return format_table(["name", "image", "from", "size"], lines)
 
-    emit(rows, form, text)
+    emit_result(rows, form, text)
 
 
 @image.command("build")
 @name_option
 @click.option("--no-load", is_flag=True, help="Only build; print the archives' paths.")
-@click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=_recipe_names)
+@click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=_complete_recipe)
 def build_image(name: str, no_load: bool, names: tuple[str, ...]) -> None:
     """Build images and give them to the lab's nodes. NAME is `etcd` or `etcd:3.5`; `image list` shows all.
 
@@ -329,8 +318,8 @@ def build_image(name: str, no_load: bool, names: tuple[str, ...]) -> None:
     from fleet.lab.images.bake import bake
     from fleet.lab.images.recipes import find_recipes
 
-    recipes = [recipe for wanted in names for recipe in find_recipes(wanted)]
-    opened = None if no_load else _open(name)
+    recipes = [recipe for wanted_name in names for recipe in find(wanted_name)]
+    opened = None if no_load else open_lab(name)
     archives = [bake(recipe) for recipe in recipes]
     for line in opened.load_images(archives) if opened else archives:
         click.echo(line)
@@ -349,5 +338,5 @@ def load_image(name: str, file: Path) -> None:
             f"{file} is not an archive of a named image",
             hint="write it with `docker save NAME:TAG -o FILE` or `podman save`",
         )
-    for reference in _open(name).load_images([file.absolute()]):
+    for reference in open_lab(name).load_images([file.absolute()]):
         click.echo(reference)

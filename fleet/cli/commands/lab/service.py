@@ -1,4 +1,4 @@
-"""`fleet lab service`: a forge and an S3 server beside the clusters."""
+"""`fleet lab service`: services of a lab beside its clusters, a forge and an S3 server."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from fleet.cli.commands.lab.lab import name_option
-from fleet.cli.output import emit, output_option, remark, table
+from fleet.cli.commands.lab.options import name_option
+from fleet.cli.output import emit_result, format_table, output_option, print_message
 
 NAMES = ("forge", "s3")  # those of fleet.lab.services, which is not imported for `--help`
 
@@ -54,13 +54,13 @@ def start(name: str, services: tuple[str, ...], form: str) -> None:
 
     def text() -> str:
         return "\n".join(
-            "\n  ".join([f"{row['name']}: {row['program']} at {row['url']}", *_exports(row["environment"])])
+            "\n  ".join([f"{row['name']}: {row['program']} at {row['url']}", *_format_exports(row["environment"])])
             for row in rows
         )
 
-    emit(rows, form, text)
+    emit_result(rows, form, text)
     option = "" if name == "default" else f" --name {name}"
-    remark(f'set these in a shell with: eval "$(fleet lab service env{option})"')
+    print_message(f'set these in a shell with: eval "$(fleet lab service env{option})"')
 
 
 @service.command()
@@ -74,11 +74,11 @@ def env(name: str) -> None:
     from fleet.lab.services import read_status as status_of
 
     for row in status_of(name):
-        for line in _exports(row["environment"]):
+        for line in _format_exports(row["environment"]):
             click.echo(line)
 
 
-def _exports(environment: dict[str, str]) -> list[str]:
+def _format_exports(environment: dict[str, str]) -> list[str]:
     import shlex
 
     return [f"export {key}={shlex.quote(value)}" for key, value in environment.items()]
@@ -92,10 +92,10 @@ def stop(name: str, services: tuple[str, ...]) -> None:
     from fleet.lab.services import stop_services
 
     stopped = stop_services(name, services)
-    for one in stopped:
-        remark(f"{one} is stopped")
+    for stopped_name in stopped:
+        print_message(f"{stopped_name} is stopped")
     if not stopped:
-        remark(f"no service of lab {name!r} was running")
+        print_message(f"no service of lab {name!r} was running")
 
 
 @service.command()
@@ -106,7 +106,9 @@ def status(name: str, form: str) -> None:
     from fleet.lab.services import read_status as status_of
 
     rows = status_of(name)
-    emit(rows, form, lambda: _table(rows) if rows else "no services; start one with `fleet lab service forge`")
+    emit_result(
+        rows, form, lambda: _format_rows(rows) if rows else "no services; start one with `fleet lab service forge`"
+    )
     if not all(row["ready"] for row in rows):
         raise SystemExit(4)
 
@@ -125,10 +127,12 @@ def list_services(form: str) -> None:
             rows += status_of(name)
         except FleetError:  # half made or broken: `fleet lab list` shows it
             continue
-    emit(rows, form, lambda: _table(rows) if rows else "no services; start one with `fleet lab service forge`")
+    emit_result(
+        rows, form, lambda: _format_rows(rows) if rows else "no services; start one with `fleet lab service forge`"
+    )
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _format_rows(rows: list[dict[str, Any]]) -> str:
     lines = [
         [
             row["name"],
@@ -140,7 +144,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return table(["service", "lab", "state", "url", "program", "memory"], lines)
+    return format_table(["service", "lab", "state", "url", "program", "memory"], lines)
 
 
 @service.command()
@@ -155,9 +159,9 @@ def logs(name: str, lines: int, service_name: str) -> None:
     from fleet.lab.programs.process import read_tail
     from fleet.lab.services import read_status as status_of
 
-    found = {row["name"]: row["log"] for row in status_of(name)}
-    if service_name not in found:
+    log_paths = {row["name"]: row["log"] for row in status_of(name)}
+    if service_name not in log_paths:
         raise NotFoundError(
             f"lab {name!r} has no {service_name}", hint=f"start it with `fleet lab service {service_name}`"
         )
-    click.echo(read_tail(Path(found[service_name]), lines))
+    click.echo(tail(Path(log_paths[service_name]), lines))
