@@ -47,7 +47,7 @@ def name_images() -> LabImages:
     recipes = {recipe.name for recipe in all_recipes()}
     engines = {driver.meta.name.lower() for driver in drivers()} & recipes
     return LabImages(
-        find(OPERATOR)[0].reference, {engine: f"{PREFIX}/{engine}:{{tag}}" for engine in sorted(engines)}, ""
+        find_recipes(OPERATOR)[0].reference, {engine: f"{PREFIX}/{engine}:{{tag}}" for engine in sorted(engines)}, ""
     )
 
 
@@ -64,6 +64,6 @@ def provide_images(lab: LabSpec) -> LabImages:
         return images
     opened = Lab.open(lab.name)
     # Exact versions are built when the user asks for one, with `fleet lab image build`.
-    recipes = [recipe for name in (OPERATOR, *images.engines) for recipe in find(name) if not recipe.exact]
+    recipes = [recipe for name in (OPERATOR, *images.engines) for recipe in find_recipes(name) if not recipe.exact]
     opened.load_images([bake(recipe) for recipe in recipes])
     return replace(images, built=opened.spec.images.get(images.operator, ""))

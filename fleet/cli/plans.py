@@ -16,45 +16,45 @@ from fleet.cli.options import get_terminal_width, is_colour_wanted
 from fleet.cli.output import format_json, print_message
 
 if TYPE_CHECKING:
-    from fleet.plan.budget import Allowance
-    from fleet.plan.views.summary import About, Branch
+    from fleet.plan.budget import DeletionBudget
+    from fleet.plan.views.summary import PlanView, ViewHeader
     from fleet.repository.settings import Settings
     from fleet.sync.run import Run
 
 
-def _view_text(branches: Sequence[Branch], about: About, unchanged: bool) -> str:
-    from fleet.plan.views.text import tree
+def _view_text(branches: Sequence[PlanView], about: ViewHeader, unchanged: bool) -> str:
+    from fleet.plan.views.text import text_tree
 
     colour, width = is_colour_wanted(), get_terminal_width()
-    return tree(branches, colour=colour, unchanged=unchanged, width=width, about=about)
+    return text_tree(branches, colour=colour, unchanged=unchanged, width=width, about=about)
 
 
-def _view_json(branches: Sequence[Branch], about: About, unchanged: bool) -> str:
+def _view_json(branches: Sequence[PlanView], about: ViewHeader, unchanged: bool) -> str:
     from fleet.plan.views.json import plan_data
 
     return format_json(plan_data(branches, unchanged=unchanged, about=about))
 
 
-def _view_yaml(branches: Sequence[Branch], about: About, unchanged: bool) -> str:
+def _view_yaml(branches: Sequence[PlanView], about: ViewHeader, unchanged: bool) -> str:
     from fleet.plan.views.json import plan_data
     from fleet.yaml_text import dump
 
     return dump(plan_data(branches, unchanged=unchanged, about=about)).rstrip()
 
 
-def _view_markdown(branches: Sequence[Branch], about: About, _: bool) -> str:
-    from fleet.plan.views.markdown import markdown
+def _view_markdown(branches: Sequence[PlanView], about: ViewHeader, _: bool) -> str:
+    from fleet.plan.views.markdown import markdown_comment
 
-    return markdown(branches, about=about)
-
-
-def _view_html(branches: Sequence[Branch], about: About, _: bool) -> str:
-    from fleet.plan.views.html import page
-
-    return page(branches, about=about).removesuffix("\n")
+    return markdown_comment(branches, about=about)
 
 
-VIEWS: dict[str, Callable[[Sequence[Branch], About, bool], str]] = {
+def _view_html(branches: Sequence[PlanView], about: ViewHeader, _: bool) -> str:
+    from fleet.plan.views.html import html_page
+
+    return html_page(branches, about=about).removesuffix("\n")
+
+
+VIEWS: dict[str, Callable[[Sequence[PlanView], ViewHeader, bool], str]] = {
     "text": _view_text,
     "json": _view_json,
     "yaml": _view_yaml,
@@ -73,14 +73,16 @@ plan_output_option = click.option(
 )
 
 
-def view_plan(branches: Sequence[Branch], form: str, *, unchanged: bool = False, about: About | None = None) -> str:
+def view_plan(
+    branches: Sequence[PlanView], form: str, *, unchanged: bool = False, about: ViewHeader | None = None
+) -> str:
     """Return plans in one of the forms of VIEWS, without the last line break; `about` says what was compared."""
-    from fleet.plan.views.summary import LIVE
+    from fleet.plan.views.summary import LIVE_HEADER
 
-    return VIEWS[form](branches, about or LIVE, unchanged)
+    return VIEWS[form](branches, about or LIVE_HEADER, unchanged)
 
 
-def print_plan(run: Run, form: str, *, unchanged: bool = False, about: About | None = None) -> None:
+def print_plan(run: Run, form: str, *, unchanged: bool = False, about: ViewHeader | None = None) -> None:
     """Print the plans of a run on standard output, and the run's remarks on standard error."""
     branches = [result.branch for result in run.results]
     click.echo(view_plan(branches, form, unchanged=unchanged, about=_add_remarks(about, run)))
@@ -88,7 +90,7 @@ def print_plan(run: Run, form: str, *, unchanged: bool = False, about: About | N
         print_message(line)
 
 
-def write_page(run: Run, file: Path | None, about: About | None = None) -> None:
+def write_page(run: Run, file: Path | None, about: ViewHeader | None = None) -> None:
     """Write the plans of a run as an HTML page if the user named a file; raise ConfigurationError if that fails."""
     if file is None:
         return
@@ -101,12 +103,12 @@ def write_page(run: Run, file: Path | None, about: About | None = None) -> None:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}") from None
 
 
-def _add_remarks(about: About | None, run: Run) -> About:
+def _add_remarks(about: ViewHeader | None, run: Run) -> ViewHeader:
     from dataclasses import replace
 
-    from fleet.plan.views.summary import LIVE
+    from fleet.plan.views.summary import LIVE_HEADER
 
-    return replace(about or LIVE, remarks=run.remarks)
+    return replace(about or LIVE_HEADER, remarks=run.remarks)
 
 
 def count_changes(run: Run) -> int:
@@ -115,10 +117,10 @@ def count_changes(run: Run) -> int:
     return sum(bool(plan.taken_from) + sum(step.verb != "unchanged" for step in plan.steps) for plan in plans)
 
 
-def select_deletion_budget(settings: Settings, override: int | None = None) -> Allowance:
+def select_deletion_budget(settings: Settings, override: int | None = None) -> DeletionBudget:
     """Return how much a sync may delete: what fleet.toml says, or what the user says with --allow-deletes."""
-    from fleet.plan.budget import Allowance
+    from fleet.plan.budget import DeletionBudget
 
     if override is not None:
-        return Allowance.said(override)
-    return Allowance(settings.budget.deletions, settings.budget.share)
+        return DeletionBudget.override(override)
+    return DeletionBudget(settings.budget.deletions, settings.budget.share)

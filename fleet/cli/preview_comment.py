@@ -32,7 +32,7 @@ from fleet.repository.settings import FILE, read_settings
 from fleet.repository.settings import Forge as ForgeSettings
 
 if TYPE_CHECKING:
-    from fleet.plan.views.summary import About
+    from fleet.plan.views.summary import ViewHeader
     from fleet.sync.run import How, Run
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class CommentOptions:
 
 
 def post_preview(
-    options: CommentOptions, show: Callable[[Run, About], None], judge: Callable[[Run], list[FleetError]]
+    options: CommentOptions, show: Callable[[Run, ViewHeader], None], judge: Callable[[Run], list[FleetError]]
 ) -> list[FleetError]:
     """Make the preview, `show` it and post it; return the errors in it. Raise an error if that is impossible."""
     job = detect.job(os.environ)
@@ -95,7 +95,10 @@ def post_preview(
 
 
 def write_for_comment(
-    options: CommentOptions, file: Path, show: Callable[[Run, About], None], judge: Callable[[Run], list[FleetError]]
+    options: CommentOptions,
+    file: Path,
+    show: Callable[[Run, ViewHeader], None],
+    judge: Callable[[Run], list[FleetError]],
 ) -> list[FleetError]:
     """Make the preview, `show` it, and write to a file what is to be posted; return the errors in it.
 
@@ -204,7 +207,7 @@ class ForgeSession:
         )
 
 
-def _make_preview(options: CommentOptions, request: Request, base: str, head: str) -> tuple[Run, About]:
+def _make_preview(options: CommentOptions, request: Request, base: str, head: str) -> tuple[Run, ViewHeader]:
     from fleet.sync.progress import shown
 
     if request.withheld:

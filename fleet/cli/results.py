@@ -43,7 +43,7 @@ def make_changes_error(count: int) -> FleetError:
 
 def format_results(results: Sequence[Result]) -> str:
     """Return a line per result: a mark, the stack and its cluster, what was done, and the health."""
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
     from fleet.plan.views.text import paint
     from fleet.sync.result import WaitingError
 
@@ -58,7 +58,7 @@ def format_results(results: Sequence[Result]) -> str:
             if not waits and (result.health == "Healthy" or result.leaving)
             else ("•", 33)
         )
-        outcome = visible(", ".join(_describe_outcome(result)))
+        outcome = escape_line(", ".join(_describe_outcome(result)))
         lines.append(f"{paint(mark, code, colour)} {result.stack} on {result.cluster}: {outcome}")
     return "\n".join(lines) or "nothing is placed on any cluster"
 

@@ -69,8 +69,8 @@ def approve(
 
     with commit(revision, known=True) as files:
         evaluation = evaluated(files, ())
-    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
-    budget = Allowance.said(UNLIMITED)  # the sync checks it
+    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
+    budget = DeletionBudget.override(UNLIMITED)  # the sync checks it
     how = How(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
     with shown(quiet=form != "text", lines=False) as progress:
         run = asyncio.run(preview(targets(evaluation, (), clusters), how, progress, revision=files.revision))

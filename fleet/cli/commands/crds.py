@@ -40,7 +40,7 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
 
     if (write or check) and kinds:
         raise click.UsageError("--write and --check are about all definitions: name no KIND")
-    files = {name: text(definition) for name, definition in definitions().items()}
+    files = {name: crd_yaml(definition) for name, definition in definitions().items()}
     if check is not None:
         _check_directory(check, files)
     if write is not None:
@@ -50,13 +50,13 @@ def crds(kinds: tuple[str, ...], write: Path | None, check: Path | None, form: s
 
 
 def _print_definitions(kinds: tuple[str, ...], form: str) -> None:
-    from fleet.render.crd import definitions, text
+    from fleet.render.crd import crd_yaml, definitions
 
     selected = _select(list(definitions().values()), kinds)
     if form == "json":
         click.echo(format_json({"apiVersion": "v1", "kind": "List", "items": selected}))
     else:
-        click.echo("---\n".join(text(definition) for definition in selected), nl=False)
+        click.echo("---\n".join(crd_yaml(definition) for definition in selected), nl=False)
 
 
 def _select(every: list[dict[str, object]], kinds: tuple[str, ...]) -> list[dict[str, object]]:

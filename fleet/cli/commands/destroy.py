@@ -68,9 +68,9 @@ def destroy(
     with working_tree() as files:
         every_cluster = evaluate(files.repository, stacks=()).check().clusters
     selected = emptied(every_cluster, stacks, clusters)
-    claim = Claim(files.identity, frozenset(take_over))
+    claim = RepositoryOwnership(files.identity, frozenset(take_over))
     accounts = files.repository.settings.trust.account
-    unlimited = Allowance.said(UNLIMITED)
+    unlimited = DeletionBudget.override(UNLIMITED)
     how = How(kubeconfig, wait=wait, timeout=timeout, budget=unlimited, claim=claim, accounts=accounts)
     with shown(quiet=form != "text", lines=False) as progress:
         planned = _drop_empty(asyncio.run(preview(selected, how, progress)))

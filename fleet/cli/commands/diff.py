@@ -48,8 +48,8 @@ def diff(
 
     from fleet.cli.gc import collect_rarely
     from fleet.cli.results import finish
-    from fleet.plan.drift import Why, differences
-    from fleet.plan.ownership import Claim
+    from fleet.plan.drift import DifferenceKind, differences
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.progress import shown
     from fleet.sync.run import How, preview
     from fleet.sync.source import commit, evaluated
@@ -64,7 +64,7 @@ def diff(
         run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
     differing = differences(result.plan for result in run.results if result.plan)
     if only_drift:
-        differing = [difference for difference in differing if difference.why is Why.DRIFT]
+        differing = [difference for difference in differing if difference.why is DifferenceKind.DRIFT]
     failed = [result for result in run.results if result.problem and not result.plan]
     data = {
         "revision": files.revision,
@@ -101,10 +101,10 @@ def _format_differences(differing: Sequence[Difference]) -> list[str]:
         return ["no differences"]
     lines = []
     for (stack, cluster), group in groupby(differing, key=lambda difference: (difference.stack, difference.cluster)):
-        lines.append(visible(f"{stack} on {cluster}"))
+        lines.append(escape_line(f"{stack} on {cluster}"))
         for difference in group:
-            lines.append(f"  {difference.why:<8}  {visible(str(difference.key))} {visible(difference.what)}")
-            lines += [f"            {visible(str(field))}" for field in difference.fields]
+            lines.append(f"  {difference.why:<8}  {escape_line(str(difference.key))} {escape_line(difference.what)}")
+            lines += [f"            {escape_line(str(field))}" for field in difference.fields]
     return lines
 
 

@@ -84,16 +84,15 @@ def _read_current(files: Files, names: Sequence[str], kubeconfig: Path | None) -
 
 
 def _format_entries(entries: Sequence[Entry], current: Current) -> str:
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
     if not entries:
         return "nothing was synced yet"
     lines = []
     for entry in entries:
         gone = "" if entry.in_history else "  (not in this history)"
-        head = (
-            f"{entry.revision[:8]}  {_format_time(entry.time)}  {visible(entry.author)}: {visible(entry.subject)}{gone}"
-        )
+        said = f"{escape_line(entry.author)}: {escape_line(entry.subject)}{gone}"
+        head = f"{entry.revision[:8]}  {_format_time(entry.time)}  {said}"
         rows = [_format_outcome(outcome, entry, current) for outcome in entry.outcomes]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         shown = ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

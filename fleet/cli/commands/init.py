@@ -25,7 +25,7 @@ def init(directory: Path, no_git: bool, form: str) -> None:
     """
     from fleet.repository.scaffold import write_repository
 
-    files = start(directory)
+    files = write_repository(directory)
     git_message = "" if no_git else _init_git(directory)
     steps = [*([f"cd {directory}"] if directory != Path() else []), "fleet check", "pytest", "fleet preview"]
     data = {"directory": str(directory), "files": list(files), "git": git_message or None, "next": steps}

@@ -15,7 +15,7 @@ from fleet.cli.results import collect_errors, finish, make_changes_error
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
-    from fleet.plan.views.summary import About
+    from fleet.plan.views.summary import ViewHeader
     from fleet.preview.merge import Merged
     from fleet.sync.run import Run
 
@@ -109,7 +109,7 @@ def preview(
     from dataclasses import replace
 
     from fleet.cli.gc import collect_rarely
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.progress import shown
     from fleet.sync.rollout.describe import courses
     from fleet.sync.run import How, preview
@@ -121,7 +121,7 @@ def preview(
     _check_sides(revision, head, merging=merging, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
     _check_record(record=record, merging=merging, narrowed=bool(stacks or clusters))
     _check_comment_flags(comment=comment, file=comment_file, number=number, page_url=page_url, record=record)
-    how = How(kubeconfig, claim=Claim("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
+    how = How(kubeconfig, claim=RepositoryOwnership("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
     keep = _record_merge if record else _keep_nothing
     if comment or comment_file:
         from fleet.cli.preview_comment import CommentOptions, post_preview, write_for_comment

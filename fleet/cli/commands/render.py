@@ -283,17 +283,17 @@ def _redact(desired: Desired) -> Desired:
     from fleet.objects.redaction import declared_secrecy, redact_manifest
 
     secrecy = declared_secrecy(item.manifest for item in desired.objects)
-    objects = (replace(item, manifest=masked_manifest(item.manifest, secrecy)) for item in desired.objects)
+    objects = (replace(item, manifest=redact_manifest(item.manifest, secrecy)) for item in desired.objects)
     return replace(desired, objects=tuple(objects))
 
 
 def _format_documents(selected: Iterable[Desired]) -> Iterable[str]:
     """Yield a YAML document per object, with a comment that says where it comes from."""
-    from fleet.yaml_text import comment, dump
+    from fleet.yaml_text import comment_line, dump
 
     for desired in selected:
         for item in desired.objects:
-            origin = comment(f"stack {desired.stack}, cluster {desired.cluster}, {item.source}")
+            origin = comment_line(f"stack {desired.stack}, cluster {desired.cluster}, {item.source}")
             yield f"---\n{origin}{dump(_sort_fields(item.manifest))}"
 
 

@@ -57,11 +57,11 @@ def _show_live(
 
     from fleet.cli.repository import select_clusters
     from fleet.cli.results import finish
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.observe import observe
 
     selected = select_clusters(files.repository, clusters)
-    observation = asyncio.run(observe(selected, stacks, kubeconfig, Claim(files.identity)))
+    observation = asyncio.run(observe(selected, stacks, kubeconfig, RepositoryOwnership(files.identity)))
     if not observation.failed:
         _check_stacks(files, stacks, {status.stack for status in observation.stacks})
     names = [cluster.name for cluster in selected]
@@ -97,16 +97,16 @@ def _format_observation(observation: Observation, clusters: Sequence[str], *, ev
     else:
         answered = set(clusters) - set(observation.failed) or not clusters
         text = "nothing is deployed" if answered else "nothing is known"
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
     details = [
-        visible(f"  {status.stack} on {status.cluster}: {status.suspended}")
+        escape_line(f"  {status.stack} on {status.cluster}: {status.suspended}")
         for status in observation.stacks
         if status.suspended
     ]
     details += [
-        visible(f"  {status.stack} on {status.cluster}: {item.title} {item.state}")
-        + (f": {visible(item.message)}" if item.message else "")
+        escape_line(f"  {status.stack} on {status.cluster}: {item.title} {item.state}")
+        + (f": {escape_line(item.message)}" if item.message else "")
         for status in observation.stacks
         for item in status.objects
         if every or item.is_app or item.state != "Healthy"
@@ -177,7 +177,7 @@ def _select_records(status: Status, stacks: Sequence[str], clusters: Sequence[st
 
 
 def _format_records(status: Status, stacks: Sequence[str], clusters: Sequence[str]) -> str:
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
     if status.commit is None:
         return "there is no status branch yet; `fleet sync` writes it"
@@ -198,7 +198,7 @@ def _format_records(status: Status, stacks: Sequence[str], clusters: Sequence[st
         return "nothing is deployed"
     text = format_table(["stack", "cluster", "sync", "health", "version", "revision", "since"], rows)
     messages = [
-        f"  {record.stack} on {record.cluster}: {visible(record.message)}" for record in records if record.message
+        f"  {record.stack} on {record.cluster}: {escape_line(record.message)}" for record in records if record.message
     ]
     return "\n".join([text, "", *messages]) if messages else text
 

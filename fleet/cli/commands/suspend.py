@@ -66,7 +66,7 @@ def _write_suspension(
 
     with working_tree() as files:
         placements = _find_placements(files, stacks)
-    claim = Claim(files.identity)
+    claim = RepositoryOwnership(files.identity)
 
     async def write(_: ClusterRef, client: Client) -> list[str]:
         return [

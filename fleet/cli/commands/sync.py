@@ -141,7 +141,7 @@ def sync(
     chosen = narrowed(evaluation, stacks)
     selected = targets(chosen, stacks, clusters, narrowing)
     budget = select_deletion_budget(files.repository.settings, allow_deletes)
-    claim = Claim(files.identity, frozenset(take_over), frozenset(renamed_from))
+    claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     gate = Gate(files, evaluation, required=require_approved)
     settings = files.repository.settings
     how = How(

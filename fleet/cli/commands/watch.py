@@ -51,13 +51,13 @@ def watch(
     import asyncio
 
     from fleet.errors import TimeoutError as FleetTimeoutError
-    from fleet.plan.ownership import Claim
+    from fleet.plan.ownership import RepositoryOwnership
     from fleet.sync.observe import Watcher
     from fleet.sync.source import working_tree
 
     with working_tree() as files:
         selected = select_clusters(files.repository, clusters)
-    watcher = Watcher(selected, stacks, kubeconfig, Claim(files.identity))
+    watcher = Watcher(selected, stacks, kubeconfig, RepositoryOwnership(files.identity))
     try:
         asyncio.run(asyncio.wait_for(_run_watch(watcher, every, until_healthy=until_healthy), timeout))
     except TimeoutError:
@@ -94,9 +94,9 @@ def _open_screen(view: View) -> AbstractContextManager[Any]:
 
 def _show_event(line: str, view: View | None) -> None:
     """Add an event to the view, or print it where there is none."""
-    from fleet.plan.views.escape import visible
+    from fleet.plan.views.escape import escape_line
 
-    event = f"{datetime.now(UTC).strftime('%H:%M:%S')}  {visible(line)}"
+    event = f"{datetime.now(UTC).strftime('%H:%M:%S')}  {escape_line(line)}"
     if view:
         view.events.append(event)
     else:

@@ -15,7 +15,7 @@ from fleet.cli.output import emit_result, format_table, output_option, print_mes
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.lab.faults import Active
+    from fleet.lab.faults import ActiveFault
 
 F = TypeVar("F", bound=Callable[..., Any])
 MORE = {  # commands in modules of their own
@@ -249,7 +249,7 @@ def list_faults(name: str, form: str) -> None:
     emit_result(rows, form, text)
 
 
-def _fault_data(active: Active) -> dict[str, Any]:
+def _fault_data(active: ActiveFault) -> dict[str, Any]:
     return {
         "id": active.id,
         "cluster": active.fault.cluster,
@@ -262,7 +262,7 @@ def _fault_data(active: Active) -> dict[str, Any]:
     }
 
 
-def _describe_end(active: Active, now: float) -> str:
+def _describe_end(active: ActiveFault, now: float) -> str:
     if active.until is not None:
         return f"in {max(0, active.until - now):.0f}s"
     return f"with process {active.owner[0]}" if active.owner else "when cleared"
@@ -330,4 +330,4 @@ def run(
         print_message(f"seed {schedule.seed}: {count_noun(len(events), 'fault')} in {schedule.length:g} s")
         click.echo("\n".join(str(event) for event in events))
         return
-    play(scope.lab, schedule, click.echo)
+    play_schedule(scope.lab, schedule, click.echo)

@@ -71,11 +71,11 @@ def chance_options(command: F) -> F:
     return command
 
 
-def _begin_fault(scope: FaultScope, make: Callable[[ApiWords], Fault]) -> None:
+def _begin_fault(scope: FaultScope, make: Callable[[ApiFaultBuilder], Fault]) -> None:
     """Begin a fault that `make` makes of a builder."""
-    from fleet.lab.faults.api.kinds import ApiWords
+    from fleet.lab.faults.api.kinds import ApiFaultBuilder
 
-    scope.begin(make(ApiWords(scope.builder.cluster)))
+    scope.begin(make(ApiFaultBuilder(scope.builder.cluster)))
 
 
 @click.group()

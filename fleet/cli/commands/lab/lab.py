@@ -96,7 +96,7 @@ def prepare(nodes: tuple[Any, ...], things: tuple[str, ...]) -> None:
     from fleet.lab.planning import default_nodes
     from fleet.lab.services import SERVICES
 
-    recipes = [recipe for thing in things if thing not in SERVICES for recipe in find(thing)]
+    recipes = [recipe for thing in things if thing not in SERVICES for recipe in find_recipes(thing)]
     for kind in nodes or dict.fromkeys(("simulated", default_nodes())):
         build(kind)
     for recipe in recipes:
@@ -114,7 +114,7 @@ def down(name: str, every: bool) -> None:
     from fleet.lab.lab import take_down
     from fleet.lab.spec import list_lab_names
 
-    for lab_name in all_names() if every else [name]:
+    for lab_name in list_lab_names() if every else [name]:
         take_down(lab_name)
         print_message(f"lab {lab_name!r} is gone")
 
@@ -233,7 +233,7 @@ def logs(name: str, cluster: str | None, follow: bool, lines: int, program: str 
         return
     if program not in paths:
         raise NotFoundError(f"there is no log of {program!r}", hint=f"there are: {', '.join(paths)}")
-    text = tail(paths[program], lines)
+    text = read_tail(paths[program], lines)
     if text:
         click.echo(text)
     if follow:
@@ -292,7 +292,7 @@ def list_images(form: str) -> None:
 
     rows: list[dict[str, Any]] = []
     for recipe in all_recipes():
-        archive = baked(recipe)
+        archive = find_archive(recipe)
         size = archive.stat().st_size if archive else None
         rows.append(
             {"name": f"{recipe.name}:{recipe.version}", "image": recipe.reference, "from": recipe.source, "size": size}
@@ -318,7 +318,7 @@ def build_image(name: str, no_load: bool, names: tuple[str, ...]) -> None:
     from fleet.lab.images.bake import bake
     from fleet.lab.images.recipes import find_recipes
 
-    recipes = [recipe for wanted_name in names for recipe in find(wanted_name)]
+    recipes = [recipe for wanted_name in names for recipe in find_recipes(wanted_name)]
     opened = None if no_load else open_lab(name)
     archives = [bake(recipe) for recipe in recipes]
     for line in opened.load_images(archives) if opened else archives:

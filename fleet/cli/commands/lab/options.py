@@ -14,15 +14,15 @@ from fleet.cli.output import print_message
 
 if TYPE_CHECKING:
     from fleet.lab.faults import Fault
-    from fleet.lab.faults.builder import Words
+    from fleet.lab.faults.builder import FaultBuilder
     from fleet.lab.lab import Lab
 
 
 def _complete_lab(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a lab."""
-    from fleet.lab.spec import all_names
+    from fleet.lab.spec import list_lab_names
 
-    return [name for name in all_names() if name.startswith(incomplete)]
+    return [name for name in list_lab_names() if name.startswith(incomplete)]
 
 
 name_option = click.option(
@@ -51,19 +51,19 @@ class FaultScope:
         return open_lab(self.name)
 
     @property
-    def builder(self) -> Words:
+    def builder(self) -> FaultBuilder:
         """What makes faults of targets there."""
-        from fleet.lab.faults.builder import Words
+        from fleet.lab.faults.builder import FaultBuilder
 
-        return Words(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
+        return FaultBuilder(self.lab.spec.cluster_or_first(self.cluster).name, self.namespace)
 
     def begin(self, fault: Fault) -> None:
         """Begin a fault that outlives this process, and tell the user how it ends."""
         from fleet.lab.faults import inject
-        from fleet.lab.faults.fault import kind
+        from fleet.lab.faults.fault import load_kind
 
         active = inject(self.lab, fault, seconds=self.seconds)
-        if not kind(fault.kind).lasts:
+        if not load_kind(fault.kind).lasts:
             print_message(f"done: {fault}")
             return
         option = "" if self.name == "default" else f" --name {self.name}"

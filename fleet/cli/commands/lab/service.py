@@ -164,4 +164,4 @@ def logs(name: str, lines: int, service_name: str) -> None:
         raise NotFoundError(
             f"lab {name!r} has no {service_name}", hint=f"start it with `fleet lab service {service_name}`"
         )
-    click.echo(tail(Path(log_paths[service_name]), lines))
+    click.echo(read_tail(Path(log_paths[service_name]), lines))
