@@ -128,13 +128,48 @@ def test_what_it_did_not_touch_has_another_cause(
         check_cause(wants(*before), wants(*after), objects)
 
 
-def test_the_way_back_takes_no_data_away_and_says_what_to_do() -> None:
-    with pytest.raises(
-        NoWayBackError, match=r"Etcd.*shop/carts: scale 5 → 3.*the data of 2 members.*fleet rollback orders"
-    ):
-        check_data(changed(wants(etcd(5)), wants(etcd(3)), BUILT_IN))
-    with pytest.raises(NoWayBackError, match=r"data deleted: the app with its volumes.*fleet rollback orders"):
-        check_data(changed(wants(settings("1"), etcd(3, onDelete="delete")), wants(settings("1")), BUILT_IN))
-    check_data(changed(wants(etcd(3)), wants(etcd(5)), BUILT_IN))
-    check_data(changed(wants(etcd(5, onScaleIn="keep")), wants(etcd(3, onScaleIn="keep")), BUILT_IN))
-    check_data(changed(wants(settings("2"), web("a")), wants(settings("1")), BUILT_IN))
+CNPG = thing("Cluster", "orders", "postgresql.cnpg.io/v1", spec={"instances": 3})
+SNAPSHOT = thing("VolumeSnapshot", "orders", "snapshot.storage.k8s.io/v1")
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "why"),
+    [
+        pytest.param(
+            [etcd(5)], [etcd(3)], r"Etcd.*shop/carts: scale 5 → 3.*the data of 2 members.*fleet rollback orders",
+            id="members",
+        ),
+        pytest.param(
+            [settings("1"), etcd(3, onDelete="delete")], [settings("1")],
+            r"data deleted: the app with its volumes.*fleet rollback orders", id="an app with its volumes",
+        ),
+        pytest.param(
+            [settings("1"), CNPG], [settings("1")],
+            r"delete .*Cluster.*shop/orders in eu.* its operator .* not known.*fleet rollback orders",
+            id="another operator's resource",
+        ),
+        pytest.param(
+            [settings("1"), SNAPSHOT], [settings("1")], "delete .*VolumeSnapshot",
+            id="a group that ends as those of Kubernetes do",
+        ),
+    ],
+)  # fmt: skip
+def test_the_way_back_takes_no_data_away_and_says_what_to_do(
+    now: list[dict[str, Any]], then: list[dict[str, Any]], why: str
+) -> None:
+    with pytest.raises(NoWayBackError, match=why):
+        check_data(changed(wants(*now), wants(*then), BUILT_IN))
+
+
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [
+        pytest.param([etcd(3)], [etcd(5)], id="members come"),
+        pytest.param([etcd(5, onScaleIn="keep")], [etcd(3, onScaleIn="keep")], id="members go and their volumes stay"),
+        pytest.param([settings("2"), web("a")], [settings("1")], id="a Deployment goes"),
+        pytest.param([settings("1"), etcd(3)], [settings("1")], id="an app goes and its volumes stay"),
+        pytest.param([settings("1"), CNPG], [settings("2"), CNPG], id="another operator's resource stays"),
+    ],
+)
+def test_a_way_back_that_takes_no_data_away_is_gone(now: list[dict[str, Any]], then: list[dict[str, Any]]) -> None:
+    check_data(changed(wants(*now), wants(*then), BUILT_IN))

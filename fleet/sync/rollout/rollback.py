@@ -26,7 +26,7 @@ from fleet.errors import ConfigurationError, NotFoundError, PolicyError
 from fleet.evaluate.result import Evaluation
 from fleet.objects.desired import Desired, Key
 from fleet.plan import Plan
-from fleet.plan.effect import effect_of
+from fleet.plan.effect import APPS, effect_of
 from fleet.plan.severity import Severity, severity_of
 from fleet.repository.settings import FILE
 from fleet.sync.result import ObjectHealth
@@ -84,6 +84,17 @@ TRAILER = "Fleet-Rollback"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 # Kinds that act on whatever is in their namespace, without being named there.
 _OF_THE_NAMESPACE = frozenset({"LimitRange", "NetworkPolicy", "ResourceQuota", "Role", "RoleBinding"})
+# The API groups of Kubernetes itself, each by its name: many a custom resource's group ends with k8s.io, too.
+_OF_KUBERNETES = frozenset(
+    {
+        *("", "apps", "autoscaling", "batch", "policy"),
+        *("admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io"),
+        *("authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io"),
+        *("flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io"),
+        *("rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io"),
+        "storagemigration.k8s.io",
+    }
+)
 
 
 class NoWayBackError(PolicyError):
@@ -146,7 +157,10 @@ def check_cause(before: Desired | None, after: Desired, ill: Iterable[ObjectHeal
 
 
 def check_data(back: Plan) -> None:
-    """Raise NoWayBackError if the way back, as a plan for one cluster, deletes data or is refused by an engine."""
+    """Raise NoWayBackError if the way back, as a plan for one cluster, deletes data or is refused by an engine.
+
+    What another operator does when its custom resource is deleted is not known, and may be to delete volumes.
+    """
     for step in back.steps:
         if step.refused:
             raise NoWayBackError(f"{back.cluster}: {step.key} {step.reason}")
@@ -154,6 +168,11 @@ def check_data(back: Plan) -> None:
             raise NoWayBackError(
                 f"that would take data away in {back.cluster}: {step.key}: {effect_of(step).words}; if that is meant, "
                 f"say it yourself: fleet rollback {back.stack}, and merge what it makes"
+            )
+        if severity(step) is Severity.DELETE and step.key.group not in {APPS, *_OF_KUBERNETES}:
+            raise NoWayBackError(
+                f"that would delete {step.key} in {back.cluster}, and what its operator then does with its data is not "
+                f"known; if that is meant, say it yourself: fleet rollback {back.stack}, and merge what it makes"
             )
 
 
