@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -57,14 +57,16 @@ class EndedError(FleetError):
 HINT = "make the change smaller, or split it; it is tried again with the next commit"
 
 
-async def ask(module: str, task: bytes, bounds: Bounds, *, files: Sequence[int] = ()) -> bytes:
+async def ask(
+    module: str, task: bytes, bounds: Bounds, *, files: Sequence[int] = (), withheld: Collection[str] = ()
+) -> bytes:
     """Run a module as a process, with the task on its standard input; return what it wrote to its standard output.
 
-    `files` are descriptors that it inherits. Raises EndedError when it was killed for what it used, or ended otherwise
-    than it should. Whoever stops waiting has it killed.
+    `files` are descriptors that it inherits, `withheld` variables that it does not. Raises EndedError when it was
+    killed for what it used, or ended otherwise than it should. Whoever stops waiting has it killed.
     """
     directory = tempfile.mkdtemp(prefix="fleet-child-")
-    environment = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+    environment = {name: value for name, value in os.environ.items() if name not in {*WITHHELD, *withheld}}
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", module, str(os.getpid()), bounds.words.decode()),

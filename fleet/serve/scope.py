@@ -14,6 +14,7 @@ from fleet.errors import AccessError, ConfigurationError
 from fleet.evaluate.result import ClusterData
 
 TOKEN = "FLEET_FORGE_TOKEN"  # noqa: S105 - the name of the variable
+TOKENS = (TOKEN, "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")  # looked at without --forge-token
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class RepositoryScope:
 
     reach: tuple[str, ...] | None = None  # patterns of contexts and of Secrets as namespace/name; None is all
     variable: str | None = None  # the environment variable with its forge's token; "" is none, None the shared one
+    variables: frozenset[str] = frozenset()  # those with the tokens of all repositories of the service
 
     def check_reach(self, cluster: ClusterData) -> None:
         """Raise AccessError where the way to a cluster is not one of this repository's."""
@@ -38,6 +40,17 @@ class RepositoryScope:
         if self.variable is None:
             return environment
         return {TOKEN: environment[self.variable]} if environment.get(self.variable) else {}
+
+    def withheld(self, *, pushes: bool) -> frozenset[str]:
+        """Return the variables that a process of this repository's must not have.
+
+        It asks no forge. Only git may need a token there, by a credential helper, where it `pushes`: then the
+        repository has its own, or the shared one where there is no other.
+        """
+        own = frozenset[str]()
+        if pushes:
+            own = frozenset(TOKENS if self.variable is None else {self.variable})
+        return self.variables.union(TOKENS) - own
 
 
 SHARED = RepositoryScope()
@@ -56,6 +69,7 @@ def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str
         url: RepositoryScope(
             tuple(patterns[url].split(",")) if patterns else None,
             variables.get(url, "") if variables else None,
+            frozenset(variables.values()),
         )
         for url in known
     }

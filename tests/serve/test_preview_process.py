@@ -17,6 +17,7 @@ import pytest
 from fleet.serve.child_process import MIB, Bounds, EndedError, ask
 from fleet.serve.report import preview_process
 from fleet.serve.report.preview_process import Told, preview
+from fleet.serve.scope import SHARED, TOKENS, RepositoryScope, parse_scopes
 from tests.serve.forks import ATTACKS, LOOPS, STACK, Fork
 
 BRIEF = replace(preview_process.OF_FORKS, seconds=60)
@@ -30,6 +31,9 @@ what = task.decode()
 if what == "memory":
     bound_memory(bounds)
     kept = [bytes(1 << 20) for _ in range(4096)]
+if what == "environment":
+    print(*os.environ, sep="\\n")
+    sys.exit()
 if what == "exit":
     sys.exit(3)
 if what == "answer":
@@ -50,7 +54,7 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> Fork:
 def deaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory in which the child writes its number down."""
     (tmp_path / "deaf_child.py").write_text(DEAF)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(preview_process.__file__).parents[2]}")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(preview_process.__file__).parents[3]}")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -128,6 +132,27 @@ def test_whatever_a_child_does_it_ends_and_says_why(deaf: Path, what: str, bound
         asyncio.run(ask("deaf_child", what.encode(), bounds))
     if (deaf / "pid").exists():
         assert not runs(int((deaf / "pid").read_text()))
+
+
+def test_a_child_has_no_token_of_a_forge_but_the_one_that_its_git_may_need(
+    deaf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scopes = parse_scopes(["a", "b"], [], ["a=A_TOKEN", "b=B_TOKEN"])
+    secrets = {*TOKENS, "A_TOKEN", "B_TOKEN", "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
+    for name in secrets:
+        monkeypatch.setenv(name, "secret")
+
+    def inherited(scope: RepositoryScope, *, pushes: bool) -> set[str]:
+        asking = ask("deaf_child", b"environment", Bounds(60, 60, 512 * MIB), withheld=scope.withheld(pushes=pushes))
+        names = set(asyncio.run(asking).decode().split())
+        assert "PATH" in names
+        return names & secrets
+
+    assert inherited(scopes["a"], pushes=False) == set()
+    assert inherited(scopes["a"], pushes=True) == {"A_TOKEN"}
+    shared = {*TOKENS, "FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET"}
+    assert inherited(SHARED, pushes=False) & shared == set()
+    assert inherited(SHARED, pushes=True) & shared == set(TOKENS), "it is the one of all repositories"
 
 
 def test_who_stops_waiting_has_the_child_killed(deaf: Path) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from fleet.serve.commits import Origin
 
 
-TOKENS = ("FLEET_FORGE_TOKEN", "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")
 
 
 @click.command()
@@ -153,7 +152,7 @@ def serve(
     from fleet.kube.runtime.leader import Lease
     from fleet.serve.options import Manner
     from fleet.serve.process import NAME, Program, log_to_stderr
-    from fleet.serve.scope import parse_scopes
+    from fleet.serve.scope import TOKENS, parse_scopes
 
     if public_url and listen is None:
         raise click.UsageError("--public-url says how people reach what listens: say --listen, too")

@@ -12,6 +12,7 @@ import mmap
 import pickle
 import sys
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from traceback import format_tb
@@ -31,6 +32,7 @@ from fleet.preview.comment import Request, Voice, Words, made, refused
 from fleet.preview.merge import Merged, of_merge
 from fleet.serve.child_process import MIB, OUT_OF_MEMORY, Bounds, EndedError, ask, begin, bound_memory
 from fleet.serve.cluster_secrets import Reach
+from fleet.serve.scope import TOKENS
 from fleet.sync.progress import Quiet
 from fleet.sync.result import Result, objection_of, problem_of
 from fleet.sync.run import How, Run
@@ -83,10 +85,14 @@ def written(evaluation: Evaluation) -> IO[bytes]:
     return file
 
 
-async def preview(task: Task) -> Told:
-    """Make a preview in a process of its own. Raises EndedError when that did not come to its end."""
+async def preview(task: Task, *, withheld: Collection[str] = TOKENS) -> Told:
+    """Make a preview in a process of its own, which has not the variables `withheld`.
+
+    Raises EndedError when that did not come to its end.
+    """
     of_fork = task.request.pull_request.fork and not task.request.live
-    answer = await ask(MODULE, pickle.dumps(task), OF_FORKS if of_fork else OF_OTHERS, files=(task.base,))
+    bounds = OF_FORKS if of_fork else OF_OTHERS
+    answer = await ask(MODULE, pickle.dumps(task), bounds, files=(task.base,), withheld=withheld)
     try:
         return decode(Told, orjson.loads(answer))
     except ValueError as problem:

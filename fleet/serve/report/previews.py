@@ -312,7 +312,8 @@ class Previews:
         self._attempts.begin(number, head, live=live)
         try:
             await in_thread(self._fetch, mirror, f"+{found.fetch_ref(forge.repository.kind)}:{PULLS}{number}")
-            told = await preview(await self._task(base, request, room(forge)))
+            withheld = self.scope.withheld(pushes=base.files.repository.settings.approval.required)
+            told = await preview(await self._task(base, request, room(forge)), withheld=withheld)
         except EndedError as problem:
             self._attempts.give_up(number, head, problem.message, live=live)
             log.warning("pull request %d: %s", number, problem.message, extra=self._about(number))
