@@ -17,6 +17,8 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -263,12 +265,34 @@ class Connection:
             # a .netrc would silently take the place of our token.
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=SECONDS, connect=10),
-                connector=aiohttp.TCPConnector(ssl=ssl.create_default_context(), limit=4),
+                connector=aiohttp.TCPConnector(ssl=_trusted(), limit=4),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trust_env=False,
                 auto_decompress=False,  # a small answer would be a large one
             )
         return self._session
+
+
+def _trusted() -> ssl.SSLContext:
+    """Return whom to trust: by the files that OpenSSL is told of now, which may be others, or renewed, another time."""
+    paths = ssl.get_default_verify_paths()
+    return _context(tuple((path, _stamp(path)) for path in (paths.cafile, paths.capath)))
+
+
+@lru_cache(maxsize=4)
+def _context(_: object) -> ssl.SSLContext:
+    """Return one for all connections of the same settings: to read the authorities takes 15 ms and most of a MiB."""
+    return ssl.create_default_context()
+
+
+def _stamp(path: str | None) -> tuple[int, ...]:
+    try:
+        found = Path(path).stat() if path else None
+    except OSError:
+        found = None
+    if found is None:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class _UnreachableError(Exception):

@@ -51,6 +51,7 @@ def serving(
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # a body would wait 40 ms for the other side's word about the headers
 
         def _serve(self) -> None:
             length = int(self.headers.get("Content-Length", 0))

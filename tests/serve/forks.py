@@ -80,11 +80,11 @@ class Fork:
     evaluation: IO[bytes] = field(repr=False)
 
     @classmethod
-    def make(cls, directory: Path) -> Fork:
+    def make(cls, directory: Path, settings: str = "") -> Fork:
         remote = GitRemote.make(directory / "remote.git")
         root = remote.clone(directory / "clone")
         for name, text in {
-            "fleet.toml": '[fleet]\nname = "shop"\n[limits]\nresult = "4Mi"\n',
+            "fleet.toml": f'[fleet]\nname = "shop"\n[limits]\nresult = "4Mi"\n{settings}',
             "clusters/all.py": 'import fleet\n\nfleet.Cluster("eu")\n',
             "stacks/shop.py": STACK.format(name="shop", value="1"),
         }.items():

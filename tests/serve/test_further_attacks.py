@@ -27,9 +27,10 @@ from fleet.plan.views.text import change_line
 from fleet.serve.commits import Origin
 from fleet.serve.report import previews as pages
 from fleet.serve.report.previews import Pages, Previews, answered
-from tests.forge.server import Reply
+from tests.forge.server import Asked, Reply
 from tests.forge.server import serving as forge_serving
 from tests.git.test_page import WELL
+from tests.serve.forks import Fork
 
 AT = "https://fleet.example.com"
 TOKEN = "token-that-nobody-sees"
@@ -105,18 +106,32 @@ def test_a_pull_request_that_another_repository_closed_is_not_closed_here() -> N
     assert len(made._queue) == 1, "the forge is asked"
 
 
-def test_a_number_that_nobody_has_is_asked_for_once() -> None:
-    made = previews()
-    made.hear(
-        Commented(Repository(Kind.GITEA, "https://git.example.com", "other/one"), 999, "ann", "/fleet preview", 1)
-    )
+def test_a_number_that_nobody_has_is_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue tries again what failed, at first after two seconds at most."""
+    monkeypatch.setenv("FLEET_FORGE_TOKEN", TOKEN)
 
-    async def asked(url: str) -> object:
-        async with connect(Repository(Kind.GITEA, url, "team/fleet"), TOKEN) as forge:
-            return await made._asked(forge, 999)
+    def answer(asked: Asked) -> Reply:
+        return Reply(404, {"message": "not found"}) if "999" in asked.target else Reply(200, [])
 
-    with forge_serving(lambda _: Reply(404, {"message": "not found"})) as server:
-        assert asyncio.run(asked(server.url)) is None
+    async def followed(fork: Fork, requests: list[Asked]) -> None:
+        made = Previews(Origin(str(fork.remote.path)), None, lambda: fork.base, Counter("c", "", ("a", "b")))
+        running = asyncio.create_task(made.run(fork.mirror))
+        for command in ("/fleet preview", f"/fleet preview {'a' * 40}"):
+            made.hear(Commented(Repository(Kind.GITEA, "https://git.example.com", "other/one"), 999, "ann", command, 1))
+        async with asyncio.timeout(20):
+            while not any("999" in asked.target for asked in requests):  # noqa: ASYNC110 - of another thread
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(3)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert len(made._queue) == 0
+
+    with forge_serving(answer) as server:
+        where = f'[forge]\nkind = "gitea"\nurl = "{server.url}"\nrepository = "team/fleet"\n'
+        asyncio.run(followed(Fork.make(tmp_path, where), server.asked))
+        assert [asked.target for asked in server.asked if "999" in asked.target] == [
+            "/api/v1/repos/team/fleet/pulls/999"
+        ]
 
 
 def look(url: str) -> int:

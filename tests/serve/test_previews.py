@@ -25,7 +25,7 @@ from fleet.kube.runtime.metrics import Counter
 from fleet.serve.commits import Origin, Wanted, wanted
 from fleet.serve.report import preview_process
 from fleet.serve.report.attempts import Attempts
-from fleet.serve.report.previews import Previews, Turns
+from fleet.serve.report.previews import Previews
 from fleet.testing import Cluster, Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
@@ -38,7 +38,7 @@ SECRET = "s3cret"
 
 
 class Relay:
-    """The forge at an address of this machine's loopback: git is let through to it without TLS only there."""
+    """The forge at another address than its own: git goes by this one, and what is asked by `[forge] url`."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self._target = target
@@ -121,38 +121,6 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
     assert "no previews of pull requests of" in said
     assert "in confused" in said
     assert SECRET not in said
-
-
-def test_of_one_author_one_is_made_at_a_time_and_forks_keep_no_branch_waiting() -> None:
-    """Somebody opens twenty pull requests; others are made meanwhile, whatever those do."""
-    asked_for = Asked(0, "", "", "", "main", "", "change", "1" * 40, fork=True)
-    running: list[str] = []
-
-    async def hold(turns: Turns, author: str, *, fork: bool) -> None:
-        async with turns.of(replace(asked_for, author=author, fork=fork)):
-            running.append(author)
-            await asyncio.Event().wait()
-
-    async def crowded() -> list[str]:
-        turns = Turns()
-        tasks = [asyncio.create_task(hold(turns, "stranger", fork=True)) for _ in range(20)]
-        await asyncio.sleep(0)
-        tasks += [asyncio.create_task(hold(turns, one, fork=True)) for one in ("guest", "late")]
-        tasks += [asyncio.create_task(hold(turns, "colleague", fork=False))]
-        for _ in range(5):
-            await asyncio.sleep(0)
-        found = list(running)
-        tasks[0].cancel()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        after = running[len(found) :]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert after == ["late"], "who waits for a turn of the forks comes before who waits for a turn of an author"
-        return found
-
-    assert asyncio.run(crowded()) == ["stranger", "guest", "colleague"]
 
 
 def test_what_came_to_no_end_is_not_tried_again_for_the_same_commit_by_whoever_comes_later(tmp_path: Path) -> None:

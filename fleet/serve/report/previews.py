@@ -13,8 +13,10 @@ the base is the newest good commit of the branch that is served. A fork's head i
 somebody who may write to the repository names that very commit (see fleet.forge.comments).
 
 A preview is made by a process of its own, within bounds (see fleet.serve.report.preview_process). Several are made at
-once, with turns of their own for forks and for each author, so nobody's is held up by one that takes long. One that
-does not come to its end is told as such, and not tried again before its commit changes, by no later process either.
+once, with turns of their own for forks and for each author (see fleet.serve.report.preview_queue), so nobody's is held
+up by one that takes long. A connection to the forge is open for a question or for a turn, and for nothing that waits.
+One that does not come to its end is told as such, and not tried again before its commit changes, by no later process
+either.
 """
 
 from __future__ import annotations
@@ -23,13 +25,12 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Set
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from traceback import format_tb
 from typing import IO
-from weakref import WeakValueDictionary
 
 from aiohttp import web
 
@@ -49,6 +50,7 @@ from fleet.serve.cluster_secrets import Reach
 from fleet.serve.commits import Origin, Wanted
 from fleet.serve.report.attempts import Attempts
 from fleet.serve.report.preview_process import Task, preview, written
+from fleet.serve.report.preview_queue import PreviewQueue, PreviewTurn
 from fleet.serve.scope import SHARED, RepositoryScope
 
 PAGES_PREFIX = "/previews/"
@@ -120,8 +122,7 @@ def answered(page: bytes | None, *, leads: bool) -> web.Response:
 
 LOOK = 60.0  # seconds between two looks at the forge, at least: they are counted there
 PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long as they are open
-AT_ONCE = 2  # previews that are made at a time: of forks, and of branches
-ASKING = 4  # questions to the forge at a time
+ASKING = 4  # pull requests of which the forge is asked whose they are, at a time
 LAST_WORD = 5.0  # seconds for a status when the service ends
 # What a head may be: a fork's is of anybody, and while it is fetched others wait for their turn.
 OF_HEADS = replace(USUAL, transfer_seconds=120, transfer_bytes=512 * MIB)
@@ -134,23 +135,6 @@ def _said(problem: Exception) -> str:
     if isinstance(problem, FleetError):
         return problem.message
     return f"{type(problem).__name__}, which nobody foresaw\n{''.join(format_tb(problem.__traceback__))}"
-
-
-class Turns:
-    """Who is next: so many of forks, so many of branches, and of one author one at a time."""
-
-    def __init__(self) -> None:
-        self._lanes = {fork: asyncio.Semaphore(AT_ONCE) for fork in (False, True)}
-        self._authors = WeakValueDictionary[tuple[bool, str], asyncio.Lock]()
-
-    @asynccontextmanager
-    async def of(self, found: PullRequest) -> AsyncIterator[bool]:
-        """For as long as the block lasts. Gives whether that had to be waited for."""
-        lane = self._lanes[found.fork]
-        author = self._authors.setdefault((found.fork, found.author), asyncio.Lock())
-        waits = author.locked() or lane.locked()
-        async with author, lane:
-            yield waits
 
 
 @dataclass(slots=True)
@@ -170,8 +154,8 @@ class Previews:
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
     _tried: dict[int, str] = field(default_factory=dict)  # the head that was last begun with
     _untold: dict[int, tuple[Request, str, Words, Voice]] = field(default_factory=dict)  # with the base's commit
-    _turns: Turns = field(default_factory=Turns)
-    _asking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ASKING))
+    _waiting: PreviewQueue = field(default_factory=PreviewQueue)
+    _call: asyncio.Event = field(default_factory=asyncio.Event)  # something may begin
     _attempts: Attempts = field(default_factory=Attempts)
     _written: tuple[str, IO[bytes]] | None = None  # the base's evaluation, by its commit
     _told: str = ""
@@ -207,8 +191,7 @@ class Previews:
             await asyncio.sleep(self.every if base else 1.0)
 
     async def _look_once(self, base: Wanted, mirror: Mirror) -> None:
-        repository = self._repository(base)
-        async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
+        async with self._forge(base) as forge:
             found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
         self._note(found)
         await in_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
@@ -232,48 +215,82 @@ class Previews:
         self.pages.forget(number)
 
     async def _make(self, mirror: Mirror) -> None:
+        """Whose each is has to be asked first; what then waits for its turn is a number, and holds nothing."""
         async with asyncio.TaskGroup() as tasks:
+            for _ in range(ASKING):
+                tasks.create_task(self._ask())
             while True:
-                item = await self._queue.get()
-                tasks.create_task(self._one(mirror, item.key))
+                self._call.clear()
+                while (turn := self._waiting.take()) is not None:
+                    tasks.create_task(self._take_turn(mirror, turn))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._waiting.due_in()):
+                        await self._call.wait()
 
-    async def _one(self, mirror: Mirror, number: int) -> None:
+    async def _ask(self) -> None:
+        while True:
+            number = (await self._queue.get()).key
+            found = None
+            with self._trying(number):
+                found = await self._pull_request(number)
+                if found is None:
+                    self._queue.forgive(number)
+            if found is None:
+                self._queue.done(number)
+            else:  # it is the queue's until its preview is made: it is heard of meanwhile, and comes again after that
+                self._waiting.put(number, found.author, fork=found.fork)
+                self._call.set()
+
+    async def _take_turn(self, mirror: Mirror, turn: PreviewTurn) -> None:
         try:
-            await self._preview(mirror, number)
-            self._queue.forgive(number)
+            with self._trying(turn.number):
+                await self._preview(mirror, turn.number)
+                self._queue.forgive(turn.number)
+        finally:
+            self._queue.done(turn.number)
+            self._waiting.done(turn)
+            self._call.set()
+
+    @contextmanager
+    def _trying(self, number: int) -> Iterator[None]:
+        """Have what goes wrong with one pull request tried again later."""
+        try:
+            yield
         except Exception as problem:
             self.counted.labels(str(self.origin), "failed").inc()
             log.warning("pull request %d: %s", number, _said(problem), extra=self._about(number))
             self._queue.retry(number)
-        finally:
-            self._queue.done(number)
 
-    async def _preview(self, mirror: Mirror, number: int) -> None:
+    async def _pull_request(self, number: int) -> PullRequest | None:
+        """Return the pull request, if there is something to preview."""
         base = self.base()
         if base is None:
             self._queue.add_after(number, 1.0)
-            return
-        repository = self._repository(base)
-        async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
+            return None
+        async with self._forge(base) as forge:
             request = await self._asked(forge, number)
-            if request is None:
-                return
-            async with self._turns.of(request.pull_request) as waited:
-                if waited:
-                    request, base = await self._asked(forge, number), self.base()
-                if request is not None and base is not None:
-                    await self._preview_of(mirror, forge, base, request)
+        return request.pull_request if request else None
+
+    async def _preview(self, mirror: Mirror, number: int) -> None:
+        base = self.base()
+        assert base  # noqa: S101 - it was asked for with one
+        async with self._forge(base) as forge:
+            if request := await self._asked(forge, number):  # it may have waited for long
+                await self._preview_of(mirror, forge, base, request)
+
+    def _forge(self, base: Wanted) -> Forge:
+        repository = self._repository(base)
+        return connect(repository, token(repository, self.scope.environment(os.environ)))
 
     async def _asked(self, forge: Forge, number: int) -> Request | None:
         """Return what there is to preview; None: nothing, or that was done."""
-        async with self._asking:
-            try:
-                request = await consult(forge, number, live=True)
-            except ConfigurationError:
-                self._forget(number)  # it is open no more
-                return None
-            except NotFoundError:  # an event may be of another repository: what nobody has is not asked for again
-                return None
+        try:
+            request = await consult(forge, number, live=True)
+        except ConfigurationError:
+            self._forget(number)  # it is open no more
+            return None
+        except NotFoundError:  # an event may be of another repository: what nobody has is not asked for again
+            return None
         found = request.pull_request
         if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
             return None
