@@ -15,8 +15,9 @@ Nothing: with the settings that it has by default (poll 30 s, a Lease for replic
 in which nobody changes anything. CPU is that of the service and of all processes that it starts. A write in an audit
 log other than to a Lease, or a commit on the status branch, would be an error and no figure.
 
-An attack: how long a preview of somebody else takes, and how late the service's own loop is, while a fork's preview
-computes without end, in times of what it is at rest. By pairs, in turns.
+An attack: how long somebody else's pull request waits for its preview, from the webhook to the status, and `/healthz`
+for its answer, while strangers propose, push and push again what `tests/serve/forks.py` names ATTACKS, each from a fork
+of its own, in times of what it is at rest. Against a `fleet serve` of two repositories; by pairs, in turns.
 """
 
 from __future__ import annotations
@@ -27,25 +28,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import aiohttp
 import psutil
 
 from fleet.lab import Lab
-from fleet.serve.report.preview_process import Task, preview
 from fleet.testing.audit import AuditLog
 from fleet.testing.git import GitRemote, git
 from tests.bench.bare import access, apply_each, path_of
 from tests.bench.command import fleet_command
 from tests.bench.figure import Figure, at_most
 from tests.bench.place import api_server
-from tests.serve.forks import STACK as CHANGED
-from tests.serve.forks import Fork
+from tests.serve.attacked import Attacked, attacked
 from tests.serve.process import Process
 from tests.soak.stranger import Stranger
 
@@ -68,7 +67,7 @@ NAMES = ("one stack", "ten more")
 
 def figures() -> Iterator[Figure]:
     fleet_command()
-    yield from attacked()
+    yield from while_attacked()
     with api_server(*CLUSTERS) as lab, tempfile.TemporaryDirectory() as directory:
         for name in NAMES:
             place = Path(directory) / name.replace(" ", "-")
@@ -84,45 +83,36 @@ def figures() -> Iterator[Figure]:
                 bench.end()
 
 
-def attacked(rounds: int = 8) -> Iterator[Figure]:
-    with tempfile.TemporaryDirectory() as directory:
-        fork = Fork.make(Path(directory))
-        changed = fork.task(fork.head({"stacks/shop.py": CHANGED.format(name="shop", value="2")}))
-        mine = replace(changed.request.pull_request, fork=False)
-        other = replace(changed, request=replace(changed.request, pull_request=mine), width=None)
-        attack = fork.task(fork.head({f"stacks/burn_{n}.py": "while True:\n    pass\n" for n in range(30)}))
-        rest, meanwhile = zip(*(asyncio.run(pair(other, attack)) for _ in range(rounds)), strict=True)
-    names = ("a preview of somebody else", "the service's loop, at its latest")
-    for place, name in enumerate(names):
-        ratios = [one[place] / quiet[place] for one, quiet in zip(meanwhile, rest, strict=True)]
-        note = f"at rest {1000 * sum(one[place] for one in rest) / rounds:.0f} ms, load {os.getloadavg()[0]:.1f}"
-        yield at_most(f"while a fork attacks: {name}", ratios, "times", 2, note)
+def while_attacked(rounds: int = 8) -> Iterator[Figure]:
+    rest, meanwhile, before = [], [], os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as directory, attacked(Path(directory)) as service:
+        service.preview()  # to warm up
+        service.watch()
+        for _ in range(rounds):
+            rest.append(timed(service))
+            service.attack()
+            time.sleep(1)
+            meanwhile.append(timed(service))
+            service.calm()
+        ended = service.rounds
+    note = f"{ended} attacks came to an end, load before {before:.1f}"
+    for place, name in enumerate(("a preview of somebody else", "an answer to a probe", "the slowest answer")):
+        ratios = [attack[place] / quiet[place] for attack, quiet in zip(meanwhile, rest, strict=True)]
+        at_rest = f"at rest {1000 * median(one[place] for one in rest):.3g} ms"
+        title = f"while forks attack: {name}"
+        if place < 2:
+            yield at_most(title, ratios, "times", 2, f"{at_rest}; {note}")
+        else:
+            seconds = tuple(1000 * one[place] for one in meanwhile)
+            yield Figure(title, seconds, "ms", note=f"{at_rest}, of some dozens each")
 
 
-async def pair(other: Task, attack: Task) -> tuple[tuple[float, float], tuple[float, float]]:
-    """How long a preview takes, and how late the loop is meanwhile: at rest, and during the attack."""
-    rest = await timed(other)
-    attacking = asyncio.create_task(preview(attack))
-    await asyncio.sleep(3)
-    meanwhile = await timed(other)
-    if attacking.done():
-        raise RuntimeError("the attack is over")
-    attacking.cancel()
-    await asyncio.gather(attacking, return_exceptions=True)
-    return rest, meanwhile
-
-
-async def timed(task: Task) -> tuple[float, float]:
-    begun = time.monotonic()
-    making = asyncio.create_task(preview(task))
-    latest = 0.0
-    while not making.done():
-        before = time.monotonic()
-        await asyncio.sleep(0.01)
-        latest = max(latest, time.monotonic() - before)
-    if (await making).state != "success":
-        raise RuntimeError((await making).line)
-    return time.monotonic() - begun, latest
+def timed(service: Attacked) -> tuple[float, float, float]:
+    """Return how long a preview takes, and meanwhile an answer to a probe: usually, and at its slowest."""
+    service.take_probes()
+    took = service.preview()
+    probes = service.take_probes()
+    return took, median(probes), max(probes)
 
 
 class Bench:

@@ -25,6 +25,11 @@ def stack(cluster: fleet.Cluster) -> None:
     about, data = {{"name": "prices"}}, {{"a": {value!r}}}
     fleet.Manifest({{"apiVersion": "v1", "kind": "ConfigMap", "metadata": about, "data": data}})
 """
+FILES = {
+    "clusters/all.py": 'import fleet\n\nfleet.Cluster("eu")\n',
+    "stacks/shop.py": STACK.format(name="shop", value="1"),
+}
+WITHOUT_CLUSTERS = {"clusters/README": "", "stacks/README": ""}
 SECRETS = """
 import fleet
 
@@ -67,6 +72,13 @@ ATTACKS: Mapping[str, Mapping[str, str]] = {
     "dotted keys": {"fleet.toml": DOTS},
     "long answers": {f"stacks/eater_{n}.py": EATER.format(number=n) for n in range(5)},
 }
+# What each leads to, in the status or the comment.
+OUTCOMES: Mapping[str, str] = {
+    "secrets and exports": "2 to create",
+    "unknown names": "1000 problems",
+    "dotted keys": "fleet.toml would be wrong after the merge",
+    "long answers": "all files together answered more than",
+}
 LOOPS = {f"stacks/loop_{n}.py": LOOP for n in range(30)}  # of which each is given up after 30 s
 
 
@@ -80,14 +92,11 @@ class Fork:
     evaluation: IO[bytes] = field(repr=False)
 
     @classmethod
-    def make(cls, directory: Path, settings: str = "") -> Fork:
+    def make(cls, directory: Path, settings: str = "", files: Mapping[str, str] = FILES) -> Fork:
         remote = GitRemote.make(directory / "remote.git")
         root = remote.clone(directory / "clone")
-        for name, text in {
-            "fleet.toml": f'[fleet]\nname = "shop"\n[limits]\nresult = "4Mi"\n{settings}',
-            "clusters/all.py": 'import fleet\n\nfleet.Cluster("eu")\n',
-            "stacks/shop.py": STACK.format(name="shop", value="1"),
-        }.items():
+        settings = f'[fleet]\nname = "shop"\n[limits]\nresult = "4Mi"\n{settings}'
+        for name, text in {"fleet.toml": settings, **files}.items():
             (root / name).parent.mkdir(exist_ok=True)
             (root / name).write_text(text)
         git(root, "add", ".")

@@ -18,7 +18,7 @@ from fleet.serve.child_process import MIB, Bounds, EndedError, ask
 from fleet.serve.report import preview_process
 from fleet.serve.report.preview_process import Told, preview
 from fleet.serve.scope import SHARED, TOKENS, RepositoryScope, parse_scopes
-from tests.serve.forks import ATTACKS, LOOPS, STACK, Fork
+from tests.serve.forks import ATTACKS, LOOPS, OUTCOMES, STACK, Fork
 
 BRIEF = replace(preview_process.OF_FORKS, seconds=60)
 # A child that does not listen to anybody, as one does not whose code in C never lets go of the interpreter.
@@ -79,13 +79,7 @@ def test_what_a_head_does_to_the_parent_of_its_evaluation_is_told_within_the_bou
     """Each is told of as a mistake in the head, if it is one, long before it has to be killed."""
     monkeypatch.setattr(preview_process, "OF_FORKS", BRIEF)
     told = asyncio.run(preview(fork.task(fork.head(ATTACKS[name]))))
-    expected = {
-        "secrets and exports": "2 to create",
-        "unknown names": "1000 problems",
-        "dotted keys": "fleet.toml would be wrong after the merge",
-        "long answers": "all files together answered more than",
-    }
-    assert expected[name] in f"{told.line} {told.parts[0]}"
+    assert OUTCOMES[name] in f"{told.line} {told.parts[0]}"
 
 
 def test_one_that_takes_long_holds_up_nobody_and_leaves_nothing_when_it_is_ended(fork: Fork) -> None:
