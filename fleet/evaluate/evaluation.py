@@ -25,11 +25,13 @@ from __future__ import annotations
 
 import sys
 import time
+from bisect import bisect
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from fleet.errors import NotFoundError, PolicyError
 from fleet.evaluate import answer, checks
@@ -191,6 +193,9 @@ class _Found:
     reads: dict[str, Reads] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     printed: dict[str, str] = field(default_factory=dict)  # by file
+    given: dict[str, set[str]] = field(
+        default_factory=lambda: defaultdict(set)
+    )  # stacks whose exports a file was given
 
 
 class _Evaluator:
@@ -288,14 +293,19 @@ class _Evaluator:
 
     def _next_round(self, found: _Found, job: Job) -> list[Job]:
         """Run again what waits for exports that are known now; and first what it waits for, if nobody asked for it."""
-        exports = {name: {one.cluster: one.exports for one in stack.desired} for name, stack in found.done.items()}
         by_file: dict[str, list[str]] = defaultdict(list)
+        wanted: dict[str, set[str]] = defaultdict(set)
         for waiting in found.waiting.values():
             name = waiting.stack if waiting.wants in found.done else waiting.wants
             if waiting.wants in found.done or (name in found.places and name not in found.tried):
-                only = by_file[found.places[name][0].source.file]
-                only += [] if name in only else [name]
-        return [replace(job, files=(file,), only=tuple(only), exports=exports) for file, only in by_file.items()]
+                file = found.places[name][0].source.file
+                by_file[file] += [] if name in by_file[file] else [name]
+                if waiting.wants in found.done:
+                    wanted[file].add(waiting.wants)
+        return [
+            replace(job, files=(file,), only=tuple(only), exports=_exports(found, file, wanted[file]))
+            for file, only in by_file.items()
+        ]
 
     def _run(self, jobs: list[Job]) -> Iterator[tuple[Job, Outcome, Outcome | None]]:
         # First and second time of a job beside each other: both zygotes have work from the beginning.
@@ -303,6 +313,25 @@ class _Evaluator:
         outcomes = deque(self._pool.run(asked, self._deadline))
         for job in jobs:  # what was read is let go: it is as large as what it is read into
             yield job, outcomes.popleft(), outcomes.popleft() if self._twice else None
+
+
+MORE = 4  # times as many exports are given to a file that waits once more
+
+
+def _exports(found: _Found, file: str, wanted: set[str]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the exports for a file that is evaluated again: those that it waits for.
+
+    With all that are known, the bytes would be those of all exports for each file. A file that waits again and again
+    for one more would be evaluated as often as it reads one: so it is given some more each time, those next by name.
+    """
+    given = found.given[file]
+    most = MORE * len(given)
+    given |= wanted
+    if wanted and len(given) < most:
+        names = sorted(found.done)
+        first = bisect(names, max(wanted))
+        given.update(islice((name for name in names[first:] + names[:first] if name not in given), most - len(given)))
+    return {name: {one.cluster: one.exports for one in found.done[name].desired} for name in sorted(given)}
 
 
 def _known(before: Before) -> _Found:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import random
 import string
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import orjson
 import pytest
 
 from fleet.errors import Source
 from fleet.evaluate import Limits, answer, checks, evaluate, evaluation
 from fleet.evaluate.answer import Declared, ProblemData, Waiting
 from fleet.evaluate.evaluation import Excerpts
+from fleet.evaluate.pool import Outcome, Pool
+from fleet.evaluate.protocol import Job
 from fleet.evaluate.result import Problem
 from fleet.objects.redaction import REDACTED, SecretValues
 from fleet.suggestion import LONGEST_COMPARED, MOST_NAMED, closest, list_words, suggestion
@@ -123,3 +127,42 @@ def test_what_is_not_begun_in_the_time_of_all_files_is_not_evaluated(
     assert evaluate(place).check()
     monkeypatch.setattr(evaluation, "LONGEST", 0)
     assert "all files together took longer" in evaluate(place).problems[0].message
+
+
+class ListeningPool(Pool):
+    """A pool that writes down which jobs it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs: list[Job] = []
+
+    def run(self, jobs: Sequence[Job], deadline: float = math.inf) -> list[Outcome]:
+        self.jobs += jobs
+        return super().run(jobs, deadline)
+
+    def exports_of(self, file: str) -> list[set[str]]:
+        """Return the stacks whose exports a file was given, each time that it was evaluated."""
+        return [set(job.exports) for job in self.jobs if job.files == (file,)]
+
+
+def test_a_file_is_given_the_exports_that_it_waits_for_and_not_those_of_all(tmp_path: Path) -> None:
+    count = 40
+    files = {f"stacks/s{n}.py": stack(f"s{n}", 'fleet.export("x", "x" * 10_000)') for n in range(count)}
+    files |= {f"stacks/r{n}.py": stack(f"r{n}", f'fleet.output("s{n}", "x")') for n in range(count)}
+    with ListeningPool() as pool:
+        result = evaluate(repository(tmp_path, files), pool=pool)
+        assert len(names(result)) == 2 * count
+        for number in range(count):
+            assert pool.exports_of(f"stacks/r{number}.py") == [set(), {f"s{number}"}]
+        sent = sum(len(orjson.dumps(job.exports)) for job in pool.jobs)
+    assert sent < 2 * count * 2 * 11_000, "two clusters; with those of all it is 40 times as much"
+
+
+def test_a_file_that_reads_many_exports_is_not_evaluated_for_each_of_them(tmp_path: Path) -> None:
+    count = 40
+    files = {f"stacks/s{n}.py": stack(f"s{n}", 'fleet.export("x", "1")') for n in range(count)}
+    reads = [f'fleet.output("s{n}", "x")' for n in range(count)]
+    with ListeningPool() as pool:
+        result = evaluate(repository(tmp_path, {**files, "stacks/all.py": stack("everything", *reads)}), pool=pool)
+        assert len(names(result)) == count + 1
+        assert [len(given) for given in pool.exports_of("stacks/all.py")] == [0, 1, 4, 16, 40]
