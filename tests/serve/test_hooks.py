@@ -6,10 +6,13 @@ import asyncio
 import hashlib
 import hmac
 import json
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
+import psutil
 import pytest
 
 from fleet.forge.forge import Event, Kind, Pushed
@@ -18,6 +21,8 @@ from fleet.kube.runtime import operator as server
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.operator import serving
 from fleet.serve.process import Bodies, Hooks
+from tests.serve.forks import WITHOUT_CLUSTERS, Fork
+from tests.serve.process import Process
 
 SECRET = "s3cret"
 SIGNED = {
@@ -69,8 +74,7 @@ class Listening:
 
     async def forge(self) -> int:
         """Send a webhook as Gitea does, and return the status of the answer."""
-        signature = hmac.new(SECRET.encode(), PUSH, hashlib.sha256).hexdigest()
-        about = (f"Content-Length: {len(PUSH)}", "X-Gitea-Event: push", f"X-Gitea-Signature: {signature}")
+        about = (f"Content-Length: {len(PUSH)}", *(f"{name}: {value}" for name, value in signed(PUSH).items()))
         asking = await self.stranger()
         await asking.send("POST /hooks/gitea HTTP/1.1", "Host: fleet", *about, body=PUSH)
         return await asking.status()
@@ -138,6 +142,43 @@ def test_bodies_of_all_connections_together_are_bounded_and_the_forge_is_heard_m
                     await asyncio.sleep(0.01)
 
     asyncio.run(attacked())
+
+
+def signed(body: bytes) -> dict[str, str]:
+    signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    return {"X-Gitea-Event": "push", "X-Gitea-Signature": signature}
+
+
+def test_strangers_with_bodies_do_not_fill_the_memory_of_a_real_service(tmp_path: Path) -> None:
+    """50 times 6 MiB are sent, of 50 times 25 MiB that are announced; 48 MiB of all bodies may be there at a time."""
+    process = Process(tmp_path, Fork.make(tmp_path, files=WITHOUT_CLUSTERS).remote.url)
+    process.environment |= {"FLEET_WEBHOOK_SECRET": SECRET, "KUBECONFIG": str(tmp_path / "none")}
+    head = f"POST /hooks/gitea HTTP/1.1\r\nHost: x\r\nContent-Length: {MOST_BYTES}\r\n{SIGNED[Kind.GITEA]}\r\n\r\n"
+    strangers: list[socket.socket] = []
+    try:
+        process.start("--no-status", poll="1h")
+        process.until("it is ready", lambda: process.ask("/readyz")[0] == 200)
+        assert process.ask("/hooks/gitea", PUSH, signed(PUSH))[0] == 202
+        assert process.process is not None
+        service = psutil.Process(process.process.pid)
+        before = largest = service.memory_info().rss
+        for _ in range(50):
+            strangers.append(socket.create_connection(("127.0.0.1", process.port)))
+            strangers[-1].settimeout(20)
+            strangers[-1].sendall(head.encode())
+        for part in range(96):
+            for stranger in strangers:
+                with suppress(ConnectionError):  # it was given up
+                    stranger.sendall(bytes(1 << 16))
+            largest = max(largest, service.memory_info().rss)
+            if part % 32 == 31:
+                assert process.ask("/hooks/gitea", PUSH, signed(PUSH))[0] == 202
+        assert largest - before > 16 << 20, "they are being read"
+        assert largest - before < 130 << 20
+    finally:
+        for stranger in strangers:
+            stranger.close()
+        process.kill()
 
 
 def test_the_largest_body_is_given_up_and_the_others_go_on() -> None:
