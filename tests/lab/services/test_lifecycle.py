@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import orjson
 import psutil
@@ -53,6 +55,10 @@ def test_what_a_forge_keeps_is_there_after_a_stop_and_after_it_was_killed(monkey
     before = snapshot()
     (forge,) = start_services("alone", ["forge"])
     monkeypatch.setenv("SSL_CERT_FILE", str(forge.bundle))
+    place = urlsplit(forge.url)
+    assert place.scheme == "https", "git sends a password there"
+    if os.geteuid() == 0:
+        assert not IPv4Address(place.hostname or "").is_loopback, "pods reach it, too"
     administrator(forge).repository("shop")
     assert stop_services("alone", ["forge"]) == ["forge"]
     assert process.running_processes(spec.lab_directory("alone")) == {}
