@@ -98,7 +98,7 @@ def while_attacked(rounds: int = 8) -> Iterator[Figure]:
     note = f"{ended} attacks came to an end, load before {before:.1f}"
     for place, name in enumerate(("a preview of somebody else", "an answer to a probe", "the slowest answer")):
         ratios = [attack[place] / quiet[place] for attack, quiet in zip(meanwhile, rest, strict=True)]
-        at_rest = f"at rest {1000 * median(one[place] for one in rest):.3g} ms"
+        at_rest = f"at rest {1000 * median(one[place] for one in rest):.4g} ms"
         title = f"while forks attack: {name}"
         if place < 2:
             yield at_most(title, ratios, "times", 2, f"{at_rest}; {note}")

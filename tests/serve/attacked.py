@@ -86,7 +86,7 @@ class Proposals:
     def is_told(self, head: str) -> bool:
         return bool(self.told.get(head, {"state": "pending"})["state"] != "pending")
 
-    def wait(self, head: str, seconds: float = 60) -> None:
+    def wait(self, head: str, seconds: float = 120) -> None:
         """Wait until the preview of a head is told."""
         with self._changed:
             if not self._changed.wait_for(partial(self.is_told, head), seconds):
