@@ -114,7 +114,9 @@ def test_a_number_that_nobody_has_is_asked_for_once(tmp_path: Path, monkeypatch:
         return Reply(404, {"message": "not found"}) if "999" in asked.target else Reply(200, [])
 
     async def followed(fork: Fork, requests: list[Asked]) -> None:
-        made = Previews(Origin(str(fork.remote.path)), None, lambda: fork.base, Counter("c", "", ("a", "b")))
+        made = Previews(
+            Origin(str(fork.remote.path)), None, lambda: fork.base, Counter("c", "", ("a", "b"), registry=None)
+        )
         running = asyncio.create_task(made.run(fork.mirror))
         for command in ("/fleet preview", f"/fleet preview {'a' * 40}"):
             made.hear(Commented(Repository(Kind.GITEA, "https://git.example.com", "other/one"), 999, "ann", command, 1))

@@ -21,6 +21,7 @@ from fleet.serve.commits import Origin
 from fleet.serve.report.preview_queue import HOUR, MOST_OF_HOUR, PreviewQueue, PreviewTurn
 from fleet.serve.report.previews import Previews
 from tests.forge.server import Asked, Reply, serving
+from tests.serve.counted import counts
 from tests.serve.forks import Fork
 
 MANY = 1000
@@ -129,7 +130,7 @@ def test_a_thousand_pull_requests_of_a_stranger_wait_as_numbers(
         return Reply(200, [])
 
     async def heard(fork: Fork, requests: list[Asked]) -> tuple[int, int, int]:
-        counted = Counter("c", "", ("a", "b"))
+        counted = Counter("c", "", ("a", "b"), registry=None)
         made = Previews(Origin(str(fork.remote.path)), None, lambda: fork.base, counted)
         running = asyncio.create_task(made.run(fork.mirror))
         place = ForgeRepository(Kind.GITEA, "https://git.example.com", "team/fleet")
@@ -146,7 +147,7 @@ def test_a_thousand_pull_requests_of_a_stranger_wait_as_numbers(
         running.cancel()
         go_on.set()
         await asyncio.gather(running, return_exceptions=True)
-        assert (str(made.origin), "failed") not in counted.values
+        assert (str(made.origin), "failed") not in counts(counted)
         return found
 
     with serving(answer) as server:
