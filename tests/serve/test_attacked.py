@@ -15,9 +15,9 @@ from tests.serve.forks import OUTCOMES
 
 SAMPLES = 4
 # What is added to twice the time at rest. Tests run on two cores that others use, too, and a preview starts processes:
-# medians of half a second differ by half of that with nobody attacking. What is guarded against took minutes, or was
+# medians of 0.7 s at rest are 2.6 s while other tests have the cores. What is guarded against took minutes, or was
 # never answered, so the room that is left here hides nothing of that.
-NOISE_OF_PREVIEW = 1.5  # seconds
+NOISE_OF_PREVIEW = 4.0  # seconds
 NOISE_OF_PROBE = 0.15
 
 
