@@ -21,7 +21,7 @@ from fleet.evaluate.protocol import Job
 from fleet.evaluate.result import Problem
 from fleet.objects.redaction import REDACTED, SecretValues
 from fleet.suggestion import LONGEST_COMPARED, MOST_NAMED, closest, list_words, suggestion
-from tests.evaluate.test_evaluation import repository, stack
+from tests.evaluate.test_evaluation import names, repository, stack
 
 LETTERS = string.ascii_lowercase
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from fleet.serve.commits import Origin
 
 
-
-
 @click.command()
 @click.argument("repositories", nargs=-1, metavar="[REPOSITORY[#BRANCH]]...")
 @kubeconfig_option("clusters' contexts are")

@@ -24,9 +24,10 @@ from typing import Any
 
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError
 from fleet.evaluate.result import Evaluation
+from fleet.names import GROUP
 from fleet.objects.desired import Desired, Key
 from fleet.plan import Plan
-from fleet.plan.effect import APPS, effect_of
+from fleet.plan.effect import effect_of
 from fleet.plan.severity import Severity, severity_of
 from fleet.repository.settings import FILE
 from fleet.sync.result import ObjectHealth
@@ -169,7 +170,7 @@ def check_data(back: Plan) -> None:
                 f"that would take data away in {back.cluster}: {step.key}: {effect_of(step).words}; if that is meant, "
                 f"say it yourself: fleet rollback {back.stack}, and merge what it makes"
             )
-        if severity(step) is Severity.DELETE and step.key.group not in {APPS, *_OF_KUBERNETES}:
+        if severity_of(step) is Severity.DELETE and step.key.group not in {GROUP, *_OF_KUBERNETES}:
             raise NoWayBackError(
                 f"that would delete {step.key} in {back.cluster}, and what its operator then does with its data is not "
                 f"known; if that is meant, say it yourself: fleet rollback {back.stack}, and merge what it makes"
