@@ -1,1 +1,1 @@
-"""Finds what runs already and was set up by others, and describes it as a stack. Nothing in a cluster is changed."""
+"""Adoption of engines that run already: finds them and describes them as a stack. Nothing in a cluster is changed."""

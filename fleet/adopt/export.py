@@ -1,4 +1,4 @@
-"""What an app is made of in its cluster, as manifests that could be applied again and would change nothing."""
+"""Export of an app: its objects in a cluster as manifests that could be applied again and would change nothing."""
 
 from __future__ import annotations
 
@@ -28,91 +28,91 @@ _OURS = "fleet.dev/"
 APP = f"{_OURS}app"
 RELEASED = f"{_OURS}released"  # the annotation of what an app gave back: whose it was
 _BY_US = ("app.kubernetes.io/managed-by", "fleet-operator")
-_LAST = "kubectl.kubernetes.io/last-applied-configuration"
-_GIVEN = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_ASSIGNED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity")
 
 
-class Whose(NamedTuple):
-    """An app, and its StatefulSet by what the resource says: labels are gone as soon as it is half given back."""
+class AppReference(NamedTuple):
+    """An app with its StatefulSet as its resource names it: labels are gone as soon as the app is half given back."""
 
     app: str
     kind: str
     stateful_set: str
 
 
-async def parts(client: Client, namespace: str, whose: Whose) -> list[tuple[Resource, str]]:
-    """Which objects: those of the app, and those of others that lead to its pods or that these read."""
-    lists = await asyncio.gather(*(_every(client, resource, namespace) for resource in KINDS))
-    found = dict(zip(KINDS, lists, strict=True))
-    sets = [one for one in found[SETS] if one["metadata"]["name"] == whose.stateful_set]
+async def find_parts(client: Client, namespace: str, app: AppReference) -> list[tuple[Resource, str]]:
+    """Return the objects of the app, and the foreign ones that lead to its pods or that these read."""
+    lists = await asyncio.gather(*(_list_objects(client, resource, namespace) for resource in KINDS))
+    objects_by_kind = dict(zip(KINDS, lists, strict=True))
+    sets = [obj for obj in objects_by_kind[SETS] if obj["metadata"]["name"] == app.stateful_set]
     return [
-        (resource, str(one["metadata"]["name"]))
+        (resource, str(obj["metadata"]["name"]))
         for resource in KINDS
-        for one in found[resource]
-        if one in sets or _is_of(one, whose) or any(_serves(one, resource.kind, of) for of in sets)
+        for obj in objects_by_kind[resource]
+        if obj in sets or _is_of(obj, app) or any(_serves(obj, resource.kind, stateful_set) for stateful_set in sets)
     ]
 
 
-async def manifests(client: Client, namespace: str, wanted: Sequence[tuple[Resource, str]]) -> list[Object]:
-    """As they are now."""
-    lists = await asyncio.gather(*(_every(client, resource, namespace) for resource in KINDS))
-    names = {(resource.kind, name) for resource, name in wanted}
+async def read_manifests(client: Client, namespace: str, selected: Sequence[tuple[Resource, str]]) -> list[Object]:
+    """Return the manifests of these objects as they are now."""
+    lists = await asyncio.gather(*(_list_objects(client, resource, namespace) for resource in KINDS))
+    names = {(resource.kind, name) for resource, name in selected}
     return [
-        plain({"apiVersion": resource.api_version, "kind": resource.kind, **one})
+        export_manifest({"apiVersion": resource.api_version, "kind": resource.kind, **obj})
         for resource, objects in zip(KINDS, lists, strict=True)
-        for one in objects
-        if (resource.kind, one["metadata"]["name"]) in names
+        for obj in objects
+        if (resource.kind, obj["metadata"]["name"]) in names
     ]
 
 
-def plain(found: Object) -> Object:
-    """Without what only the server says, without our marks, and as it is once it is given back."""
-    own = {name: value for name, value in found["metadata"].items() if name not in _SERVER_SIDE}
+def export_manifest(obj: Object) -> Object:
+    """Return an object without what only the server says and without our marks, as it is once it is given back."""
+    metadata_fields = {name: value for name, value in obj["metadata"].items() if name not in _SERVER_SIDE}
     labels = {
         name: value
-        for name, value in (own.pop("labels", None) or {}).items()
+        for name, value in (metadata_fields.pop("labels", None) or {}).items()
         if not name.startswith(_OURS) and (name, value) != _BY_US
     }
     annotations = {
         name: value
-        for name, value in (own.pop("annotations", None) or {}).items()
-        if name != _LAST and not (name.startswith(_OURS) and found["kind"] == "StatefulSet")
+        for name, value in (metadata_fields.pop("annotations", None) or {}).items()
+        if name != _LAST_APPLIED and not (name.startswith(_OURS) and obj["kind"] == "StatefulSet")
     }
-    said = {"labels": labels, "annotations": annotations}
-    metadata = {**own, **{name: value for name, value in said.items() if value}}
-    made = {name: value for name, value in found.items() if name != "status"}
-    if found["kind"] == "StatefulSet" and APP in (found["metadata"].get("labels") or {}):
-        made["spec"] = {**found["spec"], **before(found)}
-    if found["kind"] == "Service":
-        spec = {name: value for name, value in found["spec"].items() if name not in _GIVEN or value == "None"}
-        made["spec"] = spec
-    return {"apiVersion": made.pop("apiVersion"), "kind": made.pop("kind"), "metadata": metadata} | {
-        name: value for name, value in made.items() if name != "metadata"
+    marks = {"labels": labels, "annotations": annotations}
+    metadata = {**metadata_fields, **{name: value for name, value in marks.items() if value}}
+    fields = {name: value for name, value in obj.items() if name != "status"}
+    if obj["kind"] == "StatefulSet" and APP in (obj["metadata"].get("labels") or {}):
+        fields["spec"] = {**obj["spec"], **before(obj)}
+    if obj["kind"] == "Service":
+        spec = {name: value for name, value in obj["spec"].items() if name not in _ASSIGNED or value == "None"}
+        fields["spec"] = spec
+    return {"apiVersion": fields.pop("apiVersion"), "kind": fields.pop("kind"), "metadata": metadata} | {
+        name: value for name, value in fields.items() if name != "metadata"
     }
 
 
-def _is_of(found: Object, whose: Whose) -> bool:
-    """By its labels; or given back already, which what was made for the app says."""
-    own = found["metadata"]
-    labels, annotations = own.get("labels") or {}, own.get("annotations") or {}
-    labelled = (labels.get(APP), labels.get(f"{_OURS}kind")) == (whose.app, whose.kind)
-    return labelled or annotations.get(RELEASED) == f"{whose.kind}/{whose.app}"
+def _is_of(obj: Object, app: AppReference) -> bool:
+    """Return whether an object is the app's, by its labels; or was given back already, as its annotation says."""
+    metadata = obj["metadata"]
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    is_labelled = (labels.get(APP), labels.get(f"{_OURS}kind")) == (app.app, app.kind)
+    return is_labelled or annotations.get(RELEASED) == f"{app.kind}/{app.app}"
 
 
-def _serves(found: Object, kind: str, of: Object) -> bool:
-    """Whether an object of others belongs to the pods of a StatefulSet: it selects them, or they read it."""
-    template = of["spec"]["template"]
+def _serves(obj: Object, kind: str, stateful_set: Object) -> bool:
+    """Return whether a foreign object belongs to the pods of a StatefulSet: it selects them, or they read it."""
+    template = stateful_set["spec"]["template"]
     labels = (template.get("metadata") or {}).get("labels") or {}
     if kind == "Service":
-        selector = found["spec"].get("selector") or {}
+        selector = obj["spec"].get("selector") or {}
         return bool(selector) and selector.items() <= labels.items()
     if kind == "PodDisruptionBudget":
-        selector = (found["spec"].get("selector") or {}).get("matchLabels") or {}
+        selector = (obj["spec"].get("selector") or {}).get("matchLabels") or {}
         return bool(selector) and selector.items() <= labels.items()
     if kind == "ConfigMap":
-        return found["metadata"]["name"] in references(template, kind)
+        return obj["metadata"]["name"] in references(template, kind)
     return False
 
 
-async def _every(client: Client, resource: Resource, namespace: str) -> list[Object]:
-    return [one async for page in pages(client, Scope(resource, namespace)) for one in page["items"]]
+async def _list_objects(client: Client, resource: Resource, namespace: str) -> list[Object]:
+    return [obj async for page in pages(client, Scope(resource, namespace)) for obj in page["items"]]

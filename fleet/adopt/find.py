@@ -1,5 +1,6 @@
-"""Looks for engines in StatefulSets of a namespace, and asks their members who they are. Read-only: lists, gets, and
-the engine's own client run beside members, which only asks.
+"""Discovery of engines in the StatefulSets of a namespace, whose members are asked who they are.
+
+Read-only: lists, gets, and the engine's own client run beside members, which only asks.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fleet.kube.objects import Scope, pages
 
 Object = dict[str, Any]
 SETS = Resource("apps", "v1", "StatefulSet", "statefulsets", True)
-AROUND = {
+SURROUNDING_RESOURCES = {
     "pods": Resource("", "v1", "Pod", "pods", True),
     "services": Resource("", "v1", "Service", "services", True),
     "claims": Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", True),
@@ -28,12 +29,12 @@ AROUND = {
     "cron_jobs": Resource("batch", "v1", "CronJob", "cronjobs", True),
 }
 CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps", True)
-SECONDS = 20.0  # for one question
+QUESTION_SECONDS = 20.0  # for one question
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One StatefulSet: the app that it could be, or why it cannot. No engine: nobody knows what it runs."""
+    """One StatefulSet: the app that it could be, or why it cannot. Without an engine it is unknown what it runs."""
 
     namespace: str
     name: str
@@ -43,125 +44,133 @@ class Finding:
     problem: Problem | None = None
 
 
-async def look(client: Client, namespace: str, labels: str = "") -> list[Finding]:
-    """Every StatefulSet of the namespace ("": of all), or those that the labels select."""
-    found = [one async for page in pages(client, Scope(SETS, namespace, labels)) for one in page["items"]]
+async def find_engines(client: Client, namespace: str, labels: str = "") -> list[Finding]:
+    """Judge every StatefulSet of the namespace ("": of all), or those that the labels select."""
+    stateful_sets = [obj async for page in pages(client, Scope(SETS, namespace, labels)) for obj in page["items"]]
     by_namespace: dict[str, list[Object]] = {}
-    for one in found:
-        by_namespace.setdefault(one["metadata"]["namespace"], []).append(one)
+    for stateful_set in stateful_sets:
+        by_namespace.setdefault(stateful_set["metadata"]["namespace"], []).append(stateful_set)
     findings: list[Finding] = []
-    for where, sets in sorted(by_namespace.items()):
-        around = await _around(client, where)
-        findings += await asyncio.gather(*(_judge(client, one, around) for one in sets))
-    return _apart(findings)
+    for namespace_name, sets in sorted(by_namespace.items()):
+        surroundings = await _read_surroundings(client, namespace_name)
+        findings += await asyncio.gather(*(_judge(client, stateful_set, surroundings) for stateful_set in sets))
+    return _refuse_split_clusters(findings)
 
 
-def _apart(findings: Sequence[Finding]) -> list[Finding]:
-    """Members of one cluster in two StatefulSets are candidates for one app, and none of them can be it."""
-    whose: dict[str, list[str]] = {}
-    for one in findings:
-        if one.candidate:
-            whose.setdefault(one.candidate.identity, []).append(f"{one.namespace}/{one.name}")
+def _refuse_split_clusters(findings: Sequence[Finding]) -> list[Finding]:
+    """Refuse candidates for one app in two StatefulSets: they are members of one cluster, and none can be it."""
+    sets_by_identity: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.candidate:
+            sets_by_identity.setdefault(finding.candidate.identity, []).append(f"{finding.namespace}/{finding.name}")
     judged = []
-    for one in findings:
-        sets = whose.get(one.candidate.identity, []) if one.candidate else []
+    for finding in findings:
+        sets = sets_by_identity.get(finding.candidate.identity, []) if finding.candidate else []
         if len(sets) > 1:
-            told = f"{' and '.join(sets)} are members of one cluster: there are two candidates for one app"
-            judged.append(Finding(one.namespace, one.name, one.engine, one.sign, problem=Problem("identity", told)))
+            message = f"{' and '.join(sets)} are members of one cluster: there are two candidates for one app"
+            judged.append(
+                Finding(
+                    finding.namespace, finding.name, finding.engine, finding.sign, problem=Problem("identity", message)
+                )
+            )
         else:
-            judged.append(one)
+            judged.append(finding)
     return judged
 
 
-async def _around(client: Client, namespace: str) -> Surroundings:
-    """What may not be seen is left out and named."""
+async def _read_surroundings(client: Client, namespace: str) -> Surroundings:
+    """Read the objects beside the StatefulSets; kinds that may not be read are left out and named."""
     unseen: list[str] = []
 
     async def every(resource: Resource) -> list[Object]:
         try:
-            return [one async for page in pages(client, Scope(resource, namespace)) for one in page["items"]]
+            return [obj async for page in pages(client, Scope(resource, namespace)) for obj in page["items"]]
         except AccessError:
             unseen.append(resource.plural)
             return []
 
-    names = list(AROUND)
-    lists = await asyncio.gather(*(every(AROUND[name]) for name in names))
-    held = {one["metadata"]["name"]: one.get("data") or {} for one in await every(CONFIG_MAPS)}
+    names = list(SURROUNDING_RESOURCES)
+    lists = await asyncio.gather(*(every(SURROUNDING_RESOURCES[name]) for name in names))
+    config_maps = {obj["metadata"]["name"]: obj.get("data") or {} for obj in await every(CONFIG_MAPS)}
 
     def find(kind: str, name: str) -> Mapping[str, str] | None:
         """Secrets are not read: where they are is known without."""
-        return held.get(name) if kind == "ConfigMap" else None
+        return config_maps.get(name) if kind == "ConfigMap" else None
 
     return Surroundings(**dict(zip(names, lists, strict=True)), find=find, unseen=tuple(sorted(unseen)))
 
 
-async def _judge(client: Client, found: Object, around: Surroundings) -> Finding:
-    """One that nobody foresaw is a problem of its own: the others are described all the same."""
+async def _judge(client: Client, stateful_set: Object, surroundings: Surroundings) -> Finding:
+    """Judge one StatefulSet. An unforeseen error is a problem of its own: the others are described all the same."""
     try:
-        return await _judged(client, found, around)
-    except (ValueError, LookupError, TypeError, AttributeError) as odd:
-        own, told = found["metadata"], f"it cannot be read: {type(odd).__name__}: {odd}"
-        return Finding(own["namespace"], own["name"], problem=Problem("engine", told))
+        return await _recognise(client, stateful_set, surroundings)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        metadata, message = stateful_set["metadata"], f"it cannot be read: {type(error).__name__}: {error}"
+        return Finding(metadata["namespace"], metadata["name"], problem=Problem("engine", message))
 
 
-async def _judged(client: Client, found: Object, around: Surroundings) -> Finding:
-    own = found["metadata"]
+async def _recognise(client: Client, stateful_set: Object, surroundings: Surroundings) -> Finding:
+    metadata = stateful_set["metadata"]
     for driver in drivers():
         discovery = driver.discovery()
-        sign = discovery.recognises(found, around.find) if discovery else None
+        sign = discovery.recognises(stateful_set, surroundings.find) if discovery else None
         if discovery is not None and sign is not None:
-            judged = await _ask(client, found, around, discovery)
+            judged = await _ask_members(client, stateful_set, surroundings, discovery)
             problem = judged if isinstance(judged, Problem) else None
             candidate = judged if isinstance(judged, Candidate) else None
-            return Finding(own["namespace"], own["name"], discovery.engine, sign, candidate, problem)
-    known = ", ".join(driver.meta.name for driver in drivers() if driver.discovery())
-    return Finding(own["namespace"], own["name"], problem=Problem("engine", f"no process is one of: {known}"))
+            return Finding(metadata["namespace"], metadata["name"], discovery.engine, sign, candidate, problem)
+    engines = ", ".join(driver.meta.name for driver in drivers() if driver.discovery())
+    return Finding(
+        metadata["namespace"], metadata["name"], problem=Problem("engine", f"no process is one of: {engines}")
+    )
 
 
-async def _ask(client: Client, found: Object, around: Surroundings, discovery: Discovery) -> Candidate | Problem:
-    questions = discovery.questions(found, around.find)
+async def _ask_members(
+    client: Client, stateful_set: Object, surroundings: Surroundings, discovery: Discovery
+) -> Candidate | Problem:
+    questions = discovery.questions(stateful_set, surroundings.find)
     if isinstance(questions, Problem):
-        return _explained(questions, around)
-    pods = [one for one in around.pods if _owner(one) == found["metadata"]["uid"] and _runs(one)]
+        return _add_unseen(questions, surroundings)
+    pods = [pod for pod in surroundings.pods if _owner(pod) == stateful_set["metadata"]["uid"] and _is_running(pod)]
     names = [str(pod["metadata"]["name"]) for pod in pods]
-    answered = await asyncio.gather(*(_answers(client, pod, questions) for pod in pods), return_exceptions=True)
+    outcomes = await asyncio.gather(*(_run_questions(client, pod, questions) for pod in pods), return_exceptions=True)
     answers: dict[str, Sequence[str]] = {}
-    for name, one in zip(names, answered, strict=True):
-        if isinstance(one, AccessError):
+    for name, outcome in zip(names, outcomes, strict=True):
+        if isinstance(outcome, AccessError):
             return Problem(
-                "rights", f"its members cannot be asked: {one.message}", "you need the right to exec in its pods"
+                "rights", f"its members cannot be asked: {outcome.message}", "you need the right to exec in its pods"
             )
-        if isinstance(one, FleetError | TimeoutError):
-            return Problem("protocol", f"{name} does not answer: {one}")
-        if isinstance(one, BaseException):
-            raise one
-        answers[name] = one
-    judged = discovery.understands(found, around, answers)
-    return _explained(judged, around) if isinstance(judged, Problem) else judged
+        if isinstance(outcome, FleetError | TimeoutError):
+            return Problem("protocol", f"{name} does not answer: {outcome}")
+        if isinstance(outcome, BaseException):
+            raise outcome
+        answers[name] = outcome
+    judged = discovery.understands(stateful_set, surroundings, answers)
+    return _add_unseen(judged, surroundings) if isinstance(judged, Problem) else judged
 
 
-def _explained(problem: Problem, around: Surroundings) -> Problem:
-    if not around.unseen:
+def _add_unseen(problem: Problem, surroundings: Surroundings) -> Problem:
+    if not surroundings.unseen:
         return problem
-    return Problem(problem.field, problem.message, problem.hint or f"you may not see: {', '.join(around.unseen)}")
+    return Problem(problem.field, problem.message, problem.hint or f"you may not see: {', '.join(surroundings.unseen)}")
 
 
-async def _answers(client: Client, pod: Object, questions: Sequence[Question]) -> Sequence[str]:
-    own, answers = pod["metadata"], []
-    for one in questions:
-        said, complaint = bytearray(), bytearray()
-        argv = [word.replace("{pod}", own["name"]) for word in one.argv]
-        command = Command(own["namespace"], own["name"], one.container, argv)
-        async with asyncio.timeout(SECONDS):
-            code = await execute(client, command, out=said.extend, err=complaint.extend)
-        answers.append((said if code == 0 else complaint).decode(errors="replace"))
+async def _run_questions(client: Client, pod: Object, questions: Sequence[Question]) -> Sequence[str]:
+    metadata, answers = pod["metadata"], []
+    for question in questions:
+        stdout, stderr = bytearray(), bytearray()
+        argv = [argument.replace("{pod}", metadata["name"]) for argument in question.argv]
+        command = Command(metadata["namespace"], metadata["name"], question.container, argv)
+        async with asyncio.timeout(QUESTION_SECONDS):
+            code = await execute(client, command, out=stdout.extend, err=stderr.extend)
+        answers.append((stdout if code == 0 else stderr).decode(errors="replace"))
     return answers
 
 
-def _runs(pod: Object) -> bool:
+def _is_running(pod: Object) -> bool:
     return bool(pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"])
 
 
-def _owner(found: Object) -> str:
-    references = found["metadata"].get("ownerReferences") or ()
-    return next((str(one["uid"]) for one in references if one.get("controller")), "")
+def _owner(obj: Object) -> str:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((str(reference["uid"]) for reference in references if reference.get("controller")), "")

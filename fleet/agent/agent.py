@@ -1,11 +1,10 @@
-"""Apply a bundle from inside a cluster.
+"""The agent: applies a bundle from inside a cluster. No user code is run here.
 
-What the branch of a cluster wants, in the place of an evaluation: no code of anybody is run here.
+The branch of the cluster says what is desired, in the place of an evaluation. It goes on from commit to commit, and its
+messages have the commits of the fleet's repository. So a branch that was replaced is known by them after a restart too:
+what this cluster reported to have is not among them.
 
-The branch goes on from commit to commit, and its messages have the commits of the fleet's repository. So a branch that
-was replaced is known by them after a restart too: what this cluster reported to have is not among them.
-
-One sync of what was rendered, and the end: for a person, a job, or to say that a rewritten branch is meant.
+`once` is one sync of what was rendered, and the end: for a user, a job, or to say that a rewritten branch is meant.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fleet.agent.manifests import NAME
-from fleet.bundle.model import RenderedSet
-from fleet.bundle.storage import read_set, sources
+from fleet.bundle.model import Bundle
+from fleet.bundle.storage import read_bundle, rendered_revisions
 from fleet.errors import ConfigurationError, NotFoundError, PolicyError
 from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.git.objects import Snapshot
 from fleet.git.repository import Mirror
 from fleet.git.repository import Repository as Git
-from fleet.git.status import chosen, report
-from fleet.git.status_records import Record
+from fleet.git.status import choose_remote, report
+from fleet.git.status_records import StatusRecord
 from fleet.kube.client.client import Client
 from fleet.kube.identity import program
 from fleet.objects.desired import StackCluster
@@ -46,15 +45,15 @@ HINT = "if it is meant, say so once: fleet agent --once --allow-rewritten"
 
 
 @dataclass(frozen=True, slots=True)
-class FromBranch:
-    """For one cluster. `report` is where health goes, "" to the repository that it reads."""
+class BundleReader:
+    """Reader of one cluster's branch. `report` is where health goes, "" to the repository that it reads."""
 
     cluster: str
     context: str | None = None
     report: str = ""
     status_branch: str = GitSettings().status_branch
     also: tuple[str, ...] = ()
-    pool: None = None  # nobody's code is run here
+    pool: None = None  # no user code is run here
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -66,56 +65,61 @@ class FromBranch:
             tip = Snapshot.of(objects, commit, git.limits, title=origin.branch)
             if tip is None:
                 raise NotFoundError(f"{origin} has no commit {commit[:8]}")
-            found = read_set(tip, self.cluster, before.rendered if before else None)
-        self._check_status_branch(found)
-        return Wanted(self._files(origin, git, found), self._evaluation(found, before), found)
+            bundle = read_bundle(tip, self.cluster, before.rendered if before else None)
+        self._check_status_branch(bundle)
+        return Wanted(self._files(origin, git, bundle), self._evaluation(bundle, before), bundle)
 
-    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[Record]]) -> None:
-        """As for the centre: what the process itself has seen counts, unless somebody went that way before."""
-        git = found.files.git
+    def check(self, commit: Wanted, before: Wanted | None, memory: Callable[[], Iterable[StatusRecord]]) -> None:
+        """Check a commit as the centre does.
+
+        What the process itself has seen counts, unless another process went that way before.
+        """
+        git = commit.files.git
         assert git is not None  # noqa: S101 - the mirror's
-        problem: PolicyError | None = None
+        error: PolicyError | None = None
         if before is not None and before.rendered is not None:
             try:
-                if git.outside([before.commit], found.commit):
-                    raise _rewritten(found, before.commit)
-                return _check_departures(found, before.rendered.known)
-            except PolicyError as refusal:
-                problem = refusal  # somebody may have said that it is meant
-        records = [one for one in memory() if one.cluster == self.cluster]
-        told = sources(git, found.commit)
-        if before and problem:
-            unknown = {one.revision for one in records if one.content}.difference(sources(git, before.commit))
-            if not unknown.intersection(told) and not _is_applied(found, records):
-                raise problem
-        for one in records:
-            if one.content and one.revision and one.revision not in told:
-                raise _rewritten(found, one.revision)
-        return _check_departures(found, {one.stack for one in records})
+                if git.outside([before.commit], commit.commit):
+                    raise _rewritten_error(commit, before.commit)
+                return _check_departures(commit, before.rendered.stack_names)
+            except PolicyError as rewritten:
+                error = rewritten  # the user may have said that it is meant
+        records = [record for record in memory() if record.cluster == self.cluster]
+        revisions = rendered_revisions(git, commit.commit)
+        if before and error:
+            unknown = {record.revision for record in records if record.content}.difference(
+                rendered_revisions(git, before.commit)
+            )
+            if not unknown.intersection(revisions) and not _is_applied(commit, records):
+                raise error
+        for record in records:
+            if record.content and record.revision and record.revision not in revisions:
+                raise _rewritten_error(commit, record.revision)
+        return _check_departures(commit, {record.stack for record in records})
 
-    def _check_status_branch(self, found: RenderedSet) -> None:
-        """Where this pushes to is said by whoever started it: a set could name the branch that everybody works on."""
-        said = found.index.status_branch
-        if said != self.status_branch:
+    def _check_status_branch(self, bundle: Bundle) -> None:
+        """Refuse a status branch that the user did not name: a bundle could name the branch that all users work on."""
+        named = bundle.index.status_branch
+        if named != self.status_branch:
             raise ConfigurationError(
-                f"fleet.json: status_branch: the set says {said!r}, and this agent reports to {self.status_branch!r}",
-                hint=f"if it is meant, start the agent with --status-branch {said}",
+                f"fleet.json: status_branch: the set says {named!r}, and this agent reports to {self.status_branch!r}",
+                hint=f"if it is meant, start the agent with --status-branch {named}",
             )
 
-    def _evaluation(self, found: RenderedSet, before: Wanted | None) -> Evaluation:
-        """Of stacks whose files are the same, the very same as before."""
-        made = found.evaluation()
-        (cluster,) = made.clusters
+    def _evaluation(self, bundle: Bundle, before: Wanted | None) -> Evaluation:
+        """Return the evaluation; stacks whose files are the same are the very same as before."""
+        evaluation = bundle.evaluation()
+        (cluster,) = evaluation.clusters
         old = before.rendered.stacks if before and before.rendered else {}
         stacks = tuple(
-            before.stacks[one.name]
-            if before and one.name in old and old[one.name] is found.stacks.get(one.name)
-            else one
-            for one in made.stacks
+            before.stacks[stack.name]
+            if before and stack.name in old and old[stack.name] is bundle.stacks.get(stack.name)
+            else stack
+            for stack in evaluation.stacks
         )
-        return replace(made, clusters=(replace(cluster, context=self.context),), stacks=stacks)
+        return replace(evaluation, clusters=(replace(cluster, context=self.context),), stacks=stacks)
 
-    def _files(self, origin: Origin, git: Git, found: RenderedSet) -> Files:
+    def _files(self, origin: Origin, git: Git, found: Bundle) -> Files:
         index = found.index
         settings = Settings(
             fleet=Fleet(index.fleet),
@@ -133,29 +137,29 @@ class FromBranch:
         )
 
 
-def _is_applied(found: Wanted, records: Collection[Record]) -> bool:
-    """All of the set, by whoever reported: a set of the same commit may have other content."""
-    parts = found.rendered.index.stacks if found.rendered else ()
-    said = {(one.stack, one.content) for one in records if one.wanted == found.revision}
-    return bool(parts) and all((one.stack, one.content) in said for one in parts)
+def _is_applied(commit: Wanted, records: Collection[StatusRecord]) -> bool:
+    """Return whether all of the bundle was reported as applied: a bundle of the same commit may have other content."""
+    parts = commit.rendered.index.stacks if commit.rendered else ()
+    reported = {(record.stack, record.content) for record in records if record.wanted == commit.revision}
+    return bool(parts) and all((part.stack, part.content) in reported for part in parts)
 
 
-def _check_departures(found: Wanted, known: Collection[str]) -> None:
-    assert found.rendered is not None  # noqa: S101 - it was read from a branch
-    index, here = found.rendered.index, found.rendered.known
-    pairs: frozenset[StackCluster] = frozenset((stack, index.cluster) for stack in here)
-    placed = Placed(here.union(index.elsewhere), frozenset({index.cluster}), pairs)
-    check_departures({*((stack, index.cluster) for stack in known), *pairs}, placed, budget_of(found))
+def _check_departures(commit: Wanted, stacks: Collection[str]) -> None:
+    assert commit.rendered is not None  # noqa: S101 - it was read from a branch
+    index, placed_stacks = commit.rendered.index, commit.rendered.stack_names
+    pairs: frozenset[StackCluster] = frozenset((stack, index.cluster) for stack in placed_stacks)
+    placed = Placed(placed_stacks.union(index.elsewhere), frozenset({index.cluster}), pairs)
+    check_departures({*((stack, index.cluster) for stack in stacks), *pairs}, placed, budget_of(commit))
 
 
-def _rewritten(found: Wanted, before: str) -> PolicyError:
-    message = f"the rendered set {found.commit[:8]} does not go on from {before[:8]}, which was applied: "
+def _rewritten_error(commit: Wanted, before: str) -> PolicyError:
+    message = f"the rendered set {commit.commit[:8]} does not go on from {before[:8]}, which was applied: "
     return PolicyError(f"{message}the branch was rewritten", hint=HINT)
 
 
-def once(
+def sync_once(
     origin: Origin,
-    reading: FromBranch,
+    reading: BundleReader,
     cache: Path,
     how: How,
     progress: Progress,
@@ -168,33 +172,33 @@ def once(
     mirror = origin.mirror(cache)
     tip = mirror.tips(origin.branch)[origin.ref]
     mirror.fetch((origin.refspec,))
-    found = reading.read(origin, mirror, tip, None)
+    commit = reading.read(origin, mirror, tip, None)
     if not rewritten:
-        reading.check(found, None, lambda: told(found.files) if status else ())
+        reading.check(commit, None, lambda: told(commit.files) if status else ())
 
     def reach(cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
         return Client(in_cluster=True, cluster=cluster.name) if inside else connect(cluster, how.kubeconfig)
 
-    accounts = found.files.repository.settings.trust.account
+    accounts = commit.files.repository.settings.trust.account
     how = replace(
         how,
-        budget=budget_of(found),
-        claim=RepositoryOwnership(found.files.identity),
+        budget=budget_of(commit),
+        claim=RepositoryOwnership(commit.files.identity),
         accounts=accounts,
         reach=reach,
-        order=Order(found.stacks),
+        order=Order(commit.stacks),
     )
-    run = asyncio.run(sync(list(found.targets.values()), how, progress, revision=found.revision))
-    results = [*(found.after(one) for one in run.results if not one.leaving), *found.unplaced()]
+    run = asyncio.run(sync(list(commit.targets.values()), how, progress, revision=commit.revision))
+    results = [*(commit.after(result) for result in run.results if not result.leaving), *commit.unplaced()]
     if status:
-        _report(found, results)
-    return found, results
+        _report(commit, results)
+    return commit, results
 
 
-def _report(found: Wanted, results: list[Result]) -> None:
-    files = found.files
+def _report(commit: Wanted, results: list[Result]) -> None:
+    files = commit.files
     assert files.git is not None  # noqa: S101 - it is of a mirror
     settings = files.repository.settings.git
-    reports = [found.report(one, found.revision) for one in results]
-    remote = chosen(files.remotes, settings.remote)
-    report(files.git, reports, gone=found.gone, remote=remote, branch=settings.status_branch, by=program(NAME))
+    reports = [commit.report(result, commit.revision) for result in results]
+    remote = choose_remote(files.remotes, settings.remote)
+    report(files.git, reports, gone=commit.gone, remote=remote, branch=settings.status_branch, by=program(NAME))

@@ -1,8 +1,8 @@
-"""The agent in its cluster, as objects in the order in which they are applied. Pure.
+"""Objects of the agent in its cluster, in the order in which they are applied. Pure.
 
-It applies whatever stacks say, so it has all rights there; nobody outside has any. Where each stack is applied in the
-name of a service account of its own, these can be narrowed to impersonating those, to its books in fleet-system, and to
-get, list and watch of what stacks have: one watch is for all of them.
+It applies whatever stacks say, so it has all rights there; no client outside has any. Where each stack is applied in
+the name of a service account of its own, these can be narrowed to impersonating those, to its books in fleet-system,
+and to get, list and watch of what stacks have: one watch is for all of them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ LABELS = {**SELECTOR, **PART}
 
 
 def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manifest]:
-    named = {"name": NAME, "namespace": SYSTEM}
-    found: list[Manifest] = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
+    metadata = {"name": NAME, "namespace": SYSTEM}
+    objects: list[Manifest] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
         {
             "apiVersion": f"{RBAC}/v1",
             "kind": "ClusterRoleBinding",
@@ -32,7 +32,7 @@ def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manif
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": named,
+            "metadata": metadata,
             "spec": {
                 "replicas": replicas,
                 "revisionHistoryLimit": 3,
@@ -44,4 +44,4 @@ def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manif
             },
         },
     ]
-    return [system_namespace(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]
+    return [system_namespace(), *({**obj, "metadata": {**obj["metadata"], "labels": LABELS}} for obj in objects)]

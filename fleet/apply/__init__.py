@@ -1,1 +1,1 @@
-"""Carry out a plan in one cluster: inventory, order, steps, dry run."""
+"""Application of a plan in one cluster: inventory, order, steps, dry run."""

@@ -1,7 +1,7 @@
-"""A plan, tried out: every request that a sync would send, as a dry run that the server checks and does not store.
+"""Dry run of a plan: every request that a sync would send, which the server checks and does not store.
 
-Admission, validation, quotas and webhooks have their say, and what they say is known before anybody merges. What cannot
-be tried yet (its namespace or its kind is made by the same plan) is left out, and so is what nobody may try.
+Admission, validation, quotas and webhooks are asked, and their objections are known before the merge. What cannot be
+tried yet (its namespace or its kind is made by the same plan) is left out, and so is what the user may not try.
 """
 
 from __future__ import annotations
@@ -22,42 +22,46 @@ from fleet.plan.step import Plan, Step, Verb
 
 
 @dataclass(slots=True)
-class Rehearsal:
+class DryRun:
+    """The outcome of a dry run."""
+
     objections: dict[Key, str] = field(default_factory=dict)
     forbidden: list[Key] = field(default_factory=list)  # no right to try it
 
 
-async def rehearse(client: Client, plan: Plan) -> Rehearsal:
-    """What the server has against the steps. An answer that does not come is raised: it says nothing about the plan."""
+async def dry_run(client: Client, plan: Plan) -> DryRun:
+    """Return what the server has against the steps. A missing answer is raised: it says nothing about the plan."""
     discovery = await client.discovery()
-    made = {step.key.name for step in plan.having(Verb.CREATE) if (step.key.group, step.key.kind) == ("", "Namespace")}
-    found = Rehearsal()
-    tried = [step for step in plan.steps if step.verb.writes and step.key.namespace not in made]
-    await together([_try(client, discovery, step, found) for step in tried])
-    return found
+    new_namespaces = {
+        step.key.name for step in plan.having(Verb.CREATE) if (step.key.group, step.key.kind) == ("", "Namespace")
+    }
+    result = DryRun()
+    steps = [step for step in plan.steps if step.verb.writes and step.key.namespace not in new_namespaces]
+    await together([_try_step(client, discovery, step, result) for step in steps])
+    return result
 
 
-async def _try(client: Client, discovery: Discovery, step: Step, found: Rehearsal) -> None:
+async def _try_step(client: Client, discovery: Discovery, step: Step, result: DryRun) -> None:
     version = step.manifest["apiVersion"].rpartition("/")[2] if step.manifest else None
     resource = discovery.find(step.key.group, step.key.kind, version)
     if resource is None:
         return
     try:
-        said = await _said(client, resource, step)
+        objection = await _objection_of(client, resource, step)
     except UnansweredError:
         raise
     except AccessError:
-        found.forbidden.append(step.key)
+        result.forbidden.append(step.key)
         return
-    except FleetError as problem:
-        said = problem.message
-    if said:
+    except FleetError as error:
+        objection = error.message
+    if objection:
         manifests = [step.manifest] if step.manifest else []
         hidden = SecretValues.of(manifests, await secrecy_for(client, [step]), public=step.key)
-        found.objections[step.key] = hidden.redact(said)
+        result.objections[step.key] = hidden.redact(objection)
 
 
-async def _said(client: Client, resource: Resource, step: Step) -> str:
+async def _objection_of(client: Client, resource: Resource, step: Step) -> str:
     key = step.key
     if step.verb is Verb.DELETE:
         uid, version = step.uid or "", step.resource_version

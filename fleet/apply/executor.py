@@ -1,4 +1,4 @@
-"""Carry out a plan: intents first, then creates and changes, then deletes, then the inventory as it came to be.
+"""Execution of a plan: intents first, then creates and changes, then deletes, then the inventory as it came to be.
 
 A crash at any point is resumable, because the inventory is never behind the cluster: an object that is to be made is
 recorded (without UID) before the first request that could make it, and an entry is dropped only after the object is
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from fleet.apply import order
-from fleet.apply.inventory import Stored, save, verify
+from fleet.apply.inventory import StoredInventory, save, verify
 from fleet.apply.steps import Execution, Outcome, Result, State
 from fleet.kube.client.client import Client, acting_as
 from fleet.kube.concurrency import walk
@@ -26,7 +26,7 @@ APPLIED = (Verb.CREATE, Verb.UPDATE, Verb.ADOPT)
 
 
 class Hold(Protocol):
-    """What may keep a step waiting when its turn comes, and says why it is not done then."""
+    """A condition that may keep a step waiting when its turn comes, and says why it is not done then."""
 
     def concerns(self, step: Step) -> bool: ...
 
@@ -36,14 +36,14 @@ class Hold(Protocol):
 async def apply(
     client: Client,
     plan: Plan,
-    stored: Stored,
+    stored: StoredInventory,
     *,
     on_result: Callable[[Result], None] | None = None,
     delete_seconds: float = 60.0,
     hold: Hold | None = None,
     account: str = "",
 ) -> Outcome:
-    """Under the stack's Lease. `stored` is what the plan was made from; StalePlanError when it is not any more.
+    """Apply the plan under the stack's Lease; raise StalePlanError when `stored` is no longer what it was made from.
 
     What depends on a step that `hold` keeps from being done is not done either. Every step is done in the name of
     `account`, if one is given.
@@ -52,65 +52,65 @@ async def apply(
     stored = await save(client, stored, _with_intents(plan))
     execution = Execution(client, plan.stack, delete_seconds=delete_seconds)
     steps = {step.key: step for step in plan.steps}
-    results = {step.key: _settled(step) for step in plan.steps if step.verb not in (*APPLIED, Verb.DELETE)}
+    results = {step.key: _unsent_result(step) for step in plan.steps if step.verb not in (*APPLIED, Verb.DELETE)}
     tell = on_result or (lambda result: None)
     for result in results.values():
         tell(result)
 
     async def wait(key: Key) -> Result | None:
-        waits = await hold(steps[key]) if hold else ""
-        if not waits:
+        reason = await hold(steps[key]) if hold else ""
+        if not reason:
             return None
-        result = Result(steps[key], State.SKIPPED, reason=waits)
+        result = Result(steps[key], State.SKIPPED, reason=reason)
         tell(result)
         return result
 
     held = {step.key for step in plan.having(*APPLIED) if hold.concerns(step)} if hold else set()
 
     async def do(key: Key) -> Result:
-        known = results.get(key)
-        if known is not None:
-            return known
+        result_before = results.get(key)
+        if result_before is not None:
+            return result_before
         result = await execution.run(steps[key])
         tell(result)
         return result
 
     def skip(key: Key, cause: Key) -> Result:
-        known = results.get(key)
-        if known is not None:
-            return known
+        result_before = results.get(key)
+        if result_before is not None:
+            return result_before
         result = Result(steps[key], State.SKIPPED, reason=f"{cause} comes before it and was not done")
         tell(result)
         return result
 
     async def carry_out(before: dict[Key, set[Key]]) -> None:
         with acting_as(account):
-            done = await walk(
+            done_results = await walk(
                 before,
                 do,
                 skip,
-                succeeded=_succeeded,
+                succeeded=_is_ok,
                 rank=order.rank,
                 workers=client.concurrency,
                 hold=wait,
                 held=held,
             )
-        results.update(done)
+        results.update(done_results)
 
-    await carry_out(order.applied(plan.steps))
+    await carry_out(order.order_changes(plan.steps))
     unfinished = sum(not result.ok for result in results.values())
     if not unfinished:
-        await carry_out(order.deleted(plan.steps))
+        await carry_out(order.order_deletes(plan.steps))
     for step in plan.steps:
         if step.key not in results:
-            results[step.key] = _held_back(step, unfinished)
+            results[step.key] = _held_back_result(step, unfinished)
             tell(results[step.key])
     ordered = tuple(results[step.key] for step in plan.steps)
     return Outcome(ordered, await save(client, stored, inventory_after(plan, ordered)))
 
 
 def _with_intents(plan: Plan) -> Inventory:
-    """Before anything is made: an entry without UID for all that will be; it claims only what we then apply.
+    """Record intents before anything is made: an entry without UID for all that will be; it claims only what we apply.
 
     A stack that is taken over is so from here on, however this ends: its former owner is refused.
     """
@@ -122,7 +122,7 @@ def _with_intents(plan: Plan) -> Inventory:
 
 
 def inventory_after(plan: Plan, results: Sequence[Result]) -> Inventory:
-    """Pure: what the stack owns after these results."""
+    """Return what the stack owns after these results. Pure."""
     before = plan.inventory.by_key()
     entries: dict[Key, Entry] = dict(before)
     changed = False
@@ -141,8 +141,10 @@ def inventory_after(plan: Plan, results: Sequence[Result]) -> Inventory:
 
 
 def _missing(before: Collection[Key], results: Iterable[Result], entries: Collection[Key]) -> tuple[Key, ...]:
-    """What was to be created and is not there, also of a sync before, of which this one left a part out. Nothing of a
-    stack that has nothing there: it has no inventory."""
+    """Return what was to be created and is missing, also of a sync before, of which this one left a part out.
+
+    A stack that has nothing in the cluster has no inventory, and so nothing of it is missing.
+    """
     keys = {
         result.step.key
         for result in results
@@ -152,33 +154,33 @@ def _missing(before: Collection[Key], results: Iterable[Result], entries: Collec
     return tuple(sorted(keys - set(entries))[:MOST_MISSING]) if entries else ()
 
 
-def _entry_after(known: Entry | None, result: Result) -> Entry | None:
+def _entry_after(entry: Entry | None, result: Result) -> Entry | None:
     step = result.step
     if step.verb is Verb.FORGET:
         return None
     if step.verb is Verb.DELETE:
-        return None if result.state is State.DONE else known
+        return None if result.state is State.DONE else entry
     if step.verb in (Verb.UNCHANGED, Verb.RECORD):
         return step.entry
     if result.uid and step.entry is not None:
         return step.entry._replace(uid=result.uid, seen=result.version)
     if step.verb in (Verb.CREATE, Verb.ADOPT) and not result.certain and step.entry is not None:
-        return step.entry._replace(uid="")  # it may be there: the intent stays until somebody has looked
-    return None if step.verb is Verb.CREATE else known
+        return step.entry._replace(uid="")  # it may be there: the intent stays until the object is read
+    return None if step.verb is Verb.CREATE else entry
 
 
-def _settled(step: Step) -> Result:
-    """The result of a step that sends nothing."""
+def _unsent_result(step: Step) -> Result:
+    """Return the result of a step that sends nothing."""
     if step.verb is Verb.CONFLICT:
         return Result(step, State.CONFLICT, reason=step.reason)
     return Result(step, State.DONE if step.verb in (Verb.FORGET, Verb.RECORD) else State.UNCHANGED, uid=step.uid or "")
 
 
-def _succeeded(result: Result) -> bool:
+def _is_ok(result: Result) -> bool:
     return result.ok
 
 
-def _held_back(step: Step, failures: int) -> Result:
+def _held_back_result(step: Step, failures: int) -> Result:
     return Result(
         step, State.SKIPPED, reason=f"nothing is deleted before {count_noun(failures, 'other step')} could be done"
     )

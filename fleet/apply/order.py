@@ -1,4 +1,4 @@
-"""In which order the steps of a plan are done: pure, from what each object says and what its kind is.
+"""Order of the steps of a plan, from what each object says and what its kind is. Pure.
 
 A definition comes before its objects, a namespace before what is in it, a dependency before what depends on it;
 deletes go the other way round. Everything else may go at once; of what may go, the more basic kinds go first.
@@ -39,29 +39,29 @@ _RANKS = {kind: rank for rank, kind in enumerate(_BASIC)}
 
 
 def rank(key: Key) -> int:
-    """Which of two steps that may both go is started first; a preference, not a dependency."""
+    """Return which of two steps that may both go is started first; a preference, not a dependency."""
     return _RANKS.get((key.group, key.kind), len(_BASIC))
 
 
-def applied(steps: Iterable[Step]) -> dict[Key, set[Key]]:
-    """For each step that creates or changes: the keys of the steps that come before it. Conflicts count as steps."""
+def order_changes(steps: Iterable[Step]) -> dict[Key, set[Key]]:
+    """Return the keys of the steps before each step that creates or changes something. Conflicts count as steps."""
     acting = {step.key: step for step in steps if step.verb in (Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.CONFLICT)}
-    defines = {defined: key for key, step in acting.items() for defined in _defined(step)}
+    defines = {defined: key for key, step in acting.items() for defined in _defined_kinds(step)}
     namespaces = {key.name: key for key in acting if (key.group, key.kind) == NAMESPACE}
     before: dict[Key, set[Key]] = {}
     for key, step in acting.items():
-        known = {other for other in step.depends_on if other in acting}
+        predecessors = {other for other in step.depends_on if other in acting}
         if key.namespace in namespaces:
-            known.add(namespaces[key.namespace])
+            predecessors.add(namespaces[key.namespace])
         if (key.group, key.kind) in defines:
-            known.add(defines[key.group, key.kind])
-        before[key] = known - {key}
+            predecessors.add(defines[key.group, key.kind])
+        before[key] = predecessors - {key}
     _refuse_cycles(before)
     return before
 
 
-def deleted(steps: Iterable[Step]) -> dict[Key, set[Key]]:
-    """For each delete: the keys to be gone before it, which the plan has said already."""
+def order_deletes(steps: Iterable[Step]) -> dict[Key, set[Key]]:
+    """Return, for each delete, the keys to be gone before it, as the plan has them already."""
     acting = {step.key: step for step in steps if step.verb is Verb.DELETE}
     before = {key: {other for other in step.depends_on if other in acting} - {key} for key, step in acting.items()}
     namespaces = {key.name: key for key in acting if (key.group, key.kind) == NAMESPACE}
@@ -72,8 +72,8 @@ def deleted(steps: Iterable[Step]) -> dict[Key, set[Key]]:
     return before
 
 
-def _defined(step: Step) -> list[tuple[str, str]]:
-    """The group and kind that a CustomResourceDefinition defines."""
+def _defined_kinds(step: Step) -> list[tuple[str, str]]:
+    """Return the group and kind that a CustomResourceDefinition defines."""
     manifest: Mapping[str, Any] | None = step.manifest
     if (step.key.group, step.key.kind) != CRD or not manifest:
         return []
@@ -82,7 +82,7 @@ def _defined(step: Step) -> list[tuple[str, str]]:
 
 
 def _refuse_cycles(before: Mapping[Key, set[Key]]) -> None:
-    """Steps that wait for each other would never be done."""
+    """Refuse steps that wait for each other: they would never be done."""
     waiting = {key: set(others) for key, others in before.items()}
     after: dict[Key, list[Key]] = {}
     for key, others in before.items():
@@ -90,10 +90,10 @@ def _refuse_cycles(before: Mapping[Key, set[Key]]) -> None:
             after.setdefault(other, []).append(key)
     free = [key for key, others in waiting.items() if not others]
     while free:
-        done = free.pop()
-        waiting.pop(done)
-        for key in after.get(done, ()):
-            waiting[key].discard(done)
+        key_done = free.pop()
+        waiting.pop(key_done)
+        for key in after.get(key_done, ()):
+            waiting[key].discard(key_done)
             if not waiting[key]:
                 free.append(key)
     if waiting:

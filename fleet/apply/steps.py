@@ -1,11 +1,8 @@
-"""One step against the server, and its result.
+"""Execution of one step against the server, and the results of a plan as data.
 
-What became of a plan, as data: a result per step, and the inventory as it now is.
-
-One step of a plan, sent to the cluster. Never raises for what the server says: the answer is a `Result`.
-
-Preconditions are what keeps a plan honest when the world moved on: a create that finds the object is a conflict and
-leaves it untouched, an update or delete of an object that was made anew is refused by its UID.
+`Execution.run` never raises for what the server says: the answer is a `Result`. Preconditions are what keeps a plan
+honest when the world moved on: a create that finds the object is a conflict and leaves it untouched, an update or
+delete of an object that was made anew is refused by its UID.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from fleet.apply import order
-from fleet.apply.inventory import Stored
+from fleet.apply.inventory import StoredInventory
 from fleet.errors import ConflictError, FleetError, NotFoundError, ResourceError
 from fleet.kube.client import errors
 from fleet.kube.client.client import Answer, Client
@@ -33,7 +30,7 @@ from fleet.plan.step import Step, Verb
 class State(StrEnum):
     DONE = "done"
     UNCHANGED = "unchanged"  # nothing had to be sent
-    CONFLICT = "conflict"  # belongs to somebody else; untouched
+    CONFLICT = "conflict"  # belongs to another owner; untouched
     FAILED = "failed"
     SKIPPED = "skipped"  # something before it was not done
     PENDING = "pending"  # a delete that was accepted; the object is still going
@@ -57,7 +54,7 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     results: tuple[Result, ...]
-    stored: Stored
+    stored: StoredInventory
 
     @property
     def ok(self) -> bool:
@@ -77,7 +74,7 @@ STACK_LABEL = "fleet.dev/stack"
 
 
 class Execution:
-    """The steps of one stack, carried out by one client."""
+    """Execution of one stack's steps by one client."""
 
     def __init__(self, client: Client, stack: str, *, delete_seconds: float = 60.0) -> None:
         self._client = client
@@ -89,18 +86,18 @@ class Execution:
             if step.verb is Verb.DELETE:
                 return await self._delete(step)
             return await self._apply(step)
-        except ConflictError as problem:
-            return Result(step, State.CONFLICT, error=await self._told(problem, step))
-        except FleetError as problem:
-            certain = not isinstance(problem, UnansweredError)
-            return Result(step, State.FAILED, error=await self._told(problem, step), certain=certain)
+        except ConflictError as error:
+            return Result(step, State.CONFLICT, error=await self._told(error, step))
+        except FleetError as error:
+            certain = not isinstance(error, UnansweredError)
+            return Result(step, State.FAILED, error=await self._told(error, step), certain=certain)
 
-    async def _told(self, problem: FleetError, step: Step) -> FleetError:
-        """With the place in the user's files, and without secret values that a server quotes in its refusal."""
+    async def _told(self, error: FleetError, step: Step) -> FleetError:
+        """Add the place in the user's files, and remove secret values that a server quotes in its refusal."""
         if step.manifest:
-            known = await secrecy_for(self._client, [step])
-            SecretValues.of([step.manifest], known, public=step.key).redact_error(problem)
-        return _placed(problem, step)
+            secrecy = await secrecy_for(self._client, [step])
+            SecretValues.of([step.manifest], secrecy, public=step.key).redact_error(error)
+        return _add_source(error, step)
 
     async def _apply(self, step: Step) -> Result:
         manifest = step.manifest
@@ -110,69 +107,79 @@ class Execution:
         resource = discovery.resource(step.key, manifest["apiVersion"].rpartition("/")[2])
         if step.verb is Verb.ADOPT and step.take_from:
             await self._release(step, resource)
-        answer = await self._send(step, resource, manifest)
-        found = answer.body
-        if answer.status in (409, 422):
-            found = await self._ours_after_all(step, resource, answer)
-        elif answer.status == 404:
-            raise NotFoundError(f"{self._client.place}: {step.verb} {step.key}: {errors.said(answer.body)}")
-        elif step.verb is Verb.CREATE and answer.status != 201:
+        response = await self._send(step, resource, manifest)
+        live = response.body
+        if response.status in (409, 422):
+            live = await self._ours_after_all(step, resource, response)
+        elif response.status == 404:
+            raise NotFoundError(f"{self._client.place}: {step.verb} {step.key}: {errors.said(response.body)}")
+        elif step.verb is Verb.CREATE and response.status != 201:
             raise ConflictError(f"{step.key} exists in {self._client.place} and was not made by this sync")
-        uid = found["metadata"]["uid"]
-        if missing := dropped(step.key.group, manifest, found):
-            return Result(step, State.FAILED, uid=uid, error=_placed(_not_kept(self._client, step, missing), step))
+        uid = live["metadata"]["uid"]
+        if missing := dropped(step.key.group, manifest, live):
+            return Result(
+                step, State.FAILED, uid=uid, error=_add_source(_dropped_fields_error(self._client, step, missing), step)
+            )
         if (step.key.group, step.key.kind) == order.CRD:
             try:
-                await self._until_served(resource, found)
-            except FleetError as problem:  # it is there, and ours: only not of use yet
-                return Result(step, State.FAILED, uid=uid, error=_placed(problem, step))
-        return Result(step, State.DONE, uid=uid, version=found["metadata"].get("resourceVersion", ""))
+                await self._until_served(resource, live)
+            except FleetError as error:  # it is there, and ours: only not of use yet
+                return Result(step, State.FAILED, uid=uid, error=_add_source(error, step))
+        return Result(step, State.DONE, uid=uid, version=live["metadata"].get("resourceVersion", ""))
 
     async def _release(self, step: Step, resource: Resource) -> None:
-        """Before it is ours: killed in between, the next sync finds it still to be adopted, and does it again."""
+        """Take the fields of former managers before the object is ours.
+
+        Killed in between, the next sync finds it still to be adopted, and does it again.
+        """
         from fleet.kube.objects import are, without_entries  # noqa: PLC0415 - rarely needed
 
-        own = {"name": step.key.name, "namespace": step.key.namespace, "uid": step.uid}
-        await without_entries(self._client, resource, {"metadata": own}, are(step.take_from), by=MANAGER)
+        metadata = {"name": step.key.name, "namespace": step.key.namespace, "uid": step.uid}
+        await without_entries(self._client, resource, {"metadata": metadata}, are(step.take_from), by=MANAGER)
 
     async def _send(self, step: Step, resource: Resource, manifest: dict[str, Any]) -> Answer:
         """Send until it is not a 404 of a kind that is not served yet, on this or another server of the cluster."""
         deadline = time.monotonic() + SERVED_SECONDS
         while True:
             if step.verb is Verb.CREATE:
-                answer = await apply(self._client, resource, manifest, force=False, resourceVersion=NEVER)
+                response = await apply(self._client, resource, manifest, force=False, resourceVersion=NEVER)
             else:
                 # Ours by the inventory, or to be ours by `adopt`: what others changed in our fields is taken back.
-                answer = await apply(self._client, resource, manifest, force=True, uid=step.uid or "")
-            unserved = answer.status == 404 and "details" not in (answer.body if isinstance(answer.body, dict) else {})
-            if not unserved or time.monotonic() > deadline:
-                return answer
+                response = await apply(self._client, resource, manifest, force=True, uid=step.uid or "")
+            is_unserved = response.status == 404 and "details" not in (
+                response.body if isinstance(response.body, dict) else {}
+            )
+            if not is_unserved or time.monotonic() > deadline:
+                return response
             await asyncio.sleep(0.2)
 
-    async def _ours_after_all(self, step: Step, resource: Resource, answer: Answer) -> dict[str, Any]:
-        """A refused apply: our own if the answer of an earlier try was lost; else a conflict that names the owner."""
+    async def _ours_after_all(self, step: Step, resource: Resource, response: Answer) -> dict[str, Any]:
+        """Return our own object after a refused apply if the answer of an earlier try was lost; else raise a conflict.
+
+        The conflict names the owner.
+        """
         path = resource.path(step.key.namespace, step.key.name)
-        refusal = errors.of_answer(self._client.place, errors.asked("PATCH", path), answer.status, answer.body)
-        if step.verb is Verb.CREATE and answer.status == 422:
+        refusal = errors.of_answer(self._client.place, errors.asked("PATCH", path), response.status, response.body)
+        if step.verb is Verb.CREATE and response.status == 422:
             raise refusal
-        found = await get(self._client, resource, step.key.namespace, step.key.name)
-        if found is None:
+        live = await get(self._client, resource, step.key.namespace, step.key.name)
+        if live is None:
             raise ConflictError(f"{step.key} was deleted in {self._client.place} since the plan was made")
         if step.verb is Verb.CREATE:
-            if answer.repeated and _is_of(found, self._stack):
-                return found
-            owners = ", ".join(managers(found)) or MANAGER
+            if response.repeated and _is_of(live, self._stack):
+                return live
+            owners = ", ".join(managers(live)) or MANAGER
             raise ConflictError(
                 f"{step.key} exists in {self._client.place} and belongs to {owners}; it was not touched",
                 hint="take it over with opts=Options(adopt=True), or give the object another name",
             )
-        if found["metadata"]["uid"] != step.uid:
-            owners = ", ".join(managers(found)) or MANAGER
+        if live["metadata"]["uid"] != step.uid:
+            owners = ", ".join(managers(live)) or MANAGER
             raise ConflictError(f"{step.key} was deleted and made anew by {owners} since the plan was made")
         raise refusal
 
     async def _until_served(self, resource: Resource, crd: dict[str, Any]) -> None:
-        """A definition is done when its kind can be used: Established, and its path answers."""
+        """Wait until a definition is done: Established, and its path answers, so that its kind can be used."""
         deadline = time.monotonic() + SERVED_SECONDS
         name = crd["metadata"]["name"]
         while not holds(crd, "Established"):
@@ -198,49 +205,49 @@ class Execution:
             return Result(step, State.DONE)  # certainly not served: nothing of it is left
         version, uid = step.resource_version, step.uid or ""
         for _ in range(10):
-            answer = await delete(
+            response = await delete(
                 self._client, resource, step.key.namespace, step.key.name, uid=uid, resource_version=version
             )
-            if answer.status == 404:
+            if response.status == 404:
                 return Result(step, State.DONE)
-            if answer.status != 409:
-                return await self._until_gone(step, resource, answer)
-            found = await get(self._client, resource, step.key.namespace, step.key.name)
-            if found is None or found["metadata"]["uid"] != uid:
+            if response.status != 409:
+                return await self._until_gone(step, resource, response)
+            live = await get(self._client, resource, step.key.namespace, step.key.name)
+            if live is None or live["metadata"]["uid"] != uid:
                 return Result(step, State.DONE, reason="it is gone; what is there now is another object")
-            if not _is_of(found, self._stack):
-                raise ConflictError(f"{step.key} belongs to {', '.join(managers(found)) or 'nobody'} now; left alone")
-            version = found["metadata"]["resourceVersion"]  # its status moved, or somebody's label: still ours
+            if not _is_of(live, self._stack):
+                raise ConflictError(f"{step.key} belongs to {', '.join(managers(live)) or 'nobody'} now; left alone")
+            version = live["metadata"]["resourceVersion"]  # its status moved, or a label of another manager: still ours
         raise ResourceError(f"{self._client.place}: {step.key} changes faster than it can be deleted")
 
-    async def _until_gone(self, step: Step, resource: Resource, answer: Answer) -> Result:
-        """A delete is confirmed by absence, not by its acceptance: finalizers may take their time."""
-        body = answer.body if isinstance(answer.body, dict) else {}
+    async def _until_gone(self, step: Step, resource: Resource, response: Answer) -> Result:
+        """Wait until the object is absent: only that confirms a delete, as finalizers may take their time."""
+        body = response.body if isinstance(response.body, dict) else {}
         if body.get("kind") == "Status" and body.get("status") == "Success":
             return Result(step, State.DONE)
         deadline, pause = time.monotonic() + self._delete_seconds, 0.02
         while True:
-            found = await get(self._client, resource, step.key.namespace, step.key.name)
-            if found is None or found["metadata"]["uid"] != step.uid:
+            live = await get(self._client, resource, step.key.namespace, step.key.name)
+            if live is None or live["metadata"]["uid"] != step.uid:
                 return Result(step, State.DONE)
             if time.monotonic() > deadline:
-                waits = ", ".join(found["metadata"].get("finalizers", ())) or "its grace period"
-                return Result(step, State.PENDING, reason=f"still being deleted, waiting for {waits}")
+                blockers = ", ".join(live["metadata"].get("finalizers", ())) or "its grace period"
+                return Result(step, State.PENDING, reason=f"still being deleted, waiting for {blockers}")
             await asyncio.sleep(pause)
             pause = min(2.0, pause * 2)
 
 
-def _is_of(found: dict[str, Any], stack: str) -> bool:
-    """Applied by us for this stack. Enough only beside the inventory and its UID, never alone."""
-    metadata = found["metadata"]
-    by_us = any(
+def _is_of(live: dict[str, Any], stack: str) -> bool:
+    """Return whether we applied an object for this stack. Enough only beside the inventory and its UID, never alone."""
+    metadata = live["metadata"]
+    is_by_us = any(
         entry.get("manager") == MANAGER and entry.get("operation") == "Apply"
         for entry in metadata.get("managedFields", ())
     )
-    return by_us and metadata.get("labels", {}).get(STACK_LABEL, stack) == stack
+    return is_by_us and metadata.get("labels", {}).get(STACK_LABEL, stack) == stack
 
 
-def _not_kept(client: Client, step: Step, missing: list[str]) -> ResourceError:
+def _dropped_fields_error(client: Client, step: Step, missing: list[str]) -> ResourceError:
     return ResourceError(
         f"{client.place} does not keep {', '.join(missing)} of {step.key}: its definition does not declare it",
         hint="is it spelled right? If it is, the definition is older than the manifest, or has to declare it "
@@ -251,11 +258,14 @@ def _not_kept(client: Client, step: Step, missing: list[str]) -> ResourceError:
 
 def _objections(crd: dict[str, Any]) -> str:
     conditions = status_of(crd).get("conditions") or ()
-    return "; ".join(one.get("message", "") for one in conditions if one["status"] != "True") or "no reason given"
+    return (
+        "; ".join(condition.get("message", "") for condition in conditions if condition["status"] != "True")
+        or "no reason given"
+    )
 
 
-def _placed(problem: FleetError, step: Step) -> FleetError:
-    """With the place in the user's files that the object comes from."""
-    if problem.source is None and step.source.file:
-        problem.source = step.source
-    return problem
+def _add_source(error: FleetError, step: Step) -> FleetError:
+    """Add the place in the user's files that the object comes from."""
+    if error.source is None and step.source.file:
+        error.source = step.source
+    return error

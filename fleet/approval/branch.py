@@ -1,9 +1,9 @@
-"""The branch with the records: written with compare-and-swap beside others who record, read as it is on the remote.
+"""The branch of records: written with compare-and-swap beside other writers, read as it is on the remote.
 
 The newest records are kept; the branch's own history has the rest. There are three kinds, of which each has its own
 number: of changes that are merged, that are proposed in the repository, and that forks propose. So a stranger who opens
 pull requests takes away nothing that a merged change is applied by. A file that is no record, or not the one that its
-name says, counts as not there.
+name says, counts as missing.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fleet.approval.record import Record, decode, encode, is_record_path
+from fleet.approval.record import ApprovalRecord, decode, encode, is_record_path
 from fleet.errors import ConfigurationError, ResourceError
-from fleet.git import refs as names
 from fleet.git.objects import Snapshot
-from fleet.git.publish import Changes, Edit, fetched, publish
-from fleet.git.refs import Address
+from fleet.git.publish import Changes, Edit, fetch_tips, publish
+from fleet.git.refs import Address, branch_ref
 from fleet.git.repository import Repository
 from fleet.git.status_records import clean
 
-MOST = 1000  # records of each kind at the tip
+MOST_RECORDS = 1000  # records of each kind at the tip
 DIRECTORIES = ("trees", "forks")
 MOST_BYTES = 256 * 1024 * 1024  # of all together, to read
-PAGE = "README.md"
-ABOUT = b"""# Approvals
+PAGE_PATH = "README.md"
+PAGE_TEXT = b"""# Approvals
 
 Written by `fleet preview --record` and `fleet approve`, read by `fleet sync --require-approved`: what was approved, by
 the tree that it leads to. Whoever can push to this branch can approve; protect it.
@@ -33,70 +32,72 @@ the tree that it leads to. Whoever can push to this branch can approve; protect 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    records: tuple[Record, ...] = ()
+    """The records of a branch, and the errors for files that are none."""
+
+    records: tuple[ApprovalRecord, ...] = ()
     problems: tuple[ConfigurationError, ...] = ()
-    tip: str = ""  # "" when there is no such branch
+    tip: str = ""  # commit of the branch that is synced; "" when there is no such branch
 
 
-def write(
-    repository: Repository, remote: Address | None, branch: str, record: Record, *, merged: Collection[str] = ()
+def write_record(
+    repository: Repository, remote: Address | None, branch: str, record: ApprovalRecord, *, merged: Collection[str] = ()
 ) -> bool:
-    """Add a record; False when it was there already. `merged` are the trees of the branch that is synced."""
-    encode(record)  # what cannot be recorded is said before anybody is asked
+    """Add a record; return False when it was there already. `merged` are the trees of the branch that is synced."""
+    encode(record)  # what cannot be recorded is refused before the remote is asked
     stamped = record.at()
 
     def decide(tip: Snapshot | None) -> Changes:
-        there = _files(tip) if tip else {}
-        if stamped.path in there or replace(stamped, fork=False).path in there:
+        present = _record_files(tip) if tip else {}
+        if stamped.path in present or replace(stamped, fork=False).path in present:
             return {}
-        changes: dict[str, bytes | None] = {stamped.path: encode(stamped), PAGE: ABOUT}
+        changes: dict[str, bytes | None] = {stamped.path: encode(stamped), PAGE_PATH: PAGE_TEXT}
         kind = _kind(stamped.path, merged)
-        fellows = [path for path in there if _kind(path, merged) == kind]
-        if tip and len(fellows) >= MOST:
-            changes |= dict.fromkeys(_oldest(tip, fellows, len(fellows) + 1 - MOST))
+        same_kind = [path for path in present if _kind(path, merged) == kind]
+        if tip and len(same_kind) >= MOST_RECORDS:
+            changes |= dict.fromkeys(_oldest(tip, same_kind, len(same_kind) + 1 - MOST_RECORDS))
         return changes
 
     message = f"Approval of {record.head[:8]} {clean(record.subject, 200)}".strip() + "\n"
-    return bool(publish(repository, remote, [Edit(names.branch(branch), message, decide)]))
+    return bool(publish(repository, remote, [Edit(branch_ref(branch), message, decide)]))
 
 
-def read(repository: Repository, remote: Address | None, branch: str, synced: str) -> Records:
-    """The records, and the commit that the branch which is synced ends in, as both are now."""
-    ref, other = names.branch(branch), names.branch(synced)
-    with fetched(repository, remote, [ref, other]) as tips:
-        found, tip = _decoded(tips[ref]), tips[other]
-    return replace(found, tip=tip.commit if tip else "")
+def read_records(repository: Repository, remote: Address | None, branch: str, synced: str) -> Records:
+    """Return the records, and the commit that the branch which is synced ends in, as both are now."""
+    ref, other = branch_ref(branch), branch_ref(synced)
+    with fetch_tips(repository, remote, [ref, other]) as tips:
+        records, tip = _decode_records(tips[ref]), tips[other]
+    return replace(records, tip=tip.commit if tip else "")
 
 
-def used(repository: Repository, remote: Address | None, branches: Sequence[str]) -> str:
-    """The first of these branches on which something was ever recorded, "" if that is none."""
-    refs = {names.branch(branch): branch for branch in branches}
-    with fetched(repository, remote, list(refs)) as tips:
-        found = (branch for ref, branch in refs.items() if (tip := tips[ref]) and _files(tip))
-        return next(found, "")
+def first_used_branch(repository: Repository, remote: Address | None, branches: Sequence[str]) -> str:
+    """Return the first of these branches on which something was ever recorded, "" if that is none."""
+    refs = {branch_ref(branch): branch for branch in branches}
+    with fetch_tips(repository, remote, list(refs)) as tips:
+        used = (branch for ref, branch in refs.items() if (tip := tips[ref]) and _record_files(tip))
+        return next(used, "")
 
 
-def _decoded(tip: Snapshot | None) -> Records:
-    records, problems = list[Record](), list[ConfigurationError]()
-    paths = sorted(filter(is_record_path, _files(tip))) if tip else []
+def _decode_records(tip: Snapshot | None) -> Records:
+    records, errors = list[ApprovalRecord](), list[ConfigurationError]()
+    paths = sorted(filter(is_record_path, _record_files(tip))) if tip else []
     size = 0
     for name in paths:
         assert tip is not None  # noqa: S101 - it has paths
         content = tip.read(name)
         size += len(content)
-        if len(paths) > 4 * MOST or size > MOST_BYTES:
+        if len(paths) > 4 * MOST_RECORDS or size > MOST_BYTES:
             raise ResourceError(
-                f"{tip.ref} has more than {4 * MOST} records or {MOST_BYTES} bytes, which fleet does not write",
+                f"{tip.ref} has more than {4 * MOST_RECORDS} records or {MOST_BYTES} bytes, which fleet does not write",
                 hint="see who pushes to it; without the branch, everything has to be approved again",
             )
         try:
             records.append(decode(content, name))
-        except ConfigurationError as problem:
-            problems.append(problem)
-    return Records(tuple(records), tuple(problems))
+        except ConfigurationError as error:
+            errors.append(error)
+    return Records(tuple(records), tuple(errors))
 
 
-def _files(tip: Snapshot) -> Mapping[str, object]:
+def _record_files(tip: Snapshot) -> Mapping[str, object]:
     return {path: file for directory in DIRECTORIES for path, file in tip.files(directory).items()}
 
 
@@ -106,6 +107,6 @@ def _kind(path: str, merged: Collection[str]) -> str:
 
 
 def _oldest(tip: Snapshot, paths: Sequence[str], count: int) -> Sequence[str]:
-    """Files that are no records go first: nobody counts them."""
-    known = {one.path: one.recorded for one in _decoded(tip).records}
-    return sorted(paths, key=lambda path: (known.get(path, ""), path))[:count]
+    """Return the oldest of these files. Files that are no records go first: they count for nothing."""
+    times = {record.path: record.recorded for record in _decode_records(tip).records}
+    return sorted(paths, key=lambda path: (times.get(path, ""), path))[:count]

@@ -1,12 +1,12 @@
-"""Which records stand for which commit of a branch, and what they allow. Pure.
+"""Judgement of records: which stand for which commit of a branch, and what they allow. Pure.
 
 A record is good for one merge. Where that was is found by the tree: the first commit after the record's base that has
-exactly the files that were previewed, however it came about (merge, squash, rebase). Where a neighbour was merged in
+exactly the files that were previewed, however it came about (merge, squash, rebase). Where another change was merged in
 between, no commit has that tree; then the record counts if *everything* in it is part of what git wants now, and it is
 not known to have been merged and left behind before.
 
-For each object the commits are gone through in their order, so an older record does not approve a way back. Whoever
-applies an older commit than a cluster has needs a record that begins with what is there.
+For each object the commits are gone through in their order, so an older record does not approve a way back. To apply an
+older commit than a cluster has needs a record that begins with what the cluster has.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fleet.approval.record import ABSENT, REPAIR, Edge, Record, owned, short
-from fleet.git.history import Past
+from fleet.approval.record import ABSENT, REPAIR, ApprovalRecord, ApprovedChange, short_state, without_adoption
+from fleet.git.history import PastCommit
 from fleet.objects.desired import Key, StackCluster
 from fleet.plan.severity import Severity
 from fleet.version import __version__
 
 NEVER = -1  # before the first commit
-Wanted = Callable[[StackCluster], Mapping[Key, str]]
+DesiredStates = Callable[[StackCluster], Mapping[Key, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A record in a history. `at` is the commit that merged it, None where that is not known by its tree."""
+class PlacedRecord:
+    """A record with its place in a history. `at` is the commit that merged it, None where the tree does not tell."""
 
-    record: Record
+    record: ApprovalRecord
     base: int
     at: int | None
-    until: int | None = None  # by this commit it was merged, as a later preview shows; None: nothing is known of that
+    until: int | None = None  # by this commit it was merged, as a later preview shows; None: unknown
 
 
 class Mention(NamedTuple):
-    place: Place
-    edge: Edge
+    """One change of a record, with the record's place in the history."""
+
+    place: PlacedRecord
+    edge: ApprovedChange
 
 
-class Having(NamedTuple):
-    """What a cluster has of an object: its state, whether it was applied so, and since which commit."""
+class AppliedState(NamedTuple):
+    """The state of an object in a cluster: what was recorded, whether it was applied so, and since which commit."""
 
     state: str
     is_applied: bool = True
@@ -49,155 +51,179 @@ class Having(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class Permission:
     """The most that may be done, or why nothing may."""
 
     severity: Severity = Severity.NOTHING
     refusal: str = ""
 
 
-class Book:
-    """All records, as they count for the commit number `end` of a branch, of which `wanted` says what git wants."""
+class ApprovalHistory:
+    """The approvals as they count for the commit number `end` of a branch, of which `wanted` says what git wants."""
 
-    def __init__(self, records: Iterable[Record], history: Sequence[Past], end: int, wanted: Wanted) -> None:
+    def __init__(
+        self, records: Iterable[ApprovalRecord], history: Sequence[PastCommit], end: int, wanted: DesiredStates
+    ) -> None:
         self.history = history
-        self.position = {one.commit: number for number, one in enumerate(history)}
+        self.position = {past_commit.commit: number for number, past_commit in enumerate(history)}
         self._end, self._wanted = end, wanted
-        places = list(self._placed(records))
-        self._mentions = _by_object(places)
-        places = [self._bounded(one) if one.at is None else one for one in places]
-        self._mentions = _by_object(self._contained(places))
+        placed_records = list(self._place_records(records))
+        self._mentions = _mentions_by_object(placed_records)
+        placed_records = [self._bound(placed) if placed.at is None else placed for placed in placed_records]
+        self._mentions = _mentions_by_object(self._keep_contained(placed_records))
 
-    def allowed(self, pair: StackCluster, key: Key, wanted: str, having: Having) -> Allowed:
-        """What may be done to make an object what git wants, given what the cluster has."""
-        known = self._mentions.get((*pair, key), [])
-        merged = sorted((one for one in known if one.place.at is not None), key=_at)
-        newest = _at(merged[-1]) if merged else NEVER
-        last = [one for one in merged if _at(one) == newest]
-        since = max(newest, having.since - 1)
-        loose = [one for one in known if one.place.at is None and _is_open(one.place, since)]
-        done = having.is_applied and short(having.state) == short(wanted)
-        if done and not merged and not loose:
-            return Allowed(REPAIR)
-        found = [one for one in last if one.edge.after == wanted or (done and owned(one.edge.after) == owned(wanted))]
-        if having.since > self._end:
-            found = [one for one in found if short(one.edge.before) == short(having.state)]
-            loose = []
-        way = _behind(merged, short(having.state)) if found else self._way(last, loose, wanted, having)
-        if not found and way is None:
-            return Allowed(refusal=self._refusal(last, wanted))
-        if done:
-            again = [one.edge.severity for one in found if short(one.edge.before) == short(wanted)]
-            return Allowed(max([REPAIR, *again]))
-        other = [one for one in [*found, *(way or ())] if one.edge.after == wanted]
-        if not any(one.place.record.version == __version__ for one in other):
-            return Allowed(
-                refusal=f"was approved with fleet {other[0].place.record.version}, and this is {__version__}"
+    def permission(self, pair: StackCluster, key: Key, wanted: str, applied_state: AppliedState) -> Permission:
+        """Return what may be done to make an object what git wants, given what the cluster has."""
+        mentions = self._mentions.get((*pair, key), [])
+        merged = sorted((mention for mention in mentions if mention.place.at is not None), key=_position_of)
+        newest = _position_of(merged[-1]) if merged else NEVER
+        newest_mentions = [mention for mention in merged if _position_of(mention) == newest]
+        since = max(newest, applied_state.since - 1)
+        unplaced = [mention for mention in mentions if mention.place.at is None and _is_open(mention.place, since)]
+        is_applied = applied_state.is_applied and short_state(applied_state.state) == short_state(wanted)
+        if is_applied and not merged and not unplaced:
+            return Permission(REPAIR)
+        matching = [
+            mention
+            for mention in newest_mentions
+            if mention.edge.after == wanted
+            or (is_applied and without_adoption(mention.edge.after) == without_adoption(wanted))
+        ]
+        if applied_state.since > self._end:
+            matching = [
+                mention for mention in matching if short_state(mention.edge.before) == short_state(applied_state.state)
+            ]
+            unplaced = []
+        chain = (
+            _unapplied(merged, short_state(applied_state.state))
+            if matching
+            else self._find_chain(newest_mentions, unplaced, wanted, applied_state)
+        )
+        if not matching and chain is None:
+            return Permission(refusal=self._refusal(newest_mentions, wanted))
+        if is_applied:
+            severities = [
+                mention.edge.severity for mention in matching if short_state(mention.edge.before) == short_state(wanted)
+            ]
+            return Permission(max([REPAIR, *severities]))
+        leading = [mention for mention in [*matching, *(chain or ())] if mention.edge.after == wanted]
+        if not any(mention.place.record.version == __version__ for mention in leading):
+            return Permission(
+                refusal=f"was approved with fleet {leading[0].place.record.version}, and this is {__version__}"
             )
-        return Allowed(max(one.edge.severity for one in (*found, *(way or ()))))
+        return Permission(max(mention.edge.severity for mention in (*matching, *(chain or ()))))
 
-    def unrecorded(self, since: int) -> list[Past]:
-        """Commits after a position that no record leads to, the newest first."""
-        known = {one.place.record.tree for mentions in self._mentions.values() for one in mentions}
-        return [one for one in reversed(self.history[since + 1 : self._end + 1]) if one.tree not in known]
+    def unrecorded(self, since: int) -> list[PastCommit]:
+        """Return the commits after a position that no record leads to, the newest first."""
+        recorded_trees = {mention.place.record.tree for mentions in self._mentions.values() for mention in mentions}
+        return [
+            past_commit
+            for past_commit in reversed(self.history[since + 1 : self._end + 1])
+            if past_commit.tree not in recorded_trees
+        ]
 
-    def _placed(self, records: Iterable[Record]) -> Iterator[Place]:
+    def _place_records(self, records: Iterable[ApprovalRecord]) -> Iterator[PlacedRecord]:
         trees: dict[str, list[int]] = {}
-        for number, one in enumerate(self.history[: self._end + 1]):
-            trees.setdefault(one.tree, []).append(number)
+        for number, past_commit in enumerate(self.history[: self._end + 1]):
+            trees.setdefault(past_commit.tree, []).append(number)
         for record in records:
             base = NEVER if not record.base else self.position.get(record.base)
             if base is None:
                 continue  # of another branch, or of a history that is no more
-            yield Place(record, base, next((at for at in trees.get(record.tree, ()) if at > base), None))
+            yield PlacedRecord(record, base, next((at for at in trees.get(record.tree, ()) if at > base), None))
 
-    def _bounded(self, place: Place) -> Place:
-        """A later preview that begins where this one ends shows that it was merged by then."""
+    def _bound(self, place: PlacedRecord) -> PlacedRecord:
+        """Bound a record: a later preview that begins where this one ends shows that it was merged by then."""
         later = [
             other.place.base
             for edge in place.record.edges
             if edge.before != edge.after
             for other in self._mentions.get((edge.stack, edge.cluster, edge.key), ())
             if other.place.base >= place.base and other.place.record is not place.record
-            if short(other.edge.before) == short(edge.after) and other.edge.before != other.edge.after
+            if short_state(other.edge.before) == short_state(edge.after) and other.edge.before != other.edge.after
         ]
-        return Place(place.record, place.base, None, min(later)) if later else place
+        return PlacedRecord(place.record, place.base, None, min(later)) if later else place
 
-    def _contained(self, places: Sequence[Place]) -> list[Place]:
-        """Without those not found by their tree of which something is not, and was not, part of what git wants."""
-        counted = list(places)
+    def _keep_contained(self, placed_records: Sequence[PlacedRecord]) -> list[PlacedRecord]:
+        """Drop records without a place of which some change is not, and was not, part of what git wants."""
+        counted = list(placed_records)
         while True:
             begins = {
-                (edge.stack, edge.cluster, edge.key, short(edge.before))
-                for one in counted
-                for edge in one.record.edges
+                (edge.stack, edge.cluster, edge.key, short_state(edge.before))
+                for placed in counted
+                for edge in placed.record.edges
                 if edge.before != edge.after
             }
-            left = [one for one in counted if one.at is not None or self._is_contained(one.record, begins)]
-            if len(left) == len(counted):
-                return left
-            counted = left
+            kept = [placed for placed in counted if placed.at is not None or self._is_contained(placed.record, begins)]
+            if len(kept) == len(counted):
+                return kept
+            counted = kept
 
-    def _is_contained(self, record: Record, begins: set[tuple[str, str, Key, str]]) -> bool:
+    def _is_contained(self, record: ApprovalRecord, begins: set[tuple[str, str, Key, str]]) -> bool:
         return all(
             self._wanted((edge.stack, edge.cluster)).get(edge.key, ABSENT) == edge.after
-            or (edge.stack, edge.cluster, edge.key, short(edge.after)) in begins
+            or (edge.stack, edge.cluster, edge.key, short_state(edge.after)) in begins
             for edge in record.edges
         )
 
-    def _way(
-        self, last: Sequence[Mention], loose: Sequence[Mention], wanted: str, having: Having
+    def _find_chain(
+        self, newest_mentions: Sequence[Mention], unplaced: Sequence[Mention], wanted: str, applied_state: AppliedState
     ) -> list[Mention] | None:
-        """A chain of records that leads to what is wanted, from the newest that has its place or from the cluster."""
-        starts = {short(one.edge.after) for one in last} or {short(having.state)}
-        ways: dict[str, list[Mention]] = {start: [] for start in starts}
-        open_ends = list(ways)
+        """Return a chain of records that leads to what git wants; None when there is none.
+
+        It begins at the newest records that have their place, or at what the cluster has.
+        """
+        starts = {short_state(mention.edge.after) for mention in newest_mentions} or {short_state(applied_state.state)}
+        chains: dict[str, list[Mention]] = {start: [] for start in starts}
+        open_ends = list(chains)
         while open_ends:
-            here = open_ends.pop()
-            for one in loose:
-                there = short(one.edge.after)
-                if short(one.edge.before) == here and (there not in ways or one.edge.after == wanted):
-                    way = [*ways[here], one]
-                    if one.edge.after == wanted:
-                        return [*_behind(last, short(having.state)), *way]
-                    ways[there] = way
-                    open_ends.append(there)
+            end = open_ends.pop()
+            for mention in unplaced:
+                next_state = short_state(mention.edge.after)
+                if short_state(mention.edge.before) == end and (
+                    next_state not in chains or mention.edge.after == wanted
+                ):
+                    chain = [*chains[end], mention]
+                    if mention.edge.after == wanted:
+                        return [*_unapplied(newest_mentions, short_state(applied_state.state)), *chain]
+                    chains[next_state] = chain
+                    open_ends.append(next_state)
         return None
 
-    def _refusal(self, last: Sequence[Mention], wanted: str) -> str:
-        now = f"git wants {wanted[:8]} now" if wanted else "git wants it no more"
-        if not last:
-            return f"nobody approved it: {now}"
-        edge, place = last[-1].edge, last[-1].place
+    def _refusal(self, newest_mentions: Sequence[Mention], wanted: str) -> str:
+        current = f"git wants {wanted[:8]} now" if wanted else "git wants it no more"
+        if not newest_mentions:
+            return f"nobody approved it: {current}"
+        edge, place = newest_mentions[-1].edge, newest_mentions[-1].place
         if edge.after == wanted:
-            return f"was approved as a step forward, and not as a way back: {now}"
+            return f"was approved as a step forward, and not as a way back: {current}"
         approved = f"{edge.after[:8]} was approved" if edge.after else "its removal was approved"
         commit = self.history[place.at].title if place.at is not None else ""
-        return f"{approved} (in {commit}), and {now}"
+        return f"{approved} (in {commit}), and {current}"
 
 
-def _by_object(places: Iterable[Place]) -> dict[tuple[str, str, Key], list[Mention]]:
-    found: dict[tuple[str, str, Key], list[Mention]] = {}
+def _mentions_by_object(places: Iterable[PlacedRecord]) -> dict[tuple[str, str, Key], list[Mention]]:
+    mentions: dict[tuple[str, str, Key], list[Mention]] = {}
     for place in places:
         for edge in place.record.edges:
-            found.setdefault((edge.stack, edge.cluster, edge.key), []).append(Mention(place, edge))
-    return found
+            mentions.setdefault((edge.stack, edge.cluster, edge.key), []).append(Mention(place, edge))
+    return mentions
 
 
-def _at(one: Mention) -> int:
-    return NEVER if one.place.at is None else one.place.at
+def _position_of(mention: Mention) -> int:
+    return NEVER if mention.place.at is None else mention.place.at
 
 
-def _is_open(place: Place, since: int) -> bool:
-    """Whether it may have been merged after that commit, for all that is known."""
+def _is_open(place: PlacedRecord, since: int) -> bool:
+    """Return whether a record may have been merged after that commit, for all that is known."""
     return place.until is None or place.until > since
 
 
-def _behind(merged: Sequence[Mention], having: str) -> list[Mention]:
-    """Those that were merged and not applied yet: back to the one that begins with what the cluster has."""
-    way: list[Mention] = []
-    for one in reversed(merged):
-        way.append(one)
-        if short(one.edge.before) == having:
-            return way
+def _unapplied(merged: Sequence[Mention], applied_state: str) -> list[Mention]:
+    """Return the mentions that were merged but not applied, back to the one that begins at the cluster's state."""
+    chain: list[Mention] = []
+    for mention in reversed(merged):
+        chain.append(mention)
+        if short_state(mention.edge.before) == applied_state:
+            return chain
     return []

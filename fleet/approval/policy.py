@@ -1,11 +1,8 @@
-"""The approval rule and who set it.
+"""The approval rule in fleet.toml, which must not change unseen, and the rules of the commits that clusters have.
 
-The rule itself, in fleet.toml, is something that must not change unseen.
-
-A commit that nobody approved could switch it off, and the next one would be free. So the rule that holds is the one of
+A commit that was not approved could switch it off, and the next one would be free. So the rule that holds is the one of
 what a cluster has now, and leaving it is a change like any other: recorded by previews, and refused without a record.
-
-The rules of the commits that clusters have. A commit that is not known here had one all the same.
+A commit that this clone does not have had a rule all the same.
 """
 
 from __future__ import annotations
@@ -24,15 +21,17 @@ from fleet.objects.desired import Key
 from fleet.plan import Plan
 from fleet.repository.settings import FILE, Approval, Settings, read_settings
 
-PAIR = ("", "")  # no stack has this name, and no cluster
-KEY = Key("", FILE, "", "approval")
+POLICY_PLACEMENT = ("", "")  # no stack has this name, and no cluster
+POLICY_KEY = Key("", FILE, "", "approval")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
+    """The approval rule of one commit."""
+
     required: bool
     records: str  # the branch that has them
-    branch: str  # to which what is approved is merged
+    branch: str  # to which approved changes are merged
 
     @classmethod
     def of(cls, settings: Settings) -> Policy:
@@ -40,44 +39,44 @@ class Policy:
 
     @property
     def state(self) -> str:
-        """Where approval is not required there is nothing to keep to."""
-        told = f"required for {self.branch}, recorded on {self.records}"
-        return hashlib.sha256(told.encode()).hexdigest() if self.required else ABSENT
+        """The rule as one text. Where approval is not required there is nothing to keep to."""
+        text = f"required for {self.branch}, recorded on {self.records}"
+        return hashlib.sha256(text.encode()).hexdigest() if self.required else ABSENT
 
     def __str__(self) -> str:
         return f"required on {self.branch}, recorded on {self.records}" if self.required else "not required"
 
 
-def policy_at(objects: Objects, place: str, below: str) -> Policy | None:
-    """The rule of a commit or a tree; None where that is not known here, or its settings cannot be read."""
-    found = objects.find(f"{place}:{f'{below}/' if below else ''}{FILE}")
-    if found is None or found.kind != "blob":
+def read_policy(objects: Objects, commit_or_tree: str, below: str) -> Policy | None:
+    """Return the rule of a commit or a tree; None where it is not in this clone, or its settings cannot be read."""
+    settings_file = objects.find(f"{commit_or_tree}:{f'{below}/' if below else ''}{FILE}")
+    if settings_file is None or settings_file.kind != "blob":
         return None
     try:
-        return Policy.of(read_settings(found.content.decode(errors="replace")))
+        return Policy.of(read_settings(settings_file.content.decode(errors="replace")))
     except FleetError:
         return None
 
 
-USUAL = Approval().branch
+DEFAULT_RECORDS_BRANCH = Approval().branch
 
 
-def revisions(plans: Iterable[Plan]) -> set[str]:
-    """The commits of everything that this repository has in the clusters of these plans."""
-    return {one for plan in plans for one in (plan.inventory.revision, *plan.applied)} - {""}
+def applied_revisions(plans: Iterable[Plan]) -> set[str]:
+    """Return the commits of everything that this repository has in the clusters of these plans."""
+    return {revision for plan in plans for revision in (plan.inventory.revision, *plan.applied)} - {""}
 
 
-def rules(
+def read_policies(
     git: Repository, remote: Callable[[], Address | None], commits: Iterable[str], below: str, wanted: Policy
 ) -> dict[str, Policy]:
-    """By commit. Where one cannot be read, approval was required if anything was ever approved here.
+    """Return the rule of each commit. Where one cannot be read, approval was required if anything was ever approved.
 
     Only then is the remote asked for: most syncs need none for this.
     """
     with git.objects("read the rules of what is applied") as objects:
-        found = {one: policy_at(objects, one, below) for one in sorted(commits)}
-    if all(found.values()):
-        return {one: rule for one, rule in found.items() if rule}
-    records = branch.used(git, remote(), [wanted.records, USUAL])
+        policies = {commit: read_policy(objects, commit, below) for commit in sorted(commits)}
+    if all(policies.values()):
+        return {commit: rule for commit, rule in policies.items() if rule}
+    records = branch.first_used_branch(git, remote(), [wanted.records, DEFAULT_RECORDS_BRANCH])
     unknown = Policy(bool(records), records or wanted.records, wanted.branch)
-    return {one: rule or unknown for one, rule in found.items()}
+    return {commit: rule or unknown for commit, rule in policies.items()}

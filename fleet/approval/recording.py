@@ -1,58 +1,68 @@
-"""Write down what was previewed: of a pull request, or of a commit that had none. The edge between the two and git."""
+"""Recording of what was previewed: of a pull request, or of a commit that had none. The edge between it and git."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.approval import branch as ledger
-from fleet.approval.policy import KEY, PAIR, Policy, policy_at, revisions, rules
-from fleet.approval.record import Edge, Record, merged, planned
+from fleet.approval.branch import MOST_RECORDS, write_record
+from fleet.approval.policy import POLICY_KEY, POLICY_PLACEMENT, Policy, applied_revisions, read_policies, read_policy
+from fleet.approval.record import ApprovalRecord, ApprovedChange, changes_of_merge, changes_of_plans
 from fleet.errors import ConfigurationError
 from fleet.evaluate.result import Evaluation
-from fleet.git.history import first_parents, parent
+from fleet.git.history import first_parent, first_parents
 from fleet.git.objects import Objects
 from fleet.git.repository import Repository as Git
-from fleet.git.status import chosen
+from fleet.git.status import choose_remote
 from fleet.plan import Plan
 from fleet.plan.severity import Severity
 from fleet.plan.step import plan_hash
-from fleet.preview.merge import Merged
+from fleet.preview.merge import MergePreview
 from fleet.sync.source import Files
 
 
-def record_merge(made: Merged, *, fork: bool = False) -> tuple[Record, bool]:
-    """What the merge changes, by the tree that it leads to. False: it was recorded already."""
-    files, sides = made.sides.base, made.sides
+def record_merge(preview: MergePreview, *, fork: bool = False) -> tuple[ApprovalRecord, bool]:
+    """Record what a merge changes, by the tree that it leads to.
+
+    Returns the record, and False if it was there already.
+    """
+    files, sides = preview.sides.base, preview.sides
     git = _git(files)
-    edges = merged(made.before, made.after, made.changed, made.live)
+    edges = changes_of_merge(preview.before, preview.after, preview.changed, preview.live)
     with git.objects("read the rules of both sides") as objects:
-        was, will = (policy_at(objects, one, files.below) for one in (sides.before.id, sides.tree))
-        edges += _policy_edge(was, will) if was and will else []
+        policy_before, policy_after = (
+            read_policy(objects, commit_or_tree, files.below) for commit_or_tree in (sides.before.id, sides.tree)
+        )
+        edges += _policy_change(policy_before, policy_after) if policy_before and policy_after else []
         tree = _subtree(objects, sides.tree, files.below)
-    record = Record(
+    record = ApprovalRecord(
         tree=tree,
         base=sides.before.id,
         head=sides.head.id,
         subject=sides.head.subject,
         edges=tuple(edges),
-        plan_hash=made.plan_hash,
+        plan_hash=preview.plan_hash,
         fork=fork,
     )
-    return record, _write(files, record, files.repository.settings.approval.branch)
+    return record, _record_on_branch(files, record, files.repository.settings.approval.branch)
 
 
-def record_commit(files: Files, evaluation: Evaluation, plans: Sequence[Plan], note: str) -> tuple[Record, bool]:
-    """What a sync of a commit would do in the clusters now, the most of it included."""
+def record_commit(
+    files: Files, evaluation: Evaluation, plans: Sequence[Plan], note: str
+) -> tuple[ApprovalRecord, bool]:
+    """Record what a sync of a commit would do in the clusters now, the most of it included.
+
+    Returns the record, and False if it was there already.
+    """
     git = _git(files)
     commit = git.resolve(files.revision)
-    edges, settings = planned(evaluation, plans), files.repository.settings
-    will, remote = Policy.of(settings), chosen(files.remotes, settings.git.remote)
-    before = rules(git, lambda: remote, revisions(plans) - {commit.id}, files.below, will)
-    edges += [edge for was in before.values() for edge in _policy_edge(was, will)]
-    branches = {was.records for was in before.values() if was.required}
-    record = Record(
+    edges, settings = changes_of_plans(evaluation, plans), files.repository.settings
+    policy, remote = Policy.of(settings), choose_remote(files.remotes, settings.git.remote)
+    before = read_policies(git, lambda: remote, applied_revisions(plans) - {commit.id}, files.below, policy)
+    edges += [edge for policy_before in before.values() for edge in _policy_change(policy_before, policy)]
+    branches = {policy_before.records for policy_before in before.values() if policy_before.required}
+    record = ApprovalRecord(
         tree=files.tree,
-        base=parent(git, commit),
+        base=first_parent(git, commit),
         head=commit.id,
         subject=commit.subject,
         edges=tuple(sorted(set(edges))),
@@ -60,26 +70,30 @@ def record_commit(files: Files, evaluation: Evaluation, plans: Sequence[Plan], n
         note=note,
     )
     # By the rule of what is applied, where there is one: that is the one that it will be judged by.
-    written = [_write(files, record, branch) for branch in sorted(branches or {settings.approval.branch})]
+    written = [_record_on_branch(files, record, branch) for branch in sorted(branches or {settings.approval.branch})]
     return record, any(written)
 
 
-def _write(files: Files, record: Record, branch: str) -> bool:
-    remote = chosen(files.remotes, files.repository.settings.git.remote)
+def _record_on_branch(files: Files, record: ApprovalRecord, branch: str) -> bool:
+    remote = choose_remote(files.remotes, files.repository.settings.git.remote)
     git = _git(files)
-    history = first_parents(git, git.resolve(files.revision), files.below, most=ledger.MOST)
-    return ledger.write(git, remote, branch, record, merged={one.tree for one in history})
+    history = first_parents(git, git.resolve(files.revision), files.below, most=MOST_RECORDS)
+    return write_record(git, remote, branch, record, merged={past_commit.tree for past_commit in history})
 
 
-def _policy_edge(was: Policy, will: Policy) -> list[Edge]:
-    return [] if was.state == will.state else [Edge(*PAIR, KEY, was.state, will.state, Severity.NOTHING)]
+def _policy_change(before: Policy, after: Policy) -> list[ApprovedChange]:
+    return (
+        []
+        if before.state == after.state
+        else [ApprovedChange(*POLICY_PLACEMENT, POLICY_KEY, before.state, after.state, Severity.NOTHING)]
+    )
 
 
 def _subtree(objects: Objects, tree: str, below: str) -> str:
-    found = objects.find(f"{tree}:{below}" if below else tree)
-    if found is None or found.kind != "tree":
+    directory = objects.find(f"{tree}:{below}" if below else tree)
+    if directory is None or directory.kind != "tree":
         raise ConfigurationError(f"after the merge there is no directory {below!r}")
-    return found.id
+    return directory.id
 
 
 def _git(files: Files) -> Git:

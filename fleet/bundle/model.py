@@ -1,7 +1,7 @@
-"""A rendered set: what one cluster is to have, as plain data that is the same for the one who writes and who reads it.
+"""A bundle: what one cluster is to have, as plain data that is the same for its writer and its reader.
 
-A set holds back what has to wait: such a stack is in it as it was before, and `waiting` says why. So an agent carries
-out what it reads, and knows of no other cluster.
+A bundle holds back what has to wait: such a stack is in it as it was before, and `waiting` says why. So an agent
+carries out what it reads, and knows of no other cluster.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ SCHEMA = "fleet.dev/rendered/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """One stack of a set, by name."""
+class BundlePart:
+    """One stack of a bundle, by name."""
 
     stack: str
     revision: str  # the commit that brought these objects
@@ -29,8 +29,8 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """A newer commit, of which nothing can be had."""
+class CommitError:
+    """The error of a newer commit that cannot be rendered."""
 
     revision: str
     message: str
@@ -43,8 +43,8 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
-    """`fleet.json`."""
+class BundleIndex:
+    """The file `fleet.json`."""
 
     schema: str
     fleet: str  # whose stacks they are, see fleet.repository.repository
@@ -55,10 +55,10 @@ class Index:
     budget: Budget
     account: str  # [trust] account
     status_branch: str
-    stacks: tuple[Part, ...]  # those that others need first
+    stacks: tuple[BundlePart, ...]  # those that others need first
     waiting: dict[str, str] = field(default_factory=dict)  # stack → why it is not what the commit says yet
     elsewhere: tuple[str, ...] = ()  # stacks that were here, and are in other clusters only by now
-    trouble: Trouble | None = None
+    trouble: CommitError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,34 +85,36 @@ class StackFile:
 
 
 @dataclass(frozen=True, slots=True)
-class RenderedSet:
-    index: Index
+class Bundle:
+    index: BundleIndex
     stacks: Mapping[str, StackFile]
     commit: str = field(default="", compare=False)  # of its branch, where it has one
     blobs: Mapping[str, str] = field(default_factory=dict, compare=False)  # stack → git's id of its file
 
     @property
-    def parts(self) -> dict[str, Part]:
-        return {one.stack: one for one in self.index.stacks}
+    def parts(self) -> dict[str, BundlePart]:
+        return {part.stack: part for part in self.index.stacks}
 
     @property
-    def known(self) -> frozenset[str]:
-        """Every stack that it speaks of as being in this cluster, or meant for it."""
+    def stack_names(self) -> frozenset[str]:
+        """Every stack that the bundle has, or means, for this cluster."""
         return frozenset({*self.stacks, *self.index.waiting})
 
     def evaluation(self) -> Evaluation:
-        """As if only this cluster were there, and reached from here."""
+        """Return the bundle as the evaluation of a fleet that has only this cluster."""
         index = self.index
         cluster = ClusterData(index.cluster, dict(index.labels), None, None, False, Source("fleet.json"))
-        left = [
+        removed = [
             StackResult(name, Source("fleet.json"), (), RolloutData((), "0s", "15m"), ()) for name in index.elsewhere
         ]
-        return Evaluation((cluster,), (*(self.stacks[one.stack].result(index.cluster) for one in index.stacks), *left))
+        return Evaluation(
+            (cluster,), (*(self.stacks[part.stack].result(index.cluster) for part in index.stacks), *removed)
+        )
 
 
-def stack_file(stack: StackResult, cluster: str) -> StackFile:
-    """What one cluster is told of a stack."""
-    desired = next(one for one in stack.desired if one.cluster == cluster)
+def make_stack_file(stack: StackResult, cluster: str) -> StackFile:
+    """Make the file of a stack for one cluster."""
+    desired = next(placed for placed in stack.desired if placed.cluster == cluster)
     rollout = stack.rollout
     return StackFile(
         SCHEMA,
@@ -128,18 +130,18 @@ def stack_file(stack: StackResult, cluster: str) -> StackFile:
     )
 
 
-def held(file: StackFile, newer: StackFile) -> StackFile:
-    """A stack as it was before, with what its new version says about when and how it may be changed."""
+def hold_back(file: StackFile, newer: StackFile) -> StackFile:
+    """Keep a stack as it was before, but for what its new version says about when and how it may be changed."""
     return replace(
         file, windows=newer.windows, timezone=newer.timezone, freeze=newer.freeze, drift=newer.drift, needs=newer.needs
     )
 
 
-def with_hashes(file: StackFile) -> StackFile:
-    """With what the plan would work out anew for every object in every pass."""
-    objects = (replace(one, hash=applied_hash(one.manifest)) for one in file.objects)
+def add_hashes(file: StackFile) -> StackFile:
+    """Add the hashes of the manifests, which the plan would compute for every object in every iteration otherwise."""
+    objects = (replace(obj, hash=applied_hash(obj.manifest)) for obj in file.objects)
     return replace(file, objects=tuple(objects))
 
 
-def content_of(file: StackFile, cluster: str) -> str:
+def content_digest(file: StackFile, cluster: str) -> str:
     return digest_of([Desired(file.stack, cluster, file.objects)])

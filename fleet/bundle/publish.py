@@ -1,13 +1,10 @@
-"""Compare, refuse and push bundles.
+"""Publishing of bundles: compare one commit for all clusters with agents with their last bundles, refuse, and push.
 
-No secret value goes into a branch: whoever can read the branch could read it, and so could every clone, for ever.
-
-What is secret is decided where everything decides it: a Secret by its kind, other kinds by what their definition marks.
-
-One commit for all clusters with agents: what differs from what they were told, what is refused, what may go now.
-
-The same rules as for a sync hold, with the earlier set in the place of the cluster: what would be done is planned as
+The same rules as for a sync hold, with the earlier bundle in the place of the cluster: what would be done is planned as
 from one commit to another, so budgets, protection and approvals are asked before anything is pushed.
+
+No secret value goes into a branch: every user who can read the branch could read it, and so could every clone, for
+ever. What is secret is decided as everywhere: a Secret by its kind, other kinds by what their definition marks.
 """
 
 from __future__ import annotations
@@ -15,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fleet.approval.gate import Gate
-from fleet.bundle.model import Budget, RenderedSet, Trouble
-from fleet.bundle.rollout import Head, Release, Told, release, standing
-from fleet.bundle.storage import LETTERS, read_sets, write_sets
+from fleet.approval.gate import ApprovalCheck
+from fleet.bundle.model import Budget, Bundle, CommitError
+from fleet.bundle.rollout import BundledStack, BundleHeader, BundlePlan, plan_bundles, state_from_record
+from fleet.bundle.storage import MOST_LETTERS, read_bundles, write_bundles
 from fleet.errors import ConfigurationError, FleetError, PolicyError
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.refs import Address
 from fleet.git.repository import Repository as Git
-from fleet.git.status import chosen
-from fleet.git.status_records import Record, clean
+from fleet.git.status import choose_remote
+from fleet.git.status_records import StatusRecord, clean
 from fleet.objects.desired import StackCluster
 from fleet.objects.redaction import declared_secrecy, secret_texts
 from fleet.plan.budget import DeletionBudget
-from fleet.preview.compare import between
+from fleet.preview.compare import compare_evaluations
 from fleet.sync.result import Result
 from fleet.sync.rollout.approvals import Approvals, digest
 from fleet.sync.rollout.gates import Standing
@@ -38,28 +35,28 @@ from fleet.sync.targets import check_cluster
 
 
 def check_secrets(stacks: Iterable[StackResult], clusters: frozenset[str]) -> None:
-    """Refuse values of Secrets for these clusters."""
+    """Refuse values of Secrets for these clusters; raise PolicyError for the first."""
     for stack in stacks:
         for desired in stack.desired:
             if desired.cluster not in clusters:
                 continue
-            known = declared_secrecy(one.manifest for one in desired.objects)
-            for one in desired.objects:
-                place = next(iter(secret_texts(one.manifest, known)), None)
-                if place is not None:
+            secrecy = declared_secrecy(obj.manifest for obj in desired.objects)
+            for obj in desired.objects:
+                secret_text = next(iter(secret_texts(obj.manifest, secrecy)), None)
+                if secret_text is not None:
                     raise PolicyError(
-                        f"stack {stack.name}: {one.key} has secret values, and a rendered set is in git for all who "
+                        f"stack {stack.name}: {obj.key} has secret values, and a rendered set is in git for all who "
                         "can read it",
                         hint="name a Secret that is there by fleet.SecretRef and make it in the cluster, or decide "
                         "otherwise with --with-secrets",
-                        source=one.source,
-                        field=".".join(place[0]),
+                        source=obj.source,
+                        field=".".join(secret_text[0]),
                     )
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a person says about one rendering."""
+class PublishOptions:
+    """The options of one run of `fleet render`."""
 
     clusters: tuple[str, ...] = ()  # of those with agents; (): all
     deletions: int | None = None  # instead of the budget
@@ -67,14 +64,14 @@ class Wish:
     back: bool = False  # an earlier commit was named
     secrets: bool = False
     require_approved: bool = False
-    trouble: Trouble | None = None  # with a newer commit, for agents to report
+    trouble: CommitError | None = None  # with a newer commit, for agents to report
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What is known of the clusters besides their sets."""
+class ObservedState:
+    """The observed state of the clusters besides their bundles."""
 
-    records: Sequence[Record] = ()
+    records: Sequence[StatusRecord] = ()
     approvals: Approvals = field(default_factory=dict)
     here: Callable[[StackCluster], Standing] | None = (
         None  # of clusters that are reached from here; else by their records
@@ -82,192 +79,220 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
+class PublishResult:
+    """The result of publishing one commit."""
+
     results: tuple[Result, ...]  # what is new to each cluster
     waiting: dict[StackCluster, str]
     written: dict[str, str]  # cluster → commit of its branch
-    sets: dict[str, RenderedSet]  # with the commit that has each
+    bundles: dict[str, Bundle]  # with the commit that has each
     standings: dict[StackCluster, Standing]
     again: float | None = None
     remarks: tuple[str, ...] = ()
 
     @property
     def problems(self) -> list[FleetError]:
-        return [one.problem for one in self.results if one.problem]
+        return [result.problem for result in self.results if result.problem]
 
 
-def chosen_clusters(evaluation: Evaluation, names: Collection[str]) -> tuple[str, ...]:
-    """Those with agents, or of them the ones that were named."""
+def select_clusters(evaluation: Evaluation, names: Collection[str]) -> tuple[str, ...]:
+    """Return the clusters with agents, or of them the ones that were named.
+
+    Raises ConfigurationError for a name of a cluster without an agent.
+    """
     for name in names:
-        found = check_cluster(evaluation.clusters, name)
-        if not found.pull:
+        cluster = check_cluster(evaluation.clusters, name)
+        if not cluster.pull:
             raise ConfigurationError(
                 f"{name} is reached from outside, so nothing is rendered for it",
                 hint="say pull=True in its fleet.Cluster if an agent is to apply there",
-                source=found.source,
+                source=cluster.source,
             )
-    return tuple(one.name for one in evaluation.clusters if one.pull and (not names or one.name in names))
-
-
-def render(
-    files: Files, evaluation: Evaluation, wish: Wish, remote: Address | None, seen: Seen, *, now: float
-) -> Rendering:
-    """Compare, refuse, hold back and push. Clusters against which nothing speaks are written, whatever others have."""
-    git, settings = _git(files), files.repository.settings
-    clusters = chosen_clusters(evaluation, wish.clusters)
-    if not wish.secrets:
-        check_secrets(evaluation.stacks, frozenset(clusters))
-    before = read_sets(git, remote, settings.git.rendered, clusters)
-    if not wish.rewritten:
-        _check_lineage(git, files.revision, before, back=wish.back)
-    budget = settings.budget
-    allowance = (
-        DeletionBudget(budget.deletions, budget.share)
-        if wish.deletions is None
-        else DeletionBudget.override(wish.deletions)
+    return tuple(
+        cluster.name for cluster in evaluation.clusters if cluster.pull and (not names or cluster.name in names)
     )
-    _check_departures(evaluation, before, seen.records, allowance)
-    standings = _Standings(files.revision, before, clusters, seen)
-    found = release(
+
+
+def publish_bundles(
+    files: Files,
+    evaluation: Evaluation,
+    options: PublishOptions,
+    remote: Address | None,
+    observed: ObservedState,
+    *,
+    now: float,
+) -> PublishResult:
+    """Compare, refuse, hold back and push.
+
+    A cluster is written if nothing is refused in it, whatever was refused in the others.
+    """
+    git, settings = _git(files), files.repository.settings
+    clusters = select_clusters(evaluation, options.clusters)
+    if not options.secrets:
+        check_secrets(evaluation.stacks, frozenset(clusters))
+    before = read_bundles(git, remote, settings.git.rendered, clusters)
+    if not options.rewritten:
+        _check_lineage(git, files.revision, before, back=options.back)
+    defaults = settings.budget
+    budget = (
+        DeletionBudget(defaults.deletions, defaults.share)
+        if options.deletions is None
+        else DeletionBudget.override(options.deletions)
+    )
+    _check_departures(evaluation, before, observed.records, budget)
+    states = _StackStates(files.revision, before, clusters, observed)
+    plan = plan_bundles(
         evaluation,
         clusters,
-        _head(files, allowance, wish),
+        _make_header(files, budget, options),
         before,
-        standings.of,
-        approved=lambda stack: seen.approvals.get((stack.name, digest(stack)), ()),
+        states.of,
+        approved=lambda stack: observed.approvals.get((stack.name, digest(stack)), ()),
         now=now,
     )
-    results, remarks = _judged(files, evaluation, found, before, allowance, required=wish.require_approved)
-    refused = {one.cluster for one in results if one.problem}
-    sets = {cluster: one for cluster, one in found.sets.items() if cluster not in refused}
-    done = write_sets(git, remote, settings.git.rendered, sets.values(), before).commits
-    written = {ref.rpartition("/")[2]: commit for ref, commit in done.items()}
-    had = {cluster: one.commit for cluster, one in before.items()} | written
-    sets = {cluster: replace(one, commit=had.get(cluster, "")) for cluster, one in sets.items()}
-    after = _Standings(files.revision, {**before, **sets}, clusters, seen)
-    everywhere = {(stack.name, cluster): after.of((stack.name, cluster)) for stack, cluster in _pulled(evaluation)}
-    return Rendering(results, found.waiting, written, sets, everywhere, found.again, remarks)
+    results, remarks = _judge_changes(files, evaluation, plan, before, budget, required=options.require_approved)
+    refused_clusters = {result.cluster for result in results if result.problem}
+    bundles = {cluster: bundle for cluster, bundle in plan.bundles.items() if cluster not in refused_clusters}
+    commits = write_bundles(git, remote, settings.git.rendered, bundles.values(), before).commits
+    written = {ref.rpartition("/")[2]: commit for ref, commit in commits.items()}
+    commit_of = {cluster: bundle.commit for cluster, bundle in before.items()} | written
+    bundles = {cluster: replace(bundle, commit=commit_of.get(cluster, "")) for cluster, bundle in bundles.items()}
+    states_after = _StackStates(files.revision, {**before, **bundles}, clusters, observed)
+    all_states = {
+        (stack.name, cluster): states_after.of((stack.name, cluster))
+        for stack, cluster in _pulled_placements(evaluation)
+    }
+    return PublishResult(results, plan.waiting, written, bundles, all_states, plan.again, remarks)
 
 
-def heard_of_agents(
-    files: Files, pairs: Collection[StackCluster], records: Mapping[StackCluster, Record]
+def read_agent_states(
+    files: Files, pairs: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
 ) -> dict[StackCluster, Standing]:
-    """How stacks are in clusters that pull, for a run that reaches others: by what was rendered, and agents' words."""
+    """Return the state of stacks in clusters that pull, for a run that reaches the others.
+
+    It comes from what was rendered and from what agents report.
+    """
     settings = files.repository.settings.git
-    remote = chosen(files.remotes, settings.remote)
-    sets = read_sets(_git(files), remote, settings.rendered, sorted({cluster for _, cluster in pairs}))
+    remote = choose_remote(files.remotes, settings.remote)
+    bundles = read_bundles(_git(files), remote, settings.rendered, sorted({cluster for _, cluster in pairs}))
     return {
-        pair: standing(records.get(pair), files.revision, Told.of(sets[pair[1]], pair[0]))
+        pair: state_from_record(records.get(pair), files.revision, BundledStack.of(bundles[pair[1]], pair[0]))
         for pair in pairs
-        if pair[1] in sets
+        if pair[1] in bundles
     }
 
 
-def tell_trouble(git: Git, remote: Address | None, prefix: str, clusters: Iterable[str], trouble: Trouble) -> None:
-    """Let agents report that a newer commit is of no use; what they were told stays."""
-    before = read_sets(git, remote, prefix, clusters)
-    said = replace(trouble, message=clean(trouble.message, LETTERS))
-    sets = [replace(one, index=replace(one.index, trouble=said)) for one in before.values()]
-    write_sets(git, remote, prefix, sets, before)
+def publish_error(git: Git, remote: Address | None, prefix: str, clusters: Iterable[str], error: CommitError) -> None:
+    """Let agents report that a newer commit cannot be rendered; their bundles stay as they are."""
+    before = read_bundles(git, remote, prefix, clusters)
+    cleaned = replace(error, message=clean(error.message, MOST_LETTERS))
+    bundles = [replace(bundle, index=replace(bundle.index, trouble=cleaned)) for bundle in before.values()]
+    write_bundles(git, remote, prefix, bundles, before)
 
 
 @dataclass(slots=True)
-class _Standings:
-    """How every stack is everywhere at one commit."""
+class _StackStates:
+    """State of every stack in every cluster at one commit."""
 
     revision: str
-    before: Mapping[str, RenderedSet]
+    before: Mapping[str, Bundle]
     clusters: Collection[str]
-    seen: Seen
-    _records: dict[StackCluster, Record] = field(init=False)
+    seen: ObservedState
+    _records: dict[StackCluster, StatusRecord] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._records = {(one.stack, one.cluster): one for one in self.seen.records}
+        self._records = {(record.stack, record.cluster): record for record in self.seen.records}
 
     def of(self, pair: StackCluster) -> Standing:
         stack, cluster = pair
-        told = self.before.get(cluster)
-        if told is not None:
-            return standing(self._records.get(pair), self.revision, Told.of(told, stack))
+        bundle = self.before.get(cluster)
+        if bundle is not None:
+            return state_from_record(self._records.get(pair), self.revision, BundledStack.of(bundle, stack))
         if cluster not in self.clusters and self.seen.here is not None:
             return self.seen.here(pair)
-        return standing(self._records.get(pair), self.revision)
+        return state_from_record(self._records.get(pair), self.revision)
 
 
-def _judged(
+def _judge_changes(
     files: Files,
     evaluation: Evaluation,
-    found: Release,
-    before: Mapping[str, RenderedSet],
+    plan: BundlePlan,
+    before: Mapping[str, Bundle],
     allowance: DeletionBudget,
     *,
     required: bool,
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
-    """What would be done in each cluster, with what the repository's rules have against it."""
-    results, remarks = between(_together(before.values()), _together(found.sets.values()), budget=allowance)
-    based = [_based(one, before) for one in results]
-    return tuple(Gate(files, evaluation, required=required).judge(based)), remarks
+    """Return what would be done in each cluster, with what the repository's rules have against it."""
+    results, remarks = compare_evaluations(
+        _join_bundles(before.values()), _join_bundles(plan.bundles.values()), budget=allowance
+    )
+    based_results = [_set_base_revision(result, before) for result in results]
+    return tuple(ApprovalCheck(files, evaluation, required=required).judge(based_results)), remarks
 
 
-def _based(result: Result, before: Mapping[str, RenderedSet]) -> Result:
-    """With the commit that the plan builds on, as an inventory would have it."""
-    told = before.get(result.cluster)
-    part = told.parts.get(result.stack) if told else None
+def _set_base_revision(result: Result, before: Mapping[str, Bundle]) -> Result:
+    """Set the commit that the plan builds on, as an inventory would have it."""
+    bundle = before.get(result.cluster)
+    part = bundle.parts.get(result.stack) if bundle else None
     if result.plan is None or part is None:
         return result
     return replace(result, plan=replace(result.plan, inventory=replace(result.plan.inventory, revision=part.revision)))
 
 
-def _together(sets: Iterable[RenderedSet]) -> Evaluation:
-    all_ = [one.evaluation() for one in sets]
+def _join_bundles(bundles: Iterable[Bundle]) -> Evaluation:
+    evaluations = [bundle.evaluation() for bundle in bundles]
     return Evaluation(
-        tuple(cluster for one in all_ for cluster in one.clusters),
-        tuple(stack for one in all_ for stack in one.stacks),
+        tuple(cluster for evaluation in evaluations for cluster in evaluation.clusters),
+        tuple(stack for evaluation in evaluations for stack in evaluation.stacks),
     )
 
 
-def _pulled(evaluation: Evaluation) -> Iterable[tuple[StackResult, str]]:
-    pull = {one.name for one in evaluation.clusters if one.pull}
-    return ((stack, cluster) for stack in evaluation.stacks for cluster in stack.clusters if cluster in pull)
+def _pulled_placements(evaluation: Evaluation) -> Iterable[tuple[StackResult, str]]:
+    pulling = {cluster.name for cluster in evaluation.clusters if cluster.pull}
+    return ((stack, cluster) for stack in evaluation.stacks for cluster in stack.clusters if cluster in pulling)
 
 
-def _head(files: Files, allowance: DeletionBudget, wish: Wish) -> Head:
+def _make_header(files: Files, allowance: DeletionBudget, options: PublishOptions) -> BundleHeader:
     settings = files.repository.settings
     if not files.identity:
         raise ConfigurationError(
             "agents would not know whose stacks these are", hint='give the fleet a name: [fleet] name = "…"'
         )
-    return Head(
+    return BundleHeader(
         files.identity,
         files.revision,
-        clean(files.subject, LETTERS),
+        clean(files.subject, MOST_LETTERS),
         Budget(allowance.deletions, float(allowance.share)),
         settings.trust.account,
         settings.git.status_branch,
-        said=wish.deletions is not None,
-        trouble=replace(wish.trouble, message=clean(wish.trouble.message, LETTERS)) if wish.trouble else None,
+        said=options.deletions is not None,
+        trouble=replace(options.trouble, message=clean(options.trouble.message, MOST_LETTERS))
+        if options.trouble
+        else None,
     )
 
 
-def _check_lineage(git: Git, revision: str, before: Mapping[str, RenderedSet], *, back: bool) -> None:
-    told = {one.index.revision: cluster for cluster, one in before.items() if one.index.revision != revision}
-    for one in git.outside(told, revision):
-        if back and not git.outside([revision], one):
+def _check_lineage(git: Git, revision: str, before: Mapping[str, Bundle], *, back: bool) -> None:
+    rendered = {
+        bundle.index.revision: cluster for cluster, bundle in before.items() if bundle.index.revision != revision
+    }
+    for earlier in git.outside(rendered, revision):
+        if back and not git.outside([revision], earlier):
             continue
         raise PolicyError(
-            f"{revision[:8]} does not go on from {one[:8]}, which was rendered for {told[one]}: "
+            f"{revision[:8]} does not go on from {earlier[:8]}, which was rendered for {rendered[earlier]}: "
             "the history was rewritten",
             hint="was it pushed by force, or is this another branch? If it is meant, say --allow-rewritten once",
         )
 
 
 def _check_departures(
-    evaluation: Evaluation, before: Mapping[str, RenderedSet], records: Iterable[Record], allowance: DeletionBudget
+    evaluation: Evaluation, before: Mapping[str, Bundle], records: Iterable[StatusRecord], allowance: DeletionBudget
 ) -> None:
     placed = Placed.of(evaluation)
-    known = {(stack, cluster) for cluster, one in before.items() for stack in one.known}
-    known |= {(one.stack, one.cluster) for one in records}
-    check_departures({*known, *placed.pairs}, placed, allowance)
+    known_placements = {(stack, cluster) for cluster, bundle in before.items() for stack in bundle.stack_names}
+    known_placements |= {(record.stack, record.cluster) for record in records}
+    check_departures({*known_placements, *placed.pairs}, placed, allowance)
 
 
 def _git(files: Files) -> Git:

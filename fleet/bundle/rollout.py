@@ -1,14 +1,11 @@
-"""What may go into a bundle now.
-
-What clusters with agents may have now of a commit, and what has to wait for others. Pure.
+"""Rollout of a commit to clusters with agents: what each may have now, and what has to wait for others. Pure.
 
 The gates are those of `fleet.sync.rollout.gates`. They are asked only for what is new to a cluster; what it has already
 it keeps. A stack that needs another one of the same cluster goes with it: there the agent sees to the order by itself.
 
-How a stack is in a cluster that nobody here can ask: by its record on the status branch. Pure.
-
-A record counts only if it is about the commit in question, and about what the set really has: an agent that was told a
-moment ago, or that is silent, is taken for being changed or for not looked at, never for well.
+The state of a stack in a cluster that the centre cannot ask comes from its record on the status branch. A record counts
+only if it is about the commit in question, and about what the bundle really has: an agent that got its bundle a moment
+ago, or that is silent, is taken for being changed or for not observed, never for healthy.
 """
 
 from __future__ import annotations
@@ -20,24 +17,24 @@ from datetime import datetime
 from fleet.bundle.model import (
     SCHEMA,
     Budget,
-    Index,
-    Part,
-    RenderedSet,
+    Bundle,
+    BundleIndex,
+    BundlePart,
+    CommitError,
     StackFile,
-    Trouble,
-    content_of,
-    held,
-    stack_file,
+    content_digest,
+    hold_back,
+    make_stack_file,
 )
 from fleet.evaluate.result import Evaluation, StackResult
-from fleet.git.status_records import Record
+from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
 from fleet.sync.rollout.gates import UNSEEN, Standing, gate
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """What is said once in every set."""
+class BundleHeader:
+    """The part that is the same in every bundle of a commit."""
 
     fleet: str
     revision: str
@@ -45,23 +42,25 @@ class Head:
     budget: Budget
     account: str
     status_branch: str
-    trouble: Trouble | None = None
-    said: bool = False  # the budget is a person's word; else what was said for the same commit goes on
+    trouble: CommitError | None = None
+    said: bool = False  # the budget is the user's; else the one of the same commit's last bundle goes on
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    sets: dict[str, RenderedSet]  # by cluster
+class BundlePlan:
+    """The bundles of a commit for now, and what waits."""
+
+    bundles: dict[str, Bundle]  # by cluster
     waiting: dict[StackCluster, str]  # why
-    again: float | None = None  # in so many seconds the answer may be another, whatever else happens
+    again: float | None = None  # seconds after which the answer may differ, whatever else happens
 
 
 @dataclass(slots=True)
-class _Round:
-    """One commit against what the clusters were told before."""
+class _BundlePlanner:
+    """Plan of one commit against the bundles that the clusters had before."""
 
     evaluation: Evaluation
-    before: Mapping[str, RenderedSet]
+    before: Mapping[str, Bundle]
     standing: Callable[[StackCluster], Standing]
     approved: Callable[[StackResult], Collection[int]]
     now: float
@@ -72,155 +71,162 @@ class _Round:
     def decide(self, stack: StackResult, cluster: str, new: StackFile) -> None:
         before = self.before.get(cluster)
         part = before.parts.get(stack.name) if before else None
-        if part and part.content == content_of(new, cluster):
+        if part and part.content == content_digest(new, cluster):
             return
         pair = (stack.name, cluster)
-        known = {one.name: one for one in self.evaluation.stacks}
+        stacks = {stack_result.name: stack_result for stack_result in self.evaluation.stacks}
         for name in stack.needs:
             if (name, cluster) in self.waiting:
                 self.waiting[pair] = f"it needs stack {name}, which waits here"
                 return
-        others = [known[name] for name in stack.needs if name in known and cluster not in known[name].clusters]
-        verdict = gate(
+        needed_elsewhere = [
+            stacks[name] for name in stack.needs if name in stacks and cluster not in stacks[name].clusters
+        ]
+        decision = gate(
             stack.name,
             cluster,
             stack.rollout,
             self._all(stack),
-            {one.name: self._all(one) for one in others},
+            {needed.name: self._all(needed) for needed in needed_elsewhere},
             approved=self.approved(stack) if stack.rollout.approve else (),
             now=self.now,
         )
-        if verdict.goes:
+        if decision.goes:
             self.begun.add(pair)
             return
-        self.waiting[pair] = verdict.reason
-        if verdict.again is not None:
-            self.again.append(verdict.again)
+        self.waiting[pair] = decision.reason
+        if decision.again is not None:
+            self.again.append(decision.again)
 
     def _all(self, stack: StackResult) -> dict[str, Standing]:
-        found = {cluster: self.standing((stack.name, cluster)) for cluster in stack.clusters}
+        states = {cluster: self.standing((stack.name, cluster)) for cluster in stack.clusters}
         return {
-            cluster: replace(one, begun=True) if (stack.name, cluster) in self.begun else one
-            for cluster, one in found.items()
+            cluster: replace(state, begun=True) if (stack.name, cluster) in self.begun else state
+            for cluster, state in states.items()
         }
 
 
-def release(
+def plan_bundles(
     evaluation: Evaluation,
     clusters: Collection[str],
-    head: Head,
-    before: Mapping[str, RenderedSet],
+    head: BundleHeader,
+    before: Mapping[str, Bundle],
     standing: Callable[[StackCluster], Standing],
     *,
     approved: Callable[[StackResult], Collection[int]] = lambda stack: (),
     now: float,
-) -> Release:
-    """The sets of these clusters. `standing` is how a stack is in a cluster at this commit."""
-    this = _Round(evaluation, before, standing, approved, now)
+) -> BundlePlan:
+    """Return the bundles of these clusters. `standing` gives the state of a stack in a cluster at this commit."""
+    planner = _BundlePlanner(evaluation, before, standing, approved, now)
     files = {
-        (stack.name, cluster): stack_file(stack, cluster)
+        (stack.name, cluster): make_stack_file(stack, cluster)
         for stack in evaluation.stacks
         for cluster in stack.clusters
         if cluster in clusters
     }
     for stack in evaluation.stacks:  # those that others need come first
-        for cluster in _in_order(stack):
+        for cluster in _clusters_in_order(stack):
             if cluster in clusters:
-                this.decide(stack, cluster, files[stack.name, cluster])
-    labels = {one.name: dict(one.labels) for one in evaluation.clusters}
-    names = [one.name for one in evaluation.stacks]
-    sets = {
-        cluster: _composed(
+                planner.decide(stack, cluster, files[stack.name, cluster])
+    labels = {cluster_data.name: dict(cluster_data.labels) for cluster_data in evaluation.clusters}
+    names = [stack.name for stack in evaluation.stacks]
+    bundles = {
+        cluster: _compose_bundle(
             head,
             (cluster, labels[cluster]),
             names,
             files={name: files[name, cluster] for name in names if (name, cluster) in files},
-            waiting={name: why for (name, where), why in this.waiting.items() if where == cluster},
+            waiting={
+                name: reason for (name, stack_cluster), reason in planner.waiting.items() if stack_cluster == cluster
+            },
             before=before.get(cluster),
         )
         for cluster in clusters
     }
-    return Release(sets, this.waiting, min(this.again, default=None))
+    return BundlePlan(bundles, planner.waiting, min(planner.again, default=None))
 
 
-def _in_order(stack: StackResult) -> list[str]:
+def _clusters_in_order(stack: StackResult) -> list[str]:
     waves = [name for wave in stack.rollout.waves for name in wave]
     return [*waves, *(name for name in stack.clusters if name not in waves)]
 
 
-def _composed(
-    head: Head,
-    place: tuple[str, dict[str, str]],
+def _compose_bundle(
+    head: BundleHeader,
+    cluster_and_labels: tuple[str, dict[str, str]],
     names: Collection[str],
     *,
     files: Mapping[str, StackFile],
     waiting: Mapping[str, str],
-    before: RenderedSet | None,
-) -> RenderedSet:
-    """`names` are all stacks of the repository, `files` those that are placed here."""
-    cluster, labels = place
+    before: Bundle | None,
+) -> Bundle:
+    """Make the bundle of a cluster. `names` are all stacks of the repository, `files` those that are placed here."""
+    cluster, labels = cluster_and_labels
     old = before.stacks if before else {}
-    had = before.parts if before else {}
-    here = [name for name in files if name not in waiting or name in old]
-    stacks = {name: held(old[name], files[name]) if name in waiting else files[name] for name in here}
+    old_parts = before.parts if before else {}
+    present = [name for name in files if name not in waiting or name in old]
+    stacks = {name: hold_back(old[name], files[name]) if name in waiting else files[name] for name in present}
     stacks = {
-        name: replace(one, needs=tuple(need for need in one.needs if need in stacks)) for name, one in stacks.items()
+        name: replace(file, needs=tuple(need for need in file.needs if need in stacks)) for name, file in stacks.items()
     }
-    again = before is not None and before.index.revision == head.revision and not head.said
-    left = {*before.known, *before.index.elsewhere} if before else set()
-    return RenderedSet(
-        Index(
+    is_again = before is not None and before.index.revision == head.revision and not head.said
+    gone = {*before.stack_names, *before.index.elsewhere} if before else set()
+    return Bundle(
+        BundleIndex(
             SCHEMA,
             head.fleet,
             cluster,
             labels,
             head.revision,
             head.subject,
-            before.index.budget if before and again else head.budget,
+            before.index.budget if before and is_again else head.budget,
             head.account,
             head.status_branch,
-            tuple(_part(name, stacks[name], cluster, head.revision, had.get(name)) for name in here),
+            tuple(_make_part(name, stacks[name], cluster, head.revision, old_parts.get(name)) for name in present),
             dict(waiting),
-            tuple(sorted(left.intersection(names) - files.keys())),
+            tuple(sorted(gone.intersection(names) - files.keys())),
             head.trouble,
         ),
         stacks,
     )
 
 
-def _part(name: str, file: StackFile, cluster: str, revision: str, before: Part | None) -> Part:
-    content = content_of(file, cluster)
-    return before if before and before.content == content else Part(name, revision, content)
+def _make_part(name: str, file: StackFile, cluster: str, revision: str, before: BundlePart | None) -> BundlePart:
+    content = content_digest(file, cluster)
+    return before if before and before.content == content else BundlePart(name, revision, content)
 
 
-SETTLED = ("Synced", "Waiting", "Suspended")  # nothing is wrong
+SETTLED = ("Synced", "Waiting", "Suspended")  # nothing has failed
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the set of a cluster says of one stack, as far as an answer can be about it."""
+class BundledStack:
+    """One stack as a bundle has it, as far as an agent's record can be about it."""
 
     revision: str  # the commit that the set is of
     content: str  # "": the stack is not in it
     waits: bool
 
     @classmethod
-    def of(cls, found: RenderedSet, stack: str) -> Told:
-        part = found.parts.get(stack)
-        return cls(found.index.revision, part.content if part else "", stack in found.index.waiting)
+    def of(cls, bundle: Bundle, stack: str) -> BundledStack:
+        part = bundle.parts.get(stack)
+        return cls(bundle.index.revision, part.content if part else "", stack in bundle.index.waiting)
 
 
-def standing(record: Record | None, revision: str, told: Told | None = None) -> Standing:
-    """At a commit. `told` is what an agent was told; None where the service or a person applies."""
-    if record is None or record.wanted != revision or (told is not None and told.revision != revision):
+def state_from_record(record: StatusRecord | None, revision: str, bundled: BundledStack | None = None) -> Standing:
+    """Return the state of a stack at a commit, from its record.
+
+    `bundled` is what its agent was given; None where the service or a user applies.
+    """
+    if record is None or record.wanted != revision or (bundled is not None and bundled.revision != revision):
         return UNSEEN
-    if told is not None and not told.waits and record.content != told.content:
+    if bundled is not None and not bundled.waits and record.content != bundled.content:
         return Standing(seen=True, begun=True, health=record.health)
-    has_it = record.sync == "Synced" and record.revision == revision
-    begun = record.sync == "Waiting" and told is not None and not told.waits
+    is_applied = record.sync == "Synced" and record.revision == revision
+    begun = record.sync == "Waiting" and bundled is not None and not bundled.waits
     return Standing(
         seen=True,
-        applied=has_it,
+        applied=is_applied,
         partly=begun,
         health=record.health,
         problem="" if record.sync in SETTLED else record.message or record.sync,

@@ -1,15 +1,11 @@
-"""Bundle files and their git branch.
+"""Storage of bundles: their files, byte for byte, and their git branches.
 
-The files of a rendered set, byte for byte, and their reading. Pure.
+One bundle has one form: keys in order, two spaces, no field that has its default. So an unchanged stack is an unchanged
+file. A user who can push to the branch can write anything, so all that is read is checked before any of it is used;
+what a bundle may do in the cluster is then a matter of the agent's rights.
 
-One set has one form: keys in order, two spaces, no field that says what is usual. So an unchanged stack is an unchanged
-file. Who can push to the branch can write anything, so all that is read is checked before any of it is used; what a set
-may do in the cluster is then a matter of the agent's rights.
-
-Rendered sets out of git and into it: one branch per cluster, each commit on the one before, never by force.
-
-Whoever writes has read the commit that it follows. If somebody else was faster, nothing is written: what a cluster may
-have was worked out from what it had.
+There is one branch per cluster, each commit on the one before, never by force. A writer has read the commit that it
+follows. If another writer was faster, nothing is written: what a cluster may have was worked out from what it had.
 """
 
 from __future__ import annotations
@@ -22,15 +18,14 @@ from zoneinfo import ZoneInfo
 
 import orjson
 
-from fleet.bundle.model import SCHEMA, Index, Part, RenderedSet, StackFile, content_of, with_hashes
+from fleet.bundle.model import SCHEMA, Bundle, BundleIndex, BundlePart, StackFile, add_hashes, content_digest
 from fleet.errors import ConfigurationError, ResourceError, Source
 from fleet.evaluate.answer import document
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.schema import check_name, check_object
-from fleet.git import refs as names
 from fleet.git.objects import Snapshot
-from fleet.git.publish import Changes, Edit, Published, fetched, publish
-from fleet.git.refs import Address
+from fleet.git.publish import Changes, Edit, Published, fetch_tips, publish
+from fleet.git.refs import Address, branch_ref
 from fleet.git.repository import Repository
 from fleet.git.status_records import clean
 from fleet.repository.settings import InvalidError, check_account, check_fleet_name, check_ref
@@ -39,87 +34,95 @@ from fleet.times import parse_window
 INDEX = "fleet.json"
 MOST_BYTES = 32 * 1024 * 1024  # of one file
 MOST_STACKS = 10_000
-LETTERS = 1_000  # of one text
-_FORM = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+MOST_LETTERS = 1_000  # of one text
+_JSON_OPTIONS = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 _ID = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 _CONTENT = re.compile(r"[0-9a-f]{32}")
 T = TypeVar("T")
 
 
-def path(stack: str) -> str:
+def stack_path(stack: str) -> str:
     return f"stacks/{stack}.json"
 
 
-def encode(found: RenderedSet) -> dict[str, bytes]:
-    """By path."""
+def encode_bundle(bundle: Bundle) -> dict[str, bytes]:
+    """Return the files of a bundle by path."""
     return {
-        INDEX: _encoded(found.index),
-        **{path(stack): _encoded(one) for stack, one in found.stacks.items()},
+        INDEX: _encode_file(bundle.index),
+        **{stack_path(stack): _encode_file(file) for stack, file in bundle.stacks.items()},
     }
 
 
-def _encoded(one: Index | StackFile) -> bytes:
-    return orjson.dumps(_plain(one), option=_FORM)
+def _encode_file(file: BundleIndex | StackFile) -> bytes:
+    return orjson.dumps(_plain_value(file), option=_JSON_OPTIONS)
 
 
-def _plain(value: Any) -> Any:
-    """Without what is as it usually is, and without what can be worked out from the rest."""
+def _plain_value(value: Any) -> Any:
+    """Leave out fields that have their default, and those that can be worked out from the rest."""
     if is_dataclass(value):
-        given = [one for one in fields(value) if one.init and one.compare]
-        return {one.name: _plain(getattr(value, one.name)) for one in given if not _is_usual(one, value)}
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+        stored = [
+            dataclass_field for dataclass_field in fields(value) if dataclass_field.init and dataclass_field.compare
+        ]
+        return {
+            dataclass_field.name: _plain_value(getattr(value, dataclass_field.name))
+            for dataclass_field in stored
+            if not _is_default(dataclass_field, value)
+        }
+    return [_plain_value(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _is_usual(one: Any, owner: Any) -> bool:
-    value = getattr(owner, one.name)
-    if one.default is not MISSING:
-        return bool(value == one.default)
-    return bool(one.default_factory is not MISSING and value == one.default_factory())
+def _is_default(dataclass_field: Any, owner: Any) -> bool:
+    value = getattr(owner, dataclass_field.name)
+    if dataclass_field.default is not MISSING:
+        return bool(value == dataclass_field.default)
+    return bool(dataclass_field.default_factory is not MISSING and value == dataclass_field.default_factory())
 
 
-def read_index(content: bytes, where: str, cluster: str) -> Index:
-    """`fleet.json` for the cluster that asks; `where` is what it is called in errors."""
-    return _read(Index, content, f"{where}:{INDEX}", lambda index: _check_index(index, cluster))
+def read_index(content: bytes, where: str, cluster: str) -> BundleIndex:
+    """Read `fleet.json` for the cluster that asks; `where` is its name in errors. Raises ConfigurationError."""
+    return _read_file(BundleIndex, content, f"{where}:{INDEX}", lambda index: _check_index(index, cluster))
 
 
 def read_stack(content: bytes, where: str, stack: str) -> StackFile:
-    """One stack's file, with the hashes of its objects."""
-    return with_hashes(_read(StackFile, content, f"{where}:{path(stack)}", lambda file: _check_stack(file, stack)))
+    """Read one stack's file, with the hashes of its objects."""
+    return add_hashes(
+        _read_file(StackFile, content, f"{where}:{stack_path(stack)}", lambda file: _check_stack(file, stack))
+    )
 
 
-def check_set(found: RenderedSet, files: Iterable[str], where: str) -> RenderedSet:
-    """What no file can know: that they are all there and no other, and that they fit each other."""
+def check_bundle(bundle: Bundle, files: Iterable[str], where: str) -> Bundle:
+    """Check what no single file can: that all are there and no other, and that they fit each other."""
     try:
-        named = {path(one) for one in found.stacks}
-        for odd in sorted(named ^ {one for one in files if one.startswith("stacks/")}):
-            raise MalformedError(f"{odd} is {'not there' if odd in named else 'in no list'}")
-        for part in found.index.stacks:
-            file = found.stacks[part.stack]
-            if missing := [one for one in file.needs if one not in found.stacks]:
+        listed_paths = {stack_path(stack) for stack in bundle.stacks}
+        for changed_path in sorted(listed_paths ^ {file for file in files if file.startswith("stacks/")}):
+            raise MalformedError(f"{changed_path} is {'not there' if changed_path in listed_paths else 'in no list'}")
+        for part in bundle.index.stacks:
+            file = bundle.stacks[part.stack]
+            if missing := [needed for needed in file.needs if needed not in bundle.stacks]:
                 raise MalformedError(f"stacks.{part.stack}.needs: {missing[0]}, which is not in the set")
-            if content_of(file, found.index.cluster) != part.content:
-                raise MalformedError(f"stacks.{part.stack}.content: not that of {path(part.stack)}")
+            if content_digest(file, bundle.index.cluster) != part.content:
+                raise MalformedError(f"stacks.{part.stack}.content: not that of {stack_path(part.stack)}")
     except MalformedError as error:
-        raise _refused(error, f"{where}:{INDEX}") from None
-    return found
+        raise _refusal_error(error, f"{where}:{INDEX}") from None
+    return bundle
 
 
-def _read(kind: type[T], content: bytes, where: str, check: Callable[[T], None]) -> T:
+def _read_file(kind: type[T], content: bytes, where: str, check: Callable[[T], None]) -> T:
     try:
         if len(content) > MOST_BYTES:
             raise MalformedError(f"more than {MOST_BYTES} bytes")
-        data = document(content, _FORM)
-        said = data.get("schema") if isinstance(data, Mapping) else None
-        if said != SCHEMA:
-            raise MalformedError(f"schema: {str(said)[:60]!r}, and this reads {SCHEMA!r}")
-        found = decode(kind, data)
-        check(found)
+        data = document(content, _JSON_OPTIONS)
+        schema = data.get("schema") if isinstance(data, Mapping) else None
+        if schema != SCHEMA:
+            raise MalformedError(f"schema: {str(schema)[:60]!r}, and this reads {SCHEMA!r}")
+        value = decode(kind, data)
+        check(value)
     except (MalformedError, orjson.JSONDecodeError) as error:
-        raise _refused(error, where) from None
-    return found
+        raise _refusal_error(error, where) from None
+    return value
 
 
-def _refused(error: ValueError, where: str) -> ConfigurationError:
+def _refusal_error(error: ValueError, where: str) -> ConfigurationError:
     return ConfigurationError(
         f"is no part of a rendered set: {error}",
         hint="only `fleet render --push` and `fleet serve` write such a branch; nothing of it is applied",
@@ -127,7 +130,7 @@ def _refused(error: ValueError, where: str) -> ConfigurationError:
     )
 
 
-def _check_index(index: Index, cluster: str) -> None:
+def _check_index(index: BundleIndex, cluster: str) -> None:
     check_name(index.cluster)
     if index.cluster != cluster:
         raise MalformedError(f"cluster: the set is for {index.cluster!r}, and this is {cluster!r}")
@@ -147,25 +150,25 @@ def _check_index(index: Index, cluster: str) -> None:
         _check("trouble.revision", _matches(_ID, index.trouble.revision))
         texts["trouble.message"] = index.trouble.message
     for field, text in texts.items():
-        _check(field, len(text) <= LETTERS)
+        _check(field, len(text) <= MOST_LETTERS)
     _check("labels", len(index.labels) <= 100)
-    _takes("fleet", check_fleet_name, index.fleet)
-    _takes("status_branch", check_ref, index.status_branch)
+    _check_readable("fleet", check_fleet_name, index.fleet)
+    _check_readable("status_branch", check_ref, index.status_branch)
     if index.account:
-        _takes("account", check_account, index.account)
+        _check_readable("account", check_account, index.account)
 
 
 def _check_stack(file: StackFile, stack: str) -> None:
     if file.stack != stack:
         raise MalformedError(f"stack: {file.stack[:80]!r}, and not {stack!r}")
     _check("drift", file.drift in ("repair", "report"))
-    for one in file.objects:
-        check_object(one)
-    keys = [one.key for one in file.objects]
+    for obj in file.objects:
+        check_object(obj)
+    keys = [obj.key for obj in file.objects]
     _check("objects (one twice)", len(set(keys)) == len(keys))
     for window in file.windows:
-        _takes("windows", parse_window, window)
-    _takes("timezone", ZoneInfo, file.timezone)
+        _check_readable("windows", parse_window, window)
+    _check_readable("timezone", ZoneInfo, file.timezone)
 
 
 def _check(field: str, holds: bool) -> None:
@@ -177,11 +180,11 @@ def _matches(pattern: re.Pattern[str], text: str) -> bool:
     return pattern.fullmatch(text) is not None
 
 
-def _takes(field: str, reader: Callable[[Any], object], value: Any) -> None:
+def _check_readable(field: str, reader: Callable[[Any], object], value: Any) -> None:
     try:
         reader(value)
-    except InvalidError as takes:
-        raise MalformedError(f"{field}: {value!r}; it {takes}") from None
+    except InvalidError as error:
+        raise MalformedError(f"{field}: {value!r}; it {error}") from None
     except (ValueError, KeyError, OSError, TypeError, AttributeError):
         raise MalformedError(f"{field}: {str(value)[:80]!r} is none") from None
 
@@ -189,82 +192,82 @@ def _takes(field: str, reader: Callable[[Any], object], value: Any) -> None:
 TRAILER = "Source: "
 
 
-def branch_of(prefix: str, cluster: str) -> str:
+def bundle_branch(prefix: str, cluster: str) -> str:
     return f"{prefix}/{cluster}"
 
 
-def read_set(tip: Snapshot, cluster: str, before: RenderedSet | None = None) -> RenderedSet:
-    """The set at a commit. What `before` has of it already is not read again."""
+def read_bundle(tip: Snapshot, cluster: str, before: Bundle | None = None) -> Bundle:
+    """Read the bundle at a commit. What `before` has of it already is not read again."""
     files = tip.files()
     if INDEX not in files:
         raise ConfigurationError(f"{tip.ref} has no {INDEX}", hint="is it a branch that `fleet render --push` writes?")
     index = read_index(tip.read(INDEX), tip.ref, cluster)
-    ids = {one.stack: files.get(path(one.stack), "") for one in index.stacks}
-    known = {(stack, before.blobs[stack]): one for stack, one in before.stacks.items()} if before else {}
+    ids = {part.stack: files.get(stack_path(part.stack), "") for part in index.stacks}
+    known_files = {(stack, before.blobs[stack]): file for stack, file in before.stacks.items()} if before else {}
     stacks = {
-        stack: known.get((stack, blob)) or read_stack(tip.read(path(stack)), tip.ref, stack)
+        stack: known_files.get((stack, blob)) or read_stack(tip.read(stack_path(stack)), tip.ref, stack)
         for stack, blob in ids.items()
         if blob
     }
     if missing := [stack for stack in ids if stack not in stacks]:
-        raise ConfigurationError(f"{tip.ref} has no {path(missing[0])}, which its {INDEX} names")
-    return check_set(RenderedSet(index, stacks, tip.commit, ids), files, tip.ref)
+        raise ConfigurationError(f"{tip.ref} has no {stack_path(missing[0])}, which its {INDEX} names")
+    return check_bundle(Bundle(index, stacks, tip.commit, ids), files, tip.ref)
 
 
-def read_sets(
+def read_bundles(
     repository: Repository, remote: Address | None, prefix: str, clusters: Iterable[str]
-) -> dict[str, RenderedSet]:
-    """By cluster, those that were ever rendered."""
-    refs = {names.branch(branch_of(prefix, cluster)): cluster for cluster in clusters}
+) -> dict[str, Bundle]:
+    """Read the bundles of these clusters, by cluster; clusters that never had one are left out."""
+    refs = {branch_ref(bundle_branch(prefix, cluster)): cluster for cluster in clusters}
     if not refs:
         return {}
-    with fetched(repository, remote, list(refs)) as tips:
-        return {refs[ref]: read_set(tip, refs[ref]) for ref, tip in tips.items() if tip is not None}
+    with fetch_tips(repository, remote, list(refs)) as tips:
+        return {refs[ref]: read_bundle(tip, refs[ref]) for ref, tip in tips.items() if tip is not None}
 
 
-def write_sets(
+def write_bundles(
     repository: Repository,
     remote: Address | None,
     prefix: str,
-    sets: Collection[RenderedSet],
-    before: Mapping[str, RenderedSet],
+    bundles: Collection[Bundle],
+    before: Mapping[str, Bundle],
 ) -> Published:
-    """All of them in one push; a set that is what its branch has makes no commit."""
-    edits = [_edit(prefix, one, before.get(one.index.cluster)) for one in sets]
+    """Write all bundles in one push; a bundle that is what its branch has makes no commit."""
+    edits = [_make_edit(prefix, bundle, before.get(bundle.index.cluster)) for bundle in bundles]
     return publish(repository, remote, edits)
 
 
-def _edit(prefix: str, one: RenderedSet, before: RenderedSet | None) -> Edit:
-    cluster, index = one.index.cluster, one.index
+def _make_edit(prefix: str, bundle: Bundle, before: Bundle | None) -> Edit:
+    cluster, index = bundle.index.cluster, bundle.index
 
     def decide(tip: Snapshot | None) -> Changes:
         if (tip.commit if tip else "") != (before.commit if before else ""):
             raise ResourceError(
-                f"{branch_of(prefix, cluster)} was written by somebody else meanwhile; nothing was pushed",
+                f"{bundle_branch(prefix, cluster)} was written by somebody else meanwhile; nothing was pushed",
                 hint="run it again: it starts from what is there now",
             )
-        files, old = encode(one), encode(before) if before else {}
+        files, old = encode_bundle(bundle), encode_bundle(before) if before else {}
         changed: dict[str, bytes | None] = {name: text for name, text in files.items() if old.get(name) != text}
         return {**changed, **dict.fromkeys(old.keys() - files.keys())}
 
-    words = f"{cluster}: {index.revision[:8]} {clean(index.subject, 80)}".strip()
-    return Edit(names.branch(branch_of(prefix, cluster)), f"{words}\n\n{TRAILER}{index.revision}\n", decide)
+    title = f"{cluster}: {index.revision[:8]} {clean(index.subject, 80)}".strip()
+    return Edit(branch_ref(bundle_branch(prefix, cluster)), f"{title}\n\n{TRAILER}{index.revision}\n", decide)
 
 
-def sources(repository: Repository, commit: str) -> frozenset[str]:
-    """The commits that were rendered on the way to this one, by the messages of its branch."""
-    listed = repository.git.run(
+def rendered_revisions(repository: Repository, commit: str) -> frozenset[str]:
+    """Return the commits that were rendered on the way to this one, by the messages of its branch."""
+    listing = repository.git.run(
         "read what was rendered", "log", "--first-parent", "--no-notes", "--format=%B", "--end-of-options", commit
     )
-    lines = (line.strip() for line in listed.text.splitlines())
+    lines = (line.strip() for line in listing.text.splitlines())
     return frozenset(line.removeprefix(TRAILER) for line in lines if line.startswith(TRAILER))
 
 
-def given_at(repository: Repository, commit: str, part: Part) -> float | None:
-    """When a stack of the set at this commit got the objects that it has there, by the branch's own history."""
-    found = repository.git.run(
+def delivery_time(repository: Repository, commit: str, part: BundlePart) -> float | None:
+    """Return when a stack of the bundle at this commit got its objects, by the branch's own history."""
+    listing = repository.git.run(
         "read what was rendered",
         "log", "--first-parent", "--no-notes", "--max-count=1", "--format=%ct", f"-S{part.content}",
         "--end-of-options", commit, "--", INDEX,
     )  # fmt: skip
-    return float(found.text) if found.text.strip() else None
+    return float(listing.text) if listing.text.strip() else None

@@ -11,14 +11,14 @@ from fleet.cli.output import format_table
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.install.apply import Done
-    from fleet.install.install import Installed, Removed
+    from fleet.install.apply import ObjectOutcome
+    from fleet.install.install import InstallResult, RemoveResult
     from fleet.install.status import Definition, OperatorState
 
 _SIGNS = {"created": "+", "updated": "~", "deleted": "-"}
 
 
-def format_installed(results: Mapping[str, Installed]) -> str:
+def format_installed(results: Mapping[str, InstallResult]) -> str:
     """Return lines for people about each cluster."""
     lines = []
     for cluster, installed in results.items():
@@ -30,7 +30,7 @@ def format_installed(results: Mapping[str, Installed]) -> str:
     return "\n".join(lines)
 
 
-def _count_changes(changes: Sequence[Done]) -> str:
+def _count_changes(changes: Sequence[ObjectOutcome]) -> str:
     """Return how many objects were created, updated and so on."""
     counts = Counter(change.what for change in changes)
     if set(counts) == {"unchanged"}:
@@ -38,7 +38,7 @@ def _count_changes(changes: Sequence[Done]) -> str:
     return ", ".join(f"{counts[verb]} {verb}" for verb in (*_SIGNS, "unchanged") if counts[verb])  # type: ignore[index]
 
 
-def installed_data(installed: Installed) -> dict[str, Any]:
+def installed_data(installed: InstallResult) -> dict[str, Any]:
     return {
         "image": installed.settings.image,
         "engineImages": dict(installed.settings.engine_images),
@@ -48,7 +48,7 @@ def installed_data(installed: Installed) -> dict[str, Any]:
     }
 
 
-def format_removed(results: Mapping[str, Removed]) -> str:
+def format_removed(results: Mapping[str, RemoveResult]) -> str:
     """Return lines for people about each cluster."""
     lines = []
     for cluster, removed in results.items():
@@ -66,7 +66,7 @@ def format_removed(results: Mapping[str, Removed]) -> str:
     return "\n".join(lines)
 
 
-def removed_data(removed: Removed) -> dict[str, Any]:
+def removed_data(removed: RemoveResult) -> dict[str, Any]:
     return {
         "deleted": [str(change.key) for change in removed.done],
         "left": removed.left,

@@ -21,12 +21,22 @@ import click
 from fleet.cli.output import print_message
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
 from fleet.forge import detect
-from fleet.forge.detect import find, token
+from fleet.forge.detect import detect_repository, read_token
 from fleet.forge.forge import Forge, PullRequest, Repository, connect
 from fleet.git.repository import Repository as Git
-from fleet.preview.comment import Request, Voice, Words, begin, consult, give_up, made, refused, tell
+from fleet.preview.comment import (
+    CommentIdentity,
+    CommentText,
+    PreviewRequest,
+    error_text,
+    post_error,
+    post_pending,
+    preview_text,
+    read_request,
+)
+from fleet.preview.comment import post_preview as tell
 from fleet.preview.comment_file import describe_preview, describe_refusal, write_comment
-from fleet.preview.merge import Merged, of_merge
+from fleet.preview.merge import MergePreview, preview_merge
 from fleet.repository import find_root
 from fleet.repository.settings import FILE, read_settings
 from fleet.repository.settings import Forge as ForgeSettings
@@ -41,7 +51,7 @@ T = TypeVar("T")
 class KeepHook(Protocol):
     """A function of the caller that may record the preview of a merge; `fork` says whether its head is a fork's."""
 
-    def __call__(self, merge: Merged, *, fork: bool) -> None: ...
+    def __call__(self, merge: MergePreview, *, fork: bool) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,35 +72,37 @@ def post_preview(
     options: CommentOptions, show: Callable[[Run, ViewHeader], None], judge: Callable[[Run], list[FleetError]]
 ) -> list[FleetError]:
     """Make the preview, `show` it and post it; return the errors in it. Raise an error if that is impossible."""
-    job = detect.job(os.environ)
+    job = detect.detect_job(os.environ)
     number = options.number or (job.number if job else None)
     if number is None:
         raise click.UsageError("which pull request? Say --pull-request NUMBER: this is no CI job of one")
     git, directory = find_fleet()
-    voice = Voice(directory, options.page)
-    repository = find(find_remote(git), read_forge_settings(git, options.base, directory), job)
-    forge_session = ForgeSession(repository, token(repository, os.environ), voice)
+    identity = CommentIdentity(directory, options.page)
+    repository = detect_repository(find_remote(git), read_forge_settings(git, options.base, directory), job)
+    forge_session = ForgeSession(repository, read_token(repository, os.environ), identity)
 
-    request = forge_session.ask(lambda forge: consult(forge, number, live=options.how is not None))
+    request = forge_session.ask(lambda forge: read_request(forge, number, live=options.how is not None))
     pull_request = request.pull_request
     if not options.head and is_overtaken(job, pull_request):
         return []
     fetch = pull_request.fetch_ref(repository.kind)
     base, head = _find_base(git, options.base, pull_request), _find_head(git, options.head, pull_request, fetch)
-    forge_session.ask(lambda forge: begin(forge, request, voice))
+    forge_session.ask(lambda forge: post_pending(forge, request, identity))
     try:
         run, about = _make_preview(options, request, base, head)
     except FleetError as error:
-        forge_session.post(request, refused(error, request=request, voice=voice))
+        forge_session.post(request, error_text(error, request=request, identity=identity))
         raise
     except BaseException:
-        forge_session.ask(lambda forge: give_up(forge, request, voice, "the preview did not come to its end"))
+        forge_session.ask(lambda forge: post_error(forge, request, identity, "the preview did not come to its end"))
         raise
     show(run, about)
     errors = judge(run)
     branches = [result.branch for result in run.results]
     about = replace(about, remarks=run.remarks)
-    forge_session.post(request, made(branches, about, errors, request=request, voice=voice, room=forge_session.room))
+    forge_session.post(
+        request, preview_text(branches, about, errors, request=request, identity=identity, room=forge_session.room)
+    )
     return errors
 
 
@@ -124,26 +136,26 @@ def write_for_comment(
     return errors
 
 
-def _describe_request(options: CommentOptions, git: Git) -> tuple[Request, str] | None:
+def _describe_request(options: CommentOptions, git: Git) -> tuple[PreviewRequest, str] | None:
     """Return the pull request as options or the CI job have it, and the ref of its head; None: the forge must be asked.
 
     Neither is believed about whose the head is: it counts as a fork's.
     """
-    job = detect.job(os.environ)
+    job = detect.detect_job(os.environ)
     if options.how is not None:
         return None
     if options.base and options.number is None and (options.head or job is None or job.number is None):
         name = options.head or "HEAD"
-        return Request(PullRequest(0, "", "", "", options.base, "", name, git.resolve(name).id, fork=True)), name
+        return PreviewRequest(PullRequest(0, "", "", "", options.base, "", name, git.resolve(name).id, fork=True)), name
     if job is None or job.number is None or not (job.head and job.base_ref) or options.number not in (None, job.number):
         return None
     pull_request = PullRequest(job.number, "", "", "", job.base_ref, job.base_sha, job.head_ref, job.head, fork=True)
-    return Request(pull_request), pull_request.fetch_ref(job.repository.kind)
+    return PreviewRequest(pull_request), pull_request.fetch_ref(job.repository.kind)
 
 
-def _ask_request(options: CommentOptions, git: Git, directory: str) -> tuple[Request, str]:
+def _ask_request(options: CommentOptions, git: Git, directory: str) -> tuple[PreviewRequest, str]:
     """Return the pull request as the forge has it, and the ref of its head."""
-    job = detect.job(os.environ)
+    job = detect.detect_job(os.environ)
     number = options.number or (job.number if job else None)
     if number is None:
         raise click.UsageError(
@@ -151,13 +163,13 @@ def _ask_request(options: CommentOptions, git: Git, directory: str) -> tuple[Req
             if options.how is None
             else "which pull request? Say --pull-request NUMBER: with --live the forge is asked whether it is a fork's"
         )
-    repository = find(find_remote(git), read_forge_settings(git, options.base, directory), job)
-    forge_session = ForgeSession(repository, token(repository, os.environ), Voice(directory))
-    request = forge_session.ask(lambda forge: consult(forge, number, live=options.how is not None))
+    repository = detect_repository(find_remote(git), read_forge_settings(git, options.base, directory), job)
+    forge_session = ForgeSession(repository, read_token(repository, os.environ), CommentIdentity(directory))
+    request = forge_session.ask(lambda forge: read_request(forge, number, live=options.how is not None))
     return request, request.pull_request.fetch_ref(repository.kind)
 
 
-def is_overtaken(job: detect.Job | None, pull_request: PullRequest) -> bool:
+def is_overtaken(job: detect.CiJob | None, pull_request: PullRequest) -> bool:
     """Return whether another commit was pushed since the CI job began, and say so."""
     if not (job and job.number == pull_request.number and job.head and job.head != pull_request.head_sha):
         return False
@@ -180,7 +192,7 @@ class ForgeSession:
 
     repository: Repository
     token: str
-    voice: Voice
+    identity: CommentIdentity
 
     def ask(self, request: Callable[[Forge], Awaitable[T]]) -> T:
         """Connect to the forge, make a request, and return the response."""
@@ -194,20 +206,20 @@ class ForgeSession:
     @property
     def room(self) -> int:
         """How many characters a comment may have."""
-        from fleet.forge.comments import room
+        from fleet.forge.comments import longest_part
 
-        return room(connect(self.repository, self.token))
+        return longest_part(connect(self.repository, self.token))
 
-    def post(self, request: Request, text: Words) -> None:
+    def post(self, request: PreviewRequest, text: CommentText) -> None:
         """Post the comment and the commit status; say where, or that the pull request has moved on."""
-        url = self.ask(lambda forge: tell(forge, request, self.voice, text))
+        url = self.ask(lambda forge: tell(forge, request, self.identity, text))
         number = request.pull_request.number
         print_message(
             f"told on {url}" if url else f"pull request {number} has moved on meanwhile; no comment was posted"
         )
 
 
-def _make_preview(options: CommentOptions, request: Request, base: str, head: str) -> tuple[Run, ViewHeader]:
+def _make_preview(options: CommentOptions, request: PreviewRequest, base: str, head: str) -> tuple[Run, ViewHeader]:
     from fleet.sync.progress import shown
 
     if request.withheld:
@@ -215,7 +227,7 @@ def _make_preview(options: CommentOptions, request: Request, base: str, head: st
     with shown(quiet=not request.live or not sys.stderr.isatty(), lines=False) as progress:
         asking = (options.how, progress) if request.live else ()
         keep = partial(options.keep, fork=request.pull_request.fork)
-        run, about = of_merge(base, head, *asking, stacks=options.stacks, clusters=options.clusters, keep=keep)
+        run, about = preview_merge(base, head, *asking, stacks=options.stacks, clusters=options.clusters, keep=keep)
     pull_request = request.pull_request
     assert about.base and about.head  # noqa: S101 - it is a merge
     base_side = replace(about.base, name=pull_request.base_ref)

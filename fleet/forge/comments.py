@@ -1,16 +1,15 @@
 """Sticky comment and /fleet commands.
 
-One comment of ours on a pull request, in as many parts as it takes: found again, edited in place, never doubled.
+A sticky comment is one comment of ours on a pull request, in as many parts as it takes: found again, edited in place,
+never doubled. A part is known by an invisible mark and by its author: a mark alone can be written by every user.
+Several processes may post at once. Each writes, reads again and puts right what it finds; of parts that were made twice
+the oldest stays, and a process which sees that another wrote the first part later leaves the rest to that one. So there
+is one comment in the end.
 
-A part is known by a mark that nobody sees and by its author: a mark alone anybody can write. Several may post at once.
-Each writes, looks again and puts right what it finds; of parts that were made twice the oldest stays, and whoever sees
-that another wrote the first part later leaves the rest to that one. So there is one comment in the end.
-
-A maintainer's word for one commit of a fork: a comment that begins with the line `/fleet preview COMMIT`.
-
-The commit is named in full. A comment without it would mean whatever the head is when it is read, and a fork can push
-between a maintainer's look and that; times do not help, as the author of a commit sets its time. A short id does not
-either: two commits with the same first twelve digits are a matter of minutes to make.
+A maintainer approves one commit of a fork by a comment that begins with the line `/fleet preview COMMIT`. The commit is
+named in full. A comment without it would mean whatever the head is when it is read, and a fork can push between a
+maintainer's review and that; times do not help, as the author of a commit sets its time. A short id does not either:
+two commits with the same first twelve digits are a matter of minutes to make.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from dataclasses import dataclass
 from fleet.errors import AccessError, NotFoundError, ResourceError
 from fleet.forge.forge import Comment, Forge
 
-ROUNDS = 6
+MOST_ROUNDS = 6
 _MARK = re.compile(r"<!-- fleet ([a-z]+) ([0-9a-f]{12}) part (\d{1,3}) -->")
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
-    """What a comment is about: `name` such as "preview", and whose it is, as one repository may hold several fleets."""
+class StickyComment:
+    """Identity of our comment: `name` such as "preview", and whose it is, as one repository may hold several fleets."""
 
     name: str
     fleet: str = ""
@@ -43,46 +42,49 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateComment:
     body: str
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class EditComment:
     comment: int
     body: str
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteComment:
     comment: int
 
 
 def has_mark(body: str) -> bool:
-    """Whether it begins as comments of fleet do."""
+    """Return whether a text begins as comments of fleet do."""
     return bool(_MARK.match(body.lstrip()))
 
 
-def room(forge: Forge) -> int:
-    """How long a part may be, with the mark and some space for what a forge counts otherwise."""
+def longest_part(forge: Forge) -> int:
+    """Return how long a part may be, with the mark and some space for what a forge counts otherwise."""
     return forge.longest_comment - 2048
 
 
-async def post(forge: Forge, number: int, topic: Topic, parts: Sequence[str]) -> Comment:
-    """Have the pull request show these parts and nothing else about the topic. Returns the first."""
-    wanted = [f"{topic.mark(place)}\n{part}" for place, part in enumerate(parts, start=1)]
+async def post_sticky_comment(forge: Forge, number: int, sticky: StickyComment, parts: Sequence[str]) -> Comment:
+    """Have the pull request show these parts and nothing else about the topic; return the first.
+
+    Raises ResourceError when the comment does not stay as it was written.
+    """
+    bodies = [f"{sticky.mark(position)}\n{part}" for position, part in enumerate(parts, start=1)]
     me = await forge.me()
     wrote = False
-    for _ in range(ROUNDS):
-        there = ours(await forge.comments(number), me, topic)
-        first = min(there.get(1, ()), key=lambda one: one.id, default=None)
-        if first and wrote and not _same(first.body, wanted[0]):  # another poster was later than we
-            await _take(forge, number, doubled(there))
+    for _ in range(MOST_ROUNDS):
+        present = own_parts(await forge.comments(number), me, sticky)
+        first = min(present.get(1, ()), key=lambda comment: comment.id, default=None)
+        if first and wrote and not _is_same_text(first.body, bodies[0]):  # another poster was later than we
+            await _carry_out(forge, number, delete_duplicates(present))
             return first
-        steps = decide(there, wanted)
+        steps = plan_comment_steps(present, bodies)
         if not steps and first:
             return first
-        await _take(forge, number, steps)
+        await _carry_out(forge, number, steps)
         wrote = True
     raise ResourceError(
         f"the comment on pull request {number} of {forge.repository.path} does not stay as it was written",
@@ -90,66 +92,75 @@ async def post(forge: Forge, number: int, topic: Topic, parts: Sequence[str]) ->
     )
 
 
-def ours(comments: Iterable[Comment], me: str, topic: Topic) -> dict[int, list[Comment]]:
-    """The comments of this topic by part: with its mark, and written by us."""
-    found: dict[int, list[Comment]] = {}
-    for one in comments:
-        mark = _MARK.match(one.body.lstrip())
-        if mark and one.author.lower() == me.lower() and (mark[1], mark[2]) == (topic.name, topic.digest):
-            found.setdefault(int(mark[3]), []).append(one)
-    return found
+def own_parts(comments: Iterable[Comment], me: str, sticky: StickyComment) -> dict[int, list[Comment]]:
+    """Return the comments of this subject by part: those with its mark that the token's owner wrote."""
+    parts: dict[int, list[Comment]] = {}
+    for comment in comments:
+        mark = _MARK.match(comment.body.lstrip())
+        if mark and comment.author.lower() == me.lower() and (mark[1], mark[2]) == (sticky.name, sticky.digest):
+            parts.setdefault(int(mark[3]), []).append(comment)
+    return parts
 
 
-def decide(there: dict[int, list[Comment]], wanted: Sequence[str]) -> list[Create | Edit | Delete]:
-    """What leads from what is there to what is wanted. The first part is written last, and deletions come after it."""
-    if 1 not in there:  # the others would stand above it: all of it is made anew
-        old = [Delete(one.id) for its in there.values() for one in its]
-        return [*(Create(body) for body in wanted), *old]
-    kept = {part: min(its, key=lambda one: one.id) for part, its in there.items()}
-    steps: list[Create | Edit | Delete] = []
-    for part, body in [*list(enumerate(wanted, start=1))[1:], (1, wanted[0])]:
-        if part not in kept:
-            steps.append(Create(body))
-        elif not _same(kept[part].body, body):
-            steps.append(Edit(kept[part].id, body))
-    surplus = [Delete(one.id) for part, one in sorted(kept.items()) if part > len(wanted)]
-    return [*steps, *doubled(there), *surplus]
+def plan_comment_steps(
+    present: dict[int, list[Comment]], bodies: Sequence[str]
+) -> list[CreateComment | EditComment | DeleteComment]:
+    """Return the steps from the comments that are present to the ones wanted.
+
+    The first part is written last, and deletions come after it.
+    """
+    if 1 not in present:  # the others would stand above it: all of it is made anew
+        old = [DeleteComment(comment.id) for copies in present.values() for comment in copies]
+        return [*(CreateComment(body) for body in bodies), *old]
+    oldest = {part: min(copies, key=lambda comment: comment.id) for part, copies in present.items()}
+    steps: list[CreateComment | EditComment | DeleteComment] = []
+    for part, body in [*list(enumerate(bodies, start=1))[1:], (1, bodies[0])]:
+        if part not in oldest:
+            steps.append(CreateComment(body))
+        elif not _is_same_text(oldest[part].body, body):
+            steps.append(EditComment(oldest[part].id, body))
+    surplus = [DeleteComment(comment.id) for part, comment in sorted(oldest.items()) if part > len(bodies)]
+    return [*steps, *delete_duplicates(present), *surplus]
 
 
-def doubled(there: dict[int, list[Comment]]) -> list[Create | Edit | Delete]:
-    """Of every part all but the oldest."""
-    return [Delete(one.id) for its in there.values() for one in sorted(its, key=lambda one: one.id)[1:]]
+def delete_duplicates(present: dict[int, list[Comment]]) -> list[CreateComment | EditComment | DeleteComment]:
+    """Return the deletion of all but the oldest comment of every part."""
+    return [
+        DeleteComment(comment.id)
+        for copies in present.values()
+        for comment in sorted(copies, key=lambda comment: comment.id)[1:]
+    ]
 
 
-async def _take(forge: Forge, number: int, steps: Iterable[Create | Edit | Delete]) -> None:
+async def _carry_out(forge: Forge, number: int, steps: Iterable[CreateComment | EditComment | DeleteComment]) -> None:
     for step in steps:
-        if isinstance(step, Create):
+        if isinstance(step, CreateComment):
             await forge.create_comment(number, step.body)
-        elif isinstance(step, Delete):
+        elif isinstance(step, DeleteComment):
             await forge.delete_comment(number, step.comment)
         else:
             try:
                 await forge.edit_comment(number, step.comment, step.body)
-            except NotFoundError:  # somebody deleted it meanwhile; the next look sees that
+            except NotFoundError:  # it was deleted meanwhile; the next reading sees that
                 return
 
 
-def _same(one: str, other: str) -> bool:
-    """Forges change the ends of lines and of texts."""
-    return one.replace("\r\n", "\n").strip() == other.replace("\r\n", "\n").strip()
+def _is_same_text(text: str, other: str) -> bool:
+    """Compare two texts but for what forges change: the ends of lines and of texts."""
+    return text.replace("\r\n", "\n").strip() == other.replace("\r\n", "\n").strip()
 
 
 _COMMAND = re.compile(r"/fleet[ \t]+preview(?:[ \t]+(?P<commit>\S+))?")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def command(commit: str) -> str:
-    """What a maintainer writes."""
+def approval_command(commit: str) -> str:
+    """Return the line that a maintainer writes."""
     return f"/fleet preview {commit}"
 
 
-def asked(body: str) -> str | None:
-    """The commit that a comment names; "" for one that asks without naming any in full; None for all others.
+def requested_commit(body: str) -> str | None:
+    """Return the commit that a comment names; "" for one that asks without naming any in full; None for all others.
 
     Comments of fleet itself show the command and never are one.
     """
@@ -163,24 +174,30 @@ def asked(body: str) -> str | None:
     return commit if _COMMIT.fullmatch(commit) else ""
 
 
-def naming(comments: Iterable[Comment], commit: str) -> list[str]:
-    """Who named this commit, each once, in order."""
-    return list(dict.fromkeys(one.author for one in comments if one.author and asked(one.body) == commit))
+def users_naming(comments: Iterable[Comment], commit: str) -> list[str]:
+    """Return the users who named this commit, each once, in order."""
+    return list(
+        dict.fromkeys(
+            comment.author for comment in comments if comment.author and requested_commit(comment.body) == commit
+        )
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
-    by: str = ""  # "": nobody
-    doubt: str = ""  # why it could not be told whether somebody who named it may approve
+class ForkApproval:
+    """The approval of a fork's commit."""
+
+    by: str = ""  # user name; "": not approved
+    doubt: str = ""  # why it is unknown whether a user who named it may approve; "" if it is known
 
 
-async def approval(forge: Forge, number: int, commit: str) -> Approval:
-    """Whether somebody who may write to the repository approved this commit. What cannot be told is no."""
+async def read_fork_approval(forge: Forge, number: int, commit: str) -> ForkApproval:
+    """Return whether a user who may write to the repository approved this commit. An unknown answer is no."""
     doubt = ""
-    for author in naming(await forge.comments(number), commit):
+    for author in users_naming(await forge.comments(number), commit):
         try:
             if await forge.may_approve(author):
-                return Approval(author)
+                return ForkApproval(author)
         except AccessError as error:
             doubt = error.message
-    return Approval(doubt=doubt)
+    return ForkApproval(doubt=doubt)

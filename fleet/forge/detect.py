@@ -1,13 +1,11 @@
-"""Which forge, token and CI job.
+"""Detection of the forge that a repository is on, of its token and of the CI job. Pure: settings, address and
+environment are given.
 
-What a CI job knows of the pull request that it runs for: from GitHub's, Gitea's and GitLab's variables.
+Settings are to be those of the base: an author who could choose the forge's address would be sent the token.
 
-Whoever starts a job sets these; they are as good as an option. Which pull request is meant, and which branches and
-commits it has, is all that is taken from them: what it is like (whether it is a fork's, above all) the forge is asked.
-
-Which forge a repository is on, and the token for it. Pure: settings, address and environment are given.
-
-Settings are to be those of the base: whoever could choose the forge's address would be sent the token.
+A CI job knows the pull request that it runs for from GitHub's, Gitea's and GitLab's variables. The user who starts a
+job sets these; they are as good as an option. Which pull request is meant, and which branches and commits it has, is
+all that is taken from them: what it is like (above all whether it comes from a fork) is asked of the forge.
 """
 
 from __future__ import annotations
@@ -27,7 +25,9 @@ MOST_BYTES = 25 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CiJob:
+    """A CI job of a forge."""
+
     repository: Repository
     number: int | None = None  # of the pull request; None: the job is not about one
     head: str = ""  # the commit that the job was started for; "": the job is about whatever the head is
@@ -36,32 +36,32 @@ class Job:
     base_sha: str = ""  # a commit of that branch
 
 
-def job(environment: Mapping[str, str]) -> Job | None:
-    """None where this is no CI of a forge."""
+def detect_job(environment: Mapping[str, str]) -> CiJob | None:
+    """Read the CI job from its variables; None where this is no CI of a forge."""
     if environment.get("GITHUB_ACTIONS") == "true":
-        return _github(environment)
+        return _github_job(environment)
     if environment.get("GITLAB_CI") == "true":
-        return _gitlab(environment)
+        return _gitlab_job(environment)
     return None
 
 
 def is_gitea(environment: Mapping[str, str]) -> bool:
-    """Gitea's and Forgejo's runners set GitHub's variables too."""
+    """Return whether this is a runner of Gitea or Forgejo, which set GitHub's variables too."""
     return environment.get("GITEA_ACTIONS") == "true" or environment.get("FORGEJO_ACTIONS") == "true"
 
 
-def _github(environment: Mapping[str, str]) -> Job:
+def _github_job(environment: Mapping[str, str]) -> CiJob:
     kind = Kind.GITEA if is_gitea(environment) else Kind.GITHUB
-    url = _given(environment, "GITHUB_SERVER_URL")
-    repository = Repository(kind, url.rstrip("/"), _given(environment, "GITHUB_REPOSITORY"))
+    url = _required(environment, "GITHUB_SERVER_URL")
+    repository = Repository(kind, url.rstrip("/"), _required(environment, "GITHUB_REPOSITORY"))
     event = environment.get("GITHUB_EVENT_PATH", "")
     if not event:
-        return Job(repository)
+        return CiJob(repository)
     try:
-        said = Document.of(_content(Path(event)))
-        if said.has("pull_request.number"):
-            pull_request = said.part("pull_request")
-            return Job(
+        event_data = Document.of(_read_event(Path(event)))
+        if event_data.has("pull_request.number"):
+            pull_request = event_data.part("pull_request")
+            return CiJob(
                 repository,
                 pull_request.number("number"),
                 pull_request.commit("head.sha"),
@@ -69,22 +69,22 @@ def _github(environment: Mapping[str, str]) -> Job:
                 pull_request.some_text("base.ref"),
                 pull_request.some_text("base.sha"),
             )
-        if said.has("issue.pull_request") or said.has("is_pull"):
-            return Job(repository, said.number("issue.number"))
+        if event_data.has("issue.pull_request") or event_data.has("is_pull"):
+            return CiJob(repository, event_data.number("issue.number"))
     except UnreadableError as error:
         raise ConfigurationError(f"GITHUB_EVENT_PATH cannot be read: {error.message}") from None
-    return Job(repository)
+    return CiJob(repository)
 
 
-def _gitlab(environment: Mapping[str, str]) -> Job:
-    path = environment.get("CI_MERGE_REQUEST_PROJECT_PATH", "") or _given(environment, "CI_PROJECT_PATH")
-    repository = Repository(Kind.GITLAB, _given(environment, "CI_SERVER_URL").rstrip("/"), path)
+def _gitlab_job(environment: Mapping[str, str]) -> CiJob:
+    path = environment.get("CI_MERGE_REQUEST_PROJECT_PATH", "") or _required(environment, "CI_PROJECT_PATH")
+    repository = Repository(Kind.GITLAB, _required(environment, "CI_SERVER_URL").rstrip("/"), path)
     number = environment.get("CI_MERGE_REQUEST_IID", "")
     if not number.isdecimal():
-        return Job(repository)
+        return CiJob(repository)
     # In pipelines of merged results the job's own commit is the merge; then this one is the head.
     head = environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA", "") or environment.get("CI_COMMIT_SHA", "")
-    return Job(
+    return CiJob(
         repository,
         int(number),
         head,
@@ -94,14 +94,14 @@ def _gitlab(environment: Mapping[str, str]) -> Job:
     )
 
 
-def _given(environment: Mapping[str, str], name: str) -> str:
+def _required(environment: Mapping[str, str], name: str) -> str:
     value = environment.get(name, "")
     if not value:
         raise ConfigurationError(f"{name} is not set, and every job of this CI has it")
     return value
 
 
-def _content(path: Path) -> bytes:
+def _read_event(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES)
@@ -117,9 +117,9 @@ _HOSTS = {
     "codeberg.org": Kind.GITEA,
     "gitea.com": Kind.GITEA,
 }
-_WEB = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}  # ssh on port 443 has names of its own
+_WEB_HOSTS = {"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com"}  # ssh on port 443 has names of its own
 _SCP = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>.*)")
-_OWN = {Kind.GITHUB: "GITHUB_TOKEN", Kind.GITLAB: "GITLAB_TOKEN", Kind.GITEA: "GITEA_TOKEN"}
+_TOKEN_VARIABLES = {Kind.GITHUB: "GITHUB_TOKEN", Kind.GITLAB: "GITLAB_TOKEN", Kind.GITEA: "GITEA_TOKEN"}
 _RIGHTS = {
     Kind.GITHUB: "one that may write pull requests and commit statuses",
     Kind.GITLAB: "a project access token with the scope api and the role Developer (CI_JOB_TOKEN may not comment)",
@@ -127,12 +127,21 @@ _RIGHTS = {
 }
 
 
-def find(remote: str, settings: Forge, job: Job | None = None) -> Repository:
-    """What settings say goes first, then what a CI job knows, then what the address of the remote tells."""
-    url, path = _web(remote)
-    known = job.repository if job else None
-    url = settings.url or (known.url if known else url)
-    kind = Kind(settings.kind) if settings.kind else known.kind if known else _HOSTS.get(urlsplit(url).hostname or "")
+def detect_repository(remote: str, settings: Forge, job: CiJob | None = None) -> Repository:
+    """Return the repository: settings go first, then the CI job, then the address of the remote.
+
+    Raises ConfigurationError with the setting to make for what none of them tells.
+    """
+    url, path = _split_address(remote)
+    job_repository = job.repository if job else None
+    url = settings.url or (job_repository.url if job_repository else url)
+    kind = (
+        Kind(settings.kind)
+        if settings.kind
+        else job_repository.kind
+        if job_repository
+        else _HOSTS.get(urlsplit(url).hostname or "")
+    )
     if not url:
         raise ConfigurationError(
             "it is not known on which forge this repository is: its remote is no address of one",
@@ -145,7 +154,7 @@ def find(remote: str, settings: Forge, job: Job | None = None) -> Repository:
             hint='say it in fleet.toml of the base branch: [forge] kind = "github", "gitlab" or "gitea"',
             field="forge.kind",
         )
-    path = settings.repository or (known.path if known else _below(url, path))
+    path = settings.repository or (job_repository.path if job_repository else _strip_sub_path(url, path))
     if "/" not in path:
         raise ConfigurationError(
             f"it is not known which repository of {url} this is",
@@ -155,9 +164,9 @@ def find(remote: str, settings: Forge, job: Job | None = None) -> Repository:
     return Repository(kind, url, path)
 
 
-def token(repository: Repository, environment: Mapping[str, str]) -> str:
-    """From the environment and nowhere else. A token for one forge is never sent to another kind of it."""
-    names = ["FLEET_FORGE_TOKEN", _OWN[repository.kind]]
+def read_token(repository: Repository, environment: Mapping[str, str]) -> str:
+    """Read the token from the environment and nowhere else. A token for one kind of forge is never sent to another."""
+    names = ["FLEET_FORGE_TOKEN", _TOKEN_VARIABLES[repository.kind]]
     if is_gitea(environment):  # its Actions give their own token GitHub's name
         names = ["FLEET_FORGE_TOKEN", *(["GITEA_TOKEN", "GITHUB_TOKEN"] if repository.kind is Kind.GITEA else [])]
     for name in names:
@@ -172,29 +181,31 @@ def token(repository: Repository, environment: Mapping[str, str]) -> str:
     )
 
 
-def _web(remote: str) -> tuple[str, str]:
-    """Where people open the forge, and the path behind it; ("", "") for what is no address of a host."""
+def _split_address(remote: str) -> tuple[str, str]:
+    """Return the forge's web address and the path behind it; ("", "") for what is no address of a host."""
     scheme, separator, _ = remote.partition("://")
     if not separator:
         match = _SCP.fullmatch(remote)
         if not match or remote.startswith((".", "/")):
             return "", ""
-        return f"https://{_WEB.get(match['host'].lower(), match['host'].lower())}", _bare(match["path"])
+        return f"https://{_WEB_HOSTS.get(match['host'].lower(), match['host'].lower())}", _strip_git_suffix(
+            match["path"]
+        )
     if scheme.lower() not in ("https", "http", "ssh"):
         return "", ""
     parts = urlsplit(remote)
     host = (parts.hostname or "").lower()
-    shown = f"[{host}]" if ":" in host else _WEB.get(host, host)
+    shown = f"[{host}]" if ":" in host else _WEB_HOSTS.get(host, host)
     if scheme.lower() == "ssh":  # its port says nothing about the web's
-        return f"https://{shown}", _bare(unquote(parts.path))
-    return f"{scheme.lower()}://{shown}{f':{parts.port}' if parts.port else ''}", _bare(unquote(parts.path))
+        return f"https://{shown}", _strip_git_suffix(unquote(parts.path))
+    return f"{scheme.lower()}://{shown}{f':{parts.port}' if parts.port else ''}", _strip_git_suffix(unquote(parts.path))
 
 
-def _below(url: str, path: str) -> str:
-    """Without the forge's own sub-path, which an address over https has and one over ssh has not."""
+def _strip_sub_path(url: str, path: str) -> str:
+    """Return the path without the forge's own sub-path, which an address over https has and one over ssh has not."""
     prefix = urlsplit(url).path.strip("/")
     return path.removeprefix(f"{prefix}/") if prefix else path
 
 
-def _bare(path: str) -> str:
+def _strip_git_suffix(path: str) -> str:
     return path.strip("/").removesuffix(".git").strip("/")

@@ -1,8 +1,7 @@
-"""Forge protocol and its data.
+"""Protocol of a forge, and its data in one vocabulary. GitLab's merge requests are pull requests here, its notes
+comments.
 
-What every forge has, in one vocabulary. GitLab's merge requests are pull requests here, its notes comments.
-
-What can be asked of a forge, whichever it is. `connect` gives the client of a repository, to be closed again.
+`connect` gives the client of a repository, to be closed again:
 
     async with connect(repository, token) as forge:
         pull_request = await forge.pull_request(7)
@@ -38,7 +37,7 @@ class Repository:
 
 
 class State(StrEnum):
-    """Of a commit status."""
+    """State of a commit status."""
 
     PENDING = "pending"
     SUCCESS = "success"
@@ -62,7 +61,7 @@ class PullRequest:
     merged: bool = False
 
     def fetch_ref(self, kind: Kind) -> str:
-        """Where the forge keeps the head in the base's own repository, so that forks need not be asked."""
+        """Return where the forge keeps the head in the base's own repository, so that forks need not be asked."""
         return f"refs/merge-requests/{self.number}/head" if kind is Kind.GITLAB else f"refs/pull/{self.number}/head"
 
 
@@ -83,15 +82,15 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PullRequestChanged:
+class PullRequestEvent:
     repository: Repository
     pull_request: PullRequest
     action: Action
 
 
 @dataclass(frozen=True, slots=True)
-class Commented:
-    """Somebody wrote a comment on a pull request."""
+class CommentEvent:
+    """A new comment on a pull request."""
 
     repository: Repository
     number: int
@@ -101,8 +100,8 @@ class Commented:
 
 
 @dataclass(frozen=True, slots=True)
-class Pushed:
-    """A ref moved; `before` or `after` is all zeros when it was made or removed."""
+class PushEvent:
+    """A move of a ref; `before` or `after` is all zeros when it was made or removed."""
 
     repository: Repository
     ref: str  # in full: refs/heads/main
@@ -110,7 +109,7 @@ class Pushed:
     after: str
 
 
-Event = PullRequestChanged | Commented | Pushed
+Event = PullRequestEvent | CommentEvent | PushEvent
 
 
 class Forge(Protocol):
@@ -121,21 +120,21 @@ class Forge(Protocol):
 
     @property
     def longest_comment(self) -> int:
-        """In characters; longer ones are refused."""
+        """The length in characters above which comments are refused."""
         ...
 
     async def me(self) -> str:
-        """The name of the token's owner, as it stands at comments."""
+        """Return the name of the token's owner, as it stands at comments."""
         ...
 
     async def pull_request(self, number: int) -> PullRequest: ...
 
     async def pull_requests(self) -> list[PullRequest]:
-        """Those that are open."""
+        """Return the open pull requests."""
         ...
 
     async def comments(self, number: int) -> list[Comment]:
-        """All of a pull request, the oldest first."""
+        """Return all comments of a pull request, the oldest first."""
         ...
 
     async def create_comment(self, number: int, body: str) -> Comment: ...
@@ -145,11 +144,11 @@ class Forge(Protocol):
     async def delete_comment(self, number: int, comment: int) -> None: ...
 
     async def set_status(self, sha: str, context: str, state: State, description: str = "", url: str = "") -> None:
-        """A commit status; descriptions that are too long for the forge are shortened."""
+        """Set a commit status; descriptions that are too long for the forge are shortened."""
         ...
 
     async def may_approve(self, user: str) -> bool:
-        """Whether that user may write to the repository, or more."""
+        """Return whether that user may write to the repository, or more."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -160,7 +159,7 @@ class Forge(Protocol):
 
 
 def connect(repository: Repository, token: str) -> Forge:
-    """The client for a repository. Nothing is asked yet."""
+    """Return the client for a repository. No request is made yet."""
     if repository.kind is Kind.GITHUB:
         from fleet.forge.github import GitHub  # noqa: PLC0415 - one of the three is needed
 

@@ -1,125 +1,120 @@
-"""GitLab.
-
-What GitLab says, read into our types. Pure.
-
-GitLab's REST API, version 4, as described at https://docs.gitlab.com/api.
-"""
+"""GitLab: its answers read into our types, and the client of its REST API, version 4 (https://docs.gitlab.com/api)."""
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
+from dataclasses import replace
 from urllib.parse import quote
 
 from fleet.errors import AccessError, NotFoundError, ResourceError
 from fleet.forge.forge import (
     Action,
     Comment,
-    Commented,
+    CommentEvent,
     Event,
     Kind,
     PullRequest,
-    PullRequestChanged,
-    Pushed,
+    PullRequestEvent,
+    PushEvent,
     Repository,
     State,
 )
-from fleet.forge.github import shortened
-from fleet.forge.http import Connection
-from fleet.forge.json import Document, UnreadableError, documents, parsed
+from fleet.forge.github import shorten
+from fleet.forge.http import Connection, RepositoryClient
+from fleet.forge.json import Document, UnreadableError, parse_json, read_list
 
 _ACTIONS = {"open": Action.OPENED, "reopen": Action.REOPENED, "close": Action.CLOSED, "merge": Action.MERGED}
 _NOTES = ("Note Hook", "Confidential Note Hook")  # the latter where a note is internal
 
 
-def parse_pull_request(said: Document, head_clone_url: str = "") -> PullRequest:
-    """A merge request as the API has it."""
+def parse_pull_request(document: Document) -> PullRequest:
+    """Read a merge request as the API has it."""
     return PullRequest(
-        number=said.number("iid"),
-        title=said.text("title"),
-        author=said.some_text("author.username"),
-        url=said.text("web_url"),
-        base_ref=said.text("target_branch"),
-        base_sha=said.some_text("diff_refs.start_sha"),
-        head_ref=said.text("source_branch"),
-        head_sha=said.commit("sha"),
-        fork=_is_fork(said),
-        head_clone_url=head_clone_url,
-        is_open=said.text("state") == "opened",
-        merged=said.text("state") == "merged",
+        number=document.number("iid"),
+        title=document.text("title"),
+        author=document.some_text("author.username"),
+        url=document.text("web_url"),
+        base_ref=document.text("target_branch"),
+        base_sha=document.some_text("diff_refs.start_sha"),
+        head_ref=document.text("source_branch"),
+        head_sha=document.commit("sha"),
+        fork=_is_fork(document),
+        is_open=document.text("state") == "opened",
+        merged=document.text("state") == "merged",
     )
 
 
-def _is_fork(said: Document) -> bool:
-    there = said.has("source_project_id")  # null once that project is gone
-    return not there or said.number("source_project_id") != said.number("target_project_id")
+def _is_fork(document: Document) -> bool:
+    has_source = document.has("source_project_id")  # null once that project is gone
+    return not has_source or document.number("source_project_id") != document.number("target_project_id")
 
 
-def parse_comment(said: Document, url: str) -> Comment:
-    number = said.number("id")
-    return Comment(number, said.some_text("body"), said.some_text("author.username"), f"{url}#note_{number}")
+def parse_comment(document: Document, url: str) -> Comment:
+    number = document.number("id")
+    return Comment(number, document.some_text("body"), document.some_text("author.username"), f"{url}#note_{number}")
 
 
-def parse_repository(said: Document) -> Repository:
-    path, url = said.text("path_with_namespace"), said.text("web_url").rstrip("/")
+def parse_repository(document: Document) -> Repository:
+    path, url = document.text("path_with_namespace"), document.text("web_url").rstrip("/")
     if not url.endswith(f"/{path}") or "/" not in path:
         raise UnreadableError("project.web_url does not end with project.path_with_namespace")
     return Repository(Kind.GITLAB, url.removesuffix(f"/{path}"), path)
 
 
-def parse_event(name: str, said: Document) -> Event | None:
-    """What an event of this name means to us; None where it means nothing."""
+def parse_event(name: str, document: Document) -> Event | None:
+    """Return what an event of this name means to us; None where it means nothing."""
     if name in ("Push Hook", "Tag Push Hook"):
-        where = parse_repository(said.part("project"))
-        return Pushed(where, said.text("ref"), said.commit("before"), said.commit("after"))
+        repository = parse_repository(document.part("project"))
+        return PushEvent(repository, document.text("ref"), document.commit("before"), document.commit("after"))
     if name == "Merge Request Hook":
-        action = _action(said)
+        action = _action(document)
         if action is None:
             return None
-        return PullRequestChanged(parse_repository(said.part("project")), _changed(said, action), action)
-    if name in _NOTES and _is_new_comment(said):
-        made = said.part("object_attributes")
-        return Commented(
-            parse_repository(said.part("project")),
-            said.number("merge_request.iid"),
-            said.text("user.username"),
-            made.text("note"),
-            made.number("id"),
+        return PullRequestEvent(
+            parse_repository(document.part("project")), _parse_hook_pull_request(document, action), action
+        )
+    if name in _NOTES and _is_new_comment(document):
+        note = document.part("object_attributes")
+        return CommentEvent(
+            parse_repository(document.part("project")),
+            document.number("merge_request.iid"),
+            document.text("user.username"),
+            note.text("note"),
+            note.number("id"),
         )
     return None
 
 
-def _action(said: Document) -> Action | None:
-    name = said.some_text("object_attributes.action")
+def _action(document: Document) -> Action | None:
+    name = document.some_text("object_attributes.action")
     if name == "update":  # titles and labels are updates too
-        moved = said.has("object_attributes.oldrev") or said.has("changes.target_branch")
-        return Action.PUSHED if moved else None
+        is_pushed = document.has("object_attributes.oldrev") or document.has("changes.target_branch")
+        return Action.PUSHED if is_pushed else None
     return _ACTIONS.get(name)
 
 
-def _changed(said: Document, action: Action) -> PullRequest:
-    """The hook names who did it and not whose it is, which is the same when it was opened."""
-    it = said.part("object_attributes")
+def _parse_hook_pull_request(document: Document, action: Action) -> PullRequest:
+    """Read the merge request of a hook, which names the acting user and not the author: the same when it was opened."""
+    attributes = document.part("object_attributes")
     return PullRequest(
-        number=it.number("iid"),
-        title=it.text("title"),
-        author=said.some_text("user.username") if action is Action.OPENED else "",
-        url=it.text("url"),
-        base_ref=it.text("target_branch"),
+        number=attributes.number("iid"),
+        title=attributes.text("title"),
+        author=document.some_text("user.username") if action is Action.OPENED else "",
+        url=attributes.text("url"),
+        base_ref=attributes.text("target_branch"),
         base_sha="",
-        head_ref=it.text("source_branch"),
-        head_sha=it.commit("last_commit.id"),
-        fork=_is_fork(it),
-        head_clone_url=it.some_text("source.git_http_url"),
-        is_open=it.text("state") in ("opened", "locked"),
-        merged=it.text("state") == "merged",
+        head_ref=attributes.text("source_branch"),
+        head_sha=attributes.commit("last_commit.id"),
+        fork=_is_fork(attributes),
+        head_clone_url=attributes.some_text("source.git_http_url"),
+        is_open=attributes.text("state") in ("opened", "locked"),
+        merged=attributes.text("state") == "merged",
     )
 
 
-def _is_new_comment(said: Document) -> bool:
-    about = said.part("object_attributes")
-    is_first = about.some_text("action") in ("", "create")  # older releases do not say
-    return about.text("noteable_type") == "MergeRequest" and is_first and not about.has("system")
+def _is_new_comment(document: Document) -> bool:
+    note = document.part("object_attributes")
+    is_first = note.some_text("action") in ("", "create")  # older releases do not say
+    return note.text("noteable_type") == "MergeRequest" and is_first and not note.has("system")
 
 
 DEVELOPER = 30  # the access level from which on one may push
@@ -127,42 +122,39 @@ _STATES = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "f
 _PAGE = 100
 
 
-class GitLab:
+class GitLab(RepositoryClient):
+    """Client of one project on a GitLab."""
+
     longest_comment = 1_000_000
     longest_description = 255
 
     def __init__(self, repository: Repository, token: str) -> None:
-        self.repository = repository
+        super().__init__(repository, token)
         self._below = f"/projects/{quote(repository.path, safe='')}"
+
+    def _new_connection(self, token: str) -> Connection:
         headers = {"Accept": "application/json", "PRIVATE-TOKEN": token}
-        self._connection = Connection(f"{repository.url}/api/v4", headers, token)
-        self._me = ""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._connection.close()
+        return Connection(f"{self.repository.url}/api/v4", headers, token)
 
     async def me(self) -> str:
         if not self._me:
-            said = await self._connection.document("ask whose token it is", "GET", "/user")
-            self._me = said.some_text("username")
+            user = await self._connection.document("ask whose token it is", "GET", "/user")
+            self._me = user.some_text("username")
         return self._me
 
     async def pull_request(self, number: int) -> PullRequest:
         what = f"look at merge request {number} of {self.repository.path}"
-        said = await self._connection.document(what, "GET", f"{self._below}/merge_requests/{number}")
-        found = self._read(what, said)
-        return self._read(what, said, await self._clone_url(said)) if found.fork else found
+        document = await self._connection.document(what, "GET", f"{self._below}/merge_requests/{number}")
+        pull_request = self._parse(what, parse_pull_request, document)
+        if not pull_request.fork:
+            return pull_request
+        return replace(pull_request, head_clone_url=await self._clone_url(document))
 
-    async def _clone_url(self, said: Document) -> str:
-        """Of a fork, as far as this token may see it."""
-        if not said.has("source_project_id"):
+    async def _clone_url(self, document: Document) -> str:
+        """Return the url of a fork; "" where this token may not see it."""
+        if not document.has("source_project_id"):
             return ""
-        path = f"/projects/{said.number('source_project_id')}"
+        path = f"/projects/{document.number('source_project_id')}"
         try:
             fork = await self._connection.document("look at the fork of a merge request", "GET", path)
         except (AccessError, NotFoundError):
@@ -172,20 +164,20 @@ class GitLab:
     async def pull_requests(self) -> list[PullRequest]:
         what = f"list the merge requests of {self.repository.path}"
         query = {"state": "opened", "per_page": _PAGE}
-        found = self._connection.pages(what, f"{self._below}/merge_requests", query)
-        return [self._read(what, one) async for one in found]
+        documents = self._connection.pages(what, f"{self._below}/merge_requests", query)
+        return [self._parse(what, parse_pull_request, document) async for document in documents]
 
     async def comments(self, number: int) -> list[Comment]:
         what = f"read the comments on merge request {number} of {self.repository.path}"
         query = {"sort": "asc", "order_by": "created_at", "per_page": _PAGE}
-        found = self._connection.pages(what, f"{self._notes(number)}", query)
-        made = [self._comment(what, number, one) async for one in found if not one.has("system")]
-        return sorted(made, key=lambda one: one.id)
+        notes = self._connection.pages(what, f"{self._notes(number)}", query)
+        comments = [self._comment(what, number, note) async for note in notes if not note.has("system")]
+        return sorted(comments, key=lambda comment: comment.id)
 
     async def create_comment(self, number: int, body: str) -> Comment:
         what = f"comment on merge request {number} of {self.repository.path}"
-        said = await self._connection.document(what, "POST", self._notes(number), body={"body": body})
-        return self._comment(what, number, said)
+        document = await self._connection.document(what, "POST", self._notes(number), body={"body": body})
+        return self._comment(what, number, document)
 
     async def edit_comment(self, number: int, comment: int, body: str) -> Comment:
         what = f"edit comment {comment} on merge request {number} of {self.repository.path}"
@@ -194,17 +186,17 @@ class GitLab:
 
     async def delete_comment(self, number: int, comment: int) -> None:
         what = f"delete comment {comment} on merge request {number} of {self.repository.path}"
-        await self._connection.ask(what, "DELETE", f"{self._notes(number)}/{comment}", absent=True)
+        await self._connection.request(what, "DELETE", f"{self._notes(number)}/{comment}", absent=True)
 
     async def set_status(self, sha: str, context: str, state: State, description: str = "", url: str = "") -> None:
         what = f"set the status {context} of {sha[:8]} in {self.repository.path}"
         body = {"state": _STATES[state], "name": context}
-        body["description"] = shortened(description, self.longest_description)
+        body["description"] = shorten(description, self.longest_description)
         if url:
             body["target_url"] = url
         path = f"{self._below}/statuses/{quote(sha, safe='')}"
         try:
-            await self._connection.ask(what, "POST", path, body=body)
+            await self._connection.request(what, "POST", path, body=body)
         except ResourceError as error:
             # GitLab refuses to make pending what is pending.
             if state is not State.PENDING or "Cannot transition status" not in error.message:
@@ -213,43 +205,32 @@ class GitLab:
             # A fork's commit is on no branch of this project: then a status must say what it is of.
             if "References for commit" not in error.message:
                 raise
-            await self._connection.ask(what, "POST", path, body={**body, "ref": sha})
+            await self._connection.request(what, "POST", path, body={**body, "ref": sha})
 
     async def may_approve(self, user: str) -> bool:
-        """Members are known by number, groups' members included."""
+        """Return whether a user is a member who may write. Members are known by number, those of groups included."""
         what = f"ask what {user} may do in {self.repository.path}"
-        answer = await self._connection.ask(what, "GET", f"/users?username={quote(user, safe='')}")
-        number = self._number(what, user, answer.content)
+        response = await self._connection.request(what, "GET", f"/users?username={quote(user, safe='')}")
+        number = self._parse(what, _user_number, user, response.content)
         if number is None:
             return False
-        member = await self._connection.ask(what, "GET", f"{self._below}/members/all/{number}", absent=True)
+        member = await self._connection.request(what, "GET", f"{self._below}/members/all/{number}", absent=True)
         if member.status == 404:
             return False
-        said = self._connection.read(what, member)
-        try:
-            return said.number("access_level") >= DEVELOPER and said.some_text("state") == "active"
-        except UnreadableError as error:
-            raise self._connection.unreadable(what, error) from None
-
-    def _number(self, what: str, user: str, content: bytes) -> int | None:
-        try:
-            named = [one for one in documents(parsed(content)) if one.text("username").lower() == user.lower()]
-            return named[0].number("id") if named else None
-        except UnreadableError as error:
-            raise self._connection.unreadable(what, error) from None
+        return self._parse(what, _may_write, self._connection.read(what, member))
 
     def _notes(self, number: int) -> str:
         return f"{self._below}/merge_requests/{number}/notes"
 
-    def _read(self, what: str, said: Document, clone_url: str = "") -> PullRequest:
-        try:
-            return parse_pull_request(said, clone_url)
-        except UnreadableError as error:
-            raise self._connection.unreadable(what, error) from None
-
-    def _comment(self, what: str, number: int, said: Document) -> Comment:
+    def _comment(self, what: str, number: int, document: Document) -> Comment:
         url = f"{self.repository}/-/merge_requests/{number}"
-        try:
-            return parse_comment(said, url)
-        except UnreadableError as error:
-            raise self._connection.unreadable(what, error) from None
+        return self._parse(what, parse_comment, document, url)
+
+
+def _user_number(user: str, content: bytes) -> int | None:
+    matches = [match for match in read_list(parse_json(content)) if match.text("username").lower() == user.lower()]
+    return matches[0].number("id") if matches else None
+
+
+def _may_write(member: Document) -> bool:
+    return member.number("access_level") >= DEVELOPER and member.some_text("state") == "active"

@@ -1,11 +1,8 @@
-"""HTTP and refusals.
+"""Requests to a forge over HTTP: one connection pool, bounded in time and size, and every refusal explained once.
 
-A forge's refusal as an error that says what to do. What the forge says is shown shortened and without the token.
-
-Questions to a forge over HTTP: one connection pool, bounded in time and size, and every refusal explained once.
-
-What may be sent again without harm is, for a while; a request that makes something is only when the forge cannot have
-seen it or said itself that it did not take it. The token goes to the forge's own address and is in no message.
+What may be sent again without harm is sent again, for a while; a request that makes something only when the forge
+cannot have seen it or said itself that it did not take it. The token goes to the forge's own address and is in no
+message: what a forge says in a refusal is shown shortened and without it.
 """
 
 from __future__ import annotations
@@ -15,11 +12,13 @@ import ipaddress
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 from urllib.parse import urlencode, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -27,18 +26,21 @@ import orjson
 
 from fleet import errors
 from fleet.errors import AccessError, FleetError, NotFoundError, ResourceError
-from fleet.forge.json import Document, UnreadableError, documents, parsed
+from fleet.forge.forge import Repository
+from fleet.forge.json import Document, UnreadableError, parse_json, read_list
 from fleet.version import __version__
 
 if TYPE_CHECKING:
     import aiohttp
 
+P = ParamSpec("P")
+T = TypeVar("T")
 MOST_CHARACTERS = 300
 
 
-def refusal(what: str, root: str, status: int, content: bytes, secret: str = "") -> FleetError:
-    said = told(content, secret)
-    ending = f": {said}" if said else ""
+def refusal_error(what: str, root: str, status: int, content: bytes, secret: str = "") -> FleetError:
+    message = error_text(content, secret)
+    ending = f": {message}" if message else ""
     if status == 401:
         return AccessError(
             f"cannot {what}: {root} does not accept the token{ending}",
@@ -60,40 +62,44 @@ def refusal(what: str, root: str, status: int, content: bytes, secret: str = "")
     return ResourceError(f"cannot {what}: {root} answers with {status}{ending}", hint="is the forge in good health?")
 
 
-def told(content: bytes, secret: str = "") -> str:
-    """What a forge says in an error: `message`, and what GitHub says about single fields."""
+def error_text(content: bytes, secret: str = "") -> str:
+    """Return what a forge says in an error: `message`, and what GitHub says about single fields."""
     try:
         data = orjson.loads(content)
     except orjson.JSONDecodeError:
         text = "" if b"<" in content[:200] else content.decode(errors="replace")
     else:
-        text = _words(data)
+        text = _join_messages(data)
     text = " ".join(text.replace(secret, "…").split() if secret else text.split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
-def _words(data: object) -> str:
+def _join_messages(data: object) -> str:
     if not isinstance(data, dict):
         return ""
     message = next((data[name] for name in ("message", "error_description", "error") if data.get(name)), "")
     details = data.get("errors")
-    found = [message if isinstance(message, str) else _plain(message)]
-    for one in details if isinstance(details, list) else ():
-        words = one.get("message") or f"{one.get('field')}: {one.get('code')}" if isinstance(one, dict) else one
-        if isinstance(words, str) and words not in found:
-            found.append(words)
-    return "; ".join(word for word in found if word)
+    messages = [message if isinstance(message, str) else _flatten(message)]
+    for detail in details if isinstance(details, list) else ():
+        text = (
+            detail.get("message") or f"{detail.get('field')}: {detail.get('code')}"
+            if isinstance(detail, dict)
+            else detail
+        )
+        if isinstance(text, str) and text not in messages:
+            messages.append(text)
+    return "; ".join(message for message in messages if message)
 
 
-def _plain(value: object) -> str:
-    """GitLab gives lists of reasons by field."""
+def _flatten(value: object) -> str:
+    """Return a value as plain text: GitLab gives lists of reasons by field."""
     return re.sub(r'[\[\]{}"]', "", orjson.dumps(value).decode())
 
 
 SECONDS = 30  # for one answer
 MOST_BYTES = 32 * 1024 * 1024  # of one answer
 MOST_PAGES = 200
-MOST_IN_ALL = 64 * 1024 * 1024  # bytes of all pages of a list: comments are anybody's
+MOST_LIST_BYTES = 64 * 1024 * 1024  # bytes of all pages of a list: every user may comment
 TRIES = 4
 PATIENCE = 90.0  # seconds that a forge may ask us to wait, in all
 FIRST_PAUSE = 0.5
@@ -103,7 +109,9 @@ _BUSY = (500, 502, 503, 504)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
+    """Status, headers and content of a forge's answer."""
+
     status: int
     headers: Mapping[str, str]  # names in lower case
     content: bytes
@@ -118,7 +126,7 @@ class Answer:
 
 
 class Connection:
-    """To one forge. `root` is where its API begins; `secret` is what no message may show."""
+    """Connection to one forge. `root` is where its API begins; `secret` is what no message may show."""
 
     def __init__(self, root: str, headers: Mapping[str, str], secret: str) -> None:
         self._root = root.rstrip("/")
@@ -132,21 +140,23 @@ class Connection:
             await self._session.close()
             self._session = None
 
-    async def ask(self, what: str, method: str, path: str, *, body: object = None, absent: bool = False) -> Answer:
-        """One request, in JSON. `what` names it in errors; with `absent`, 404 is an answer and no error."""
+    async def request(
+        self, what: str, method: str, path: str, *, body: object = None, absent: bool = False
+    ) -> Response:
+        """Make one request, in JSON. `what` names it in errors; with `absent`, 404 is returned and is no error."""
         url = path if "://" in path else f"{self._root}{path}"
         content = None if body is None else orjson.dumps(body)
-        answer = await self._redirected(what, method, url, content)
-        if answer.good or (absent and answer.status == 404):
-            return answer
-        raise refusal(what, self._root, answer.status, answer.content, self._secret)
+        response = await self._follow_redirects(what, method, url, content)
+        if response.good or (absent and response.status == 404):
+            return response
+        raise refusal_error(what, self._root, response.status, response.content, self._secret)
 
     async def document(self, what: str, method: str, path: str, *, body: object = None) -> Document:
-        return self.read(what, await self.ask(what, method, path, body=body))
+        return self.read(what, await self.request(what, method, path, body=body))
 
-    def read(self, what: str, answer: Answer) -> Document:
+    def read(self, what: str, response: Response) -> Document:
         try:
-            return answer.document
+            return response.document
         except UnreadableError as error:
             raise self.unreadable(what, error) from None
 
@@ -157,54 +167,57 @@ class Connection:
         )
 
     async def pages(self, what: str, path: str, query: Mapping[str, object]) -> AsyncIterator[Document]:
-        """The objects of a list that may come in parts."""
-        taken = 0
+        """Yield the objects of a list that may come in parts."""
+        size = 0
         for page in range(1, MOST_PAGES + 1):
-            answer = await self.ask(what, "GET", f"{path}?{urlencode({**query, 'page': page})}")
-            taken += len(answer.content)
-            if taken > MOST_IN_ALL:
-                raise ResourceError(f"cannot {what}: {self._root} has more than {MOST_IN_ALL} bytes of it")
+            response = await self.request(what, "GET", f"{path}?{urlencode({**query, 'page': page})}")
+            size += len(response.content)
+            if size > MOST_LIST_BYTES:
+                raise ResourceError(f"cannot {what}: {self._root} has more than {MOST_LIST_BYTES} bytes of it")
             try:
-                for one in documents(parsed(answer.content)):
-                    yield one
+                for document in read_list(parse_json(response.content)):
+                    yield document
             except UnreadableError as error:
                 raise self.unreadable(what, error) from None
-            if 'rel="next"' not in answer.headers.get("link", ""):
+            if 'rel="next"' not in response.headers.get("link", ""):
                 return
         raise ResourceError(f"cannot {what}: {self._root} has more than {MOST_PAGES} pages of it")
 
-    async def _redirected(self, what: str, method: str, url: str, content: bytes | None) -> Answer:
-        """A repository that was renamed is elsewhere on the same forge. Another host would be sent the token."""
+    async def _follow_redirects(self, what: str, method: str, url: str, content: bytes | None) -> Response:
+        """Send a request and follow redirects on the same forge, as of a repository that was renamed.
+
+        Another host would be sent the token, so a redirect to one is an error.
+        """
         for _ in range(REDIRECTS):
-            answer = await self._persistent(what, method, url, content)
-            if answer.status not in _MOVED:
-                return answer
+            response = await self._send_with_retries(what, method, url, content)
+            if response.status not in _MOVED:
+                return response
             try:
-                target = urljoin(url, answer.headers.get("location", ""))
-                there = _origin(target)
-            except ValueError as problem:
-                raise ResourceError(f"cannot {what}: {self._root} sends us to what is no address: {problem}") from None
-            if there != _origin(url):
+                target = urljoin(url, response.headers.get("location", ""))
+                origin = _origin(target)
+            except ValueError as error:
+                raise ResourceError(f"cannot {what}: {self._root} sends us to what is no address: {error}") from None
+            if origin != _origin(url):
                 raise ResourceError(
-                    f"cannot {what}: {self._root} sends us to {there[0]}://{there[1]}, which is not asked",
+                    f"cannot {what}: {self._root} sends us to {origin[0]}://{origin[1]}, which is not asked",
                     hint="if the forge has moved, say its new address in [forge] url",
                 )
             url = target
         raise ResourceError(f"cannot {what}: {self._root} sends us from place to place")
 
-    async def _persistent(self, what: str, method: str, url: str, content: bytes | None) -> Answer:
+    async def _send_with_retries(self, what: str, method: str, url: str, content: bytes | None) -> Response:
         pause = FIRST_PAUSE
         for attempt in range(TRIES):
             last = attempt == TRIES - 1
             try:
-                answer = await self._once(what, method, url, content)
+                response = await self._send(what, method, url, content)
             except _UnreachableError as error:
                 if last or not (error.unseen or method != "POST"):
                     raise ResourceError(
                         f"cannot {what}: {error}", hint="is the forge up, and its address right?"
                     ) from None
             else:
-                wait = limited(answer.status, answer.headers, time.time())
+                wait = requested_wait(response.status, response.headers, time.time())
                 if wait is not None and not last and wait <= self._patience:
                     pause = wait
                     self._patience -= wait
@@ -213,17 +226,17 @@ class Connection:
                         f"cannot {what}: {self._root} takes no more requests for {wait:.0f} s",
                         hint="try again then; a token of its own has a limit of its own",
                     )
-                elif answer.status not in _BUSY or method == "POST" or last:
-                    return answer
+                elif response.status not in _BUSY or method == "POST" or last:
+                    return response
             await asyncio.sleep(pause)
             pause = min(pause * 2, 8.0)
         raise AssertionError("unreachable")
 
-    async def _once(self, what: str, method: str, url: str, content: bytes | None) -> Answer:
+    async def _send(self, what: str, method: str, url: str, content: bytes | None) -> Response:
         import aiohttp  # noqa: PLC0415 - slow to load
         from yarl import URL  # noqa: PLC0415
 
-        session = self._opened()
+        session = self._open_session()
         kind = {"Content-Type": "application/json"} if content is not None else {}
         try:
             async with session.request(
@@ -236,13 +249,15 @@ class Connection:
             ) as response:
                 if response.headers.get("Content-Encoding", "identity") != "identity":
                     raise ResourceError(f"cannot {what}: the answer of {self._root} is compressed, which nobody asked")
-                said = bytearray()
+                content_read = bytearray()
                 async for part in response.content.iter_chunked(1 << 16):
-                    said += part
-                    if len(said) > MOST_BYTES:
+                    content_read += part
+                    if len(content_read) > MOST_BYTES:
                         raise ResourceError(f"cannot {what}: the answer of {self._root} is over {MOST_BYTES} bytes")
-                return Answer(
-                    response.status, {name.lower(): value for name, value in response.headers.items()}, bytes(said)
+                return Response(
+                    response.status,
+                    {name.lower(): value for name, value in response.headers.items()},
+                    bytes(content_read),
                 )
         except aiohttp.ClientConnectorCertificateError as error:
             raise errors.AccessError(
@@ -254,10 +269,12 @@ class Connection:
         except TimeoutError:
             raise errors.TimeoutError(f"cannot {what}: {self._root} did not answer within {SECONDS} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            said_ = str(error).replace(self._secret, "…") if self._secret else str(error)
-            raise _UnreachableError(f"{self._root} broke off: {said_ or type(error).__name__}", unseen=False) from None
+            message = str(error).replace(self._secret, "…") if self._secret else str(error)
+            raise _UnreachableError(
+                f"{self._root} broke off: {message or type(error).__name__}", unseen=False
+            ) from None
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         import aiohttp  # noqa: PLC0415
 
         if self._session is None:
@@ -273,6 +290,33 @@ class Connection:
         return self._session
 
 
+class RepositoryClient(ABC):
+    """Base of the clients of all forges: one connection, closed with the block, and the answers read or refused."""
+
+    def __init__(self, repository: Repository, token: str) -> None:
+        self.repository = repository
+        self._connection = self._new_connection(token)
+        self._me = ""  # name of the token's owner; "" until it is asked
+
+    @abstractmethod
+    def _new_connection(self, token: str) -> Connection: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._connection.close()
+
+    def _parse(self, what: str, parse: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        """Call `parse`; raise the error for an answer that cannot be read. `what` names the request in it."""
+        try:
+            return parse(*arguments, **options)
+        except UnreadableError as error:
+            raise self._connection.unreadable(what, error) from None
+
+
 def _trusted() -> ssl.SSLContext:
     """Return whom to trust: by the files that OpenSSL is told of now, which may be others, or renewed, another time."""
     paths = ssl.get_default_verify_paths()
@@ -286,13 +330,12 @@ def _context(_: object) -> ssl.SSLContext:
 
 
 def _stamp(path: str | None) -> tuple[int, ...]:
+    """Return what changes with the content of a file or directory; nothing where there is none."""
     try:
-        found = Path(path).stat() if path else None
+        status = Path(path).stat() if path else None
     except OSError:
-        found = None
-    if found is None:
-        return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        status = None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns) if status else ()
 
 
 class _UnreachableError(Exception):
@@ -301,8 +344,8 @@ class _UnreachableError(Exception):
         self.unseen = unseen  # the forge cannot have got the request
 
 
-def limited(status: int, headers: Mapping[str, str], now: float) -> float | None:
-    """How many seconds a forge wants to be left alone; None where it does not say so. Pure."""
+def requested_wait(status: int, headers: Mapping[str, str], now: float) -> float | None:
+    """Return how many seconds a forge wants to be left alone; None where it does not say so. Pure."""
     after = headers.get("retry-after", "")
     if status in (403, 429, 503) and after.isdecimal():
         return float(after)
@@ -314,19 +357,19 @@ def limited(status: int, headers: Mapping[str, str], now: float) -> float | None
 
 
 def proxy_of(url: str) -> str | None:
-    """As the environment says; never for an address on this machine or in its network."""
-    place = urlsplit(url)
-    host = place.hostname or ""
+    """Return the proxy as the environment says; never for an address on this machine or in its network."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
     try:
         if ipaddress.ip_address(host).is_private:
             return None
     except ValueError:
         if host == "localhost":
             return None
-    return None if proxy_bypass(host) else getproxies().get(place.scheme)
+    return None if proxy_bypass(host) else getproxies().get(parts.scheme)
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
-    place = urlsplit(url)
-    usual: Any = {"https": 443, "http": 80}.get(place.scheme)
-    return place.scheme, place.hostname, place.port or usual
+    parts = urlsplit(url)
+    default_port: Any = {"https": 443, "http": 80}.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or default_port

@@ -1,4 +1,4 @@
-"""JSON that others wrote, read field by field: what is missing or of another type is said by its path. Pure."""
+"""JSON of a forge, read field by field: a field that is missing or of another type is named by its path. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fleet.errors import FleetError
 
 
 class UnreadableError(FleetError):
-    """It is not what the forge's description says; whoever reads turns it into an error of the right kind."""
+    """JSON that is not what the forge's description says; its reader turns it into an error of the right kind."""
 
 
 class Document:
@@ -27,7 +27,7 @@ class Document:
 
     @classmethod
     def of(cls, content: bytes) -> Document:
-        return cls(parsed(content))
+        return cls(parse_json(content))
 
     def text(self, path: str) -> str:
         value = self._find(path)
@@ -42,19 +42,19 @@ class Document:
         return value
 
     def commit(self, path: str) -> str:
-        """The id of a commit."""
+        """Return the id of a commit."""
         value = self.text(path)
         if len(value) not in (40, 64) or not all(letter in "0123456789abcdef" for letter in value):
             raise UnreadableError(f"{self._name(path)} is no commit")
         return value
 
     def some_text(self, path: str) -> str:
-        """ "" where it is null or not there, or something above it is."""
+        """Return the text, or "" where it is null or missing, or where what contains it is."""
         value = self._find(path)
         return value if isinstance(value, str) else ""
 
     def has(self, path: str) -> bool:
-        """Whether it is there and neither null nor false."""
+        """Return whether a field is present and neither null nor false."""
         return self._find(path) not in (None, False)
 
     def part(self, path: str) -> Document:
@@ -70,15 +70,15 @@ class Document:
         return f"{self._where}.{path}" if self._where else path
 
 
-def documents(data: object) -> Iterator[Document]:
-    """The objects of a list."""
+def read_list(data: object) -> Iterator[Document]:
+    """Yield the objects of a list."""
     if not isinstance(data, list):
         raise UnreadableError("it is no list in JSON")
-    for number, one in enumerate(data):
-        yield Document(one, f"[{number}]")
+    for number, item in enumerate(data):
+        yield Document(item, f"[{number}]")
 
 
-def parsed(content: bytes) -> Any:
+def parse_json(content: bytes) -> Any:
     try:
         return orjson.loads(content)
     except orjson.JSONDecodeError as error:

@@ -28,8 +28,8 @@ from typing import IO, NamedTuple
 
 from fleet import errors
 from fleet.git import environment
-from fleet.git.environment import USUAL, Limits
-from fleet.git.errors import from_stderr
+from fleet.git.environment import DEFAULT_LIMITS, Limits
+from fleet.git.errors import error_from_stderr
 
 OLDEST = (2, 34)
 # The programs at the other end, which is this machine where the remote is a path. A clone can name others, and of
@@ -62,7 +62,7 @@ _READING = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class GitResult:
     status: int
     stdout: bytes
     stderr: str
@@ -73,17 +73,17 @@ class Result:
 
     @property
     def lines(self) -> list[str]:
-        """As git ends them: names of others may have what Python takes for the end of a line as well."""
+        """The output split as git ends lines: file names may contain what Python takes for a line's end as well."""
         return [os.fsdecode(line) for line in self.stdout.split(b"\n") if line]
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """git in one place: in `directory`, found from there as git does, or in the bare repository `git_dir`."""
+    """The git program for one place: `directory`, where it finds its repository, or the bare repository `git_dir`."""
 
     directory: Path
     git_dir: Path | None = None
-    limits: Limits = USUAL
+    limits: Limits = DEFAULT_LIMITS
 
     def run(
         self,
@@ -93,13 +93,17 @@ class Git:
         protocol: str | None = None,
         variables: Mapping[str, str] | None = None,
         accept: Sequence[int] = (0,),
-    ) -> Result:
-        """Run one command to its end. `what` names it in errors; `protocol` is the one it may reach a remote with."""
+    ) -> GitResult:
+        """Run one command to its end. `what` names it in errors; `protocol` is the one that may reach a remote.
+
+        Raises the error for git's stderr when the status is not in `accept`, TimeoutError and ResourceError at the
+        limits.
+        """
         seconds = self.limits.transfer_seconds if protocol else self.limits.seconds
         process = self._start(arguments, protocol, variables or {})
         try:
             deadline = time.monotonic() + seconds
-            stdout, complaints = _exchanged(process, stdin, self.limits.output_bytes, deadline)
+            stdout, stderr_bytes = _communicate(process, stdin, self.limits.output_bytes, deadline)
             if len(stdout) > self.limits.output_bytes:
                 raise errors.ResourceError(f"cannot {what}: git's output is over {self.limits.output_bytes} bytes")
             status = process.wait(max(0.0, deadline - time.monotonic()))
@@ -107,19 +111,19 @@ class Git:
             raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s") from None
         finally:
             _end(process)
-        stderr = complaints.decode(errors="replace")
+        stderr = stderr_bytes.decode(errors="replace")
         if status == -signal.SIGXFSZ or "File too large" in stderr or f"signal {int(signal.SIGXFSZ)}" in stderr:
             raise errors.ResourceError(
                 f"cannot {what}: the transfer is over the limit of {self.limits.transfer_bytes} bytes",
                 hint="is this the right repository? Configuration repositories are small",
             )
         if status not in accept:
-            raise from_stderr(what, stderr, unused=_access(self.directory).overruled if protocol else ())
-        return Result(status, stdout, stderr)
+            raise error_from_stderr(what, stderr, unused=_access(self.directory).overruled if protocol else ())
+        return GitResult(status, stdout, stderr)
 
     @contextlib.contextmanager
     def conversation(self, what: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-        """A command that is written to and read from by turns (`cat-file --batch`); ended when the block ends."""
+        """Start a command that is written to and read from by turns (`cat-file --batch`); it ends with the block."""
         seconds = self.limits.seconds
         process = self._start(arguments, None, {})
         late = threading.Event()
@@ -132,7 +136,7 @@ class Git:
         watchdog.daemon = True
         watchdog.start()
         assert process.stderr  # noqa: S101 - a pipe, always
-        complaints = _Tail(process.stderr)
+        stderr = _Tail(process.stderr)
         try:
             yield process
         except Exception as error:
@@ -140,7 +144,7 @@ class Git:
                 raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s") from error
             if isinstance(error, EOFError | BrokenPipeError):
                 process.wait()
-                raise from_stderr(what, complaints.text()) from error
+                raise error_from_stderr(what, stderr.text()) from error
             raise
         finally:
             watchdog.cancel()
@@ -149,16 +153,16 @@ class Git:
             raise errors.TimeoutError(f"cannot {what}: git took longer than {seconds:g} s")
 
     def person(self) -> tuple[str, str] | None:
-        """Name and address that the person's configuration gives to commits; None when it has none."""
+        """Return the name and the address that the user's configuration gives to commits; None when it has none."""
         query = ["git", "config", "--null", "--get-regexp", r"^user\.(name|email)$"]
-        process = _started(query, self.directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
+        process = _start_process(query, self.directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
         try:
             listing, _ = process.communicate(timeout=30)
         finally:
             _end(process)
         entries = (entry.partition("\n") for entry in listing.decode(errors="replace").split("\0"))
-        found = {key: value for key, _, value in entries if value}
-        return (found["user.name"], found["user.email"]) if len(found) == 2 else None
+        values = {key: value for key, _, value in entries if value}
+        return (values["user.name"], values["user.email"]) if len(values) == 2 else None
 
     def _start(
         self, arguments: Sequence[str], protocol: str | None, extra: Mapping[str, str]
@@ -174,7 +178,7 @@ class Git:
         first, *rest = arguments
         other_end = [_OTHER_END[first]] if first in _OTHER_END else []
         command = [*self._prefix(protocol), "git", *self._place(), first, *other_end, *rest]
-        return _started(command, self.directory, settings, writes=first not in _READING)
+        return _start_process(command, self.directory, settings, writes=first not in _READING)
 
     def _prefix(self, protocol: str | None) -> list[str]:
         # The limit on a file's size is what stops an endless pack, the one on memory endless names of branches, and
@@ -187,24 +191,24 @@ class Git:
         return ["--no-pager", "--literal-pathspecs", *([f"--git-dir={self.git_dir}"] if self.git_dir else [])]
 
 
-def _started(
+def _start_process(
     command: list[str], directory: Path, settings: Mapping[str, str], *, writes: bool
 ) -> subprocess.Popen[bytes]:
     _check_version()
     if not directory.is_dir():
         raise errors.NotFoundError(f"there is no directory {directory}")
-    unset = environment.dropped(os.environ)
-    running = _running()
+    unset = environment.dropped_variables(os.environ)
+    running = _running_processes()
     if writes:
-        kept_out = [name for name in unset if name not in settings]
-        process = _started_by_gitpython(command, directory, settings, kept_out)
+        unset_names = [name for name in unset if name not in settings]
+        process = _start_by_gitpython(command, directory, settings, unset_names)
         running.add(process)
         return process
-    kept = {name: value for name, value in os.environ.items() if name not in unset}
+    inherited = {name: value for name, value in os.environ.items() if name not in unset}
     process = subprocess.Popen(
         command,
         cwd=directory,
-        env={**kept, "LANGUAGE": "C", "LC_ALL": "C", **settings},
+        env={**inherited, "LANGUAGE": "C", "LC_ALL": "C", **settings},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -215,8 +219,8 @@ def _started(
 
 
 @cache
-def _running() -> set[subprocess.Popen[bytes]]:
-    """What was started and not ended: with the process that waits for it, it ends too, wherever it is waited for."""
+def _running_processes() -> set[subprocess.Popen[bytes]]:
+    """Return the processes that were started and have not ended: at exit this process ends them, wherever it is."""
     owner, running = os.getpid(), set[subprocess.Popen[bytes]]()
 
     def end_all() -> None:
@@ -228,15 +232,15 @@ def _running() -> set[subprocess.Popen[bytes]]:
     return running
 
 
-def _started_by_gitpython(
+def _start_by_gitpython(
     command: list[str], directory: Path, settings: Mapping[str, str], unset: Sequence[str]
 ) -> subprocess.Popen[bytes]:
     import git  # noqa: PLC0415 - slow to load
 
     # GitPython passes the whole environment on and cannot take variables away: `env -u` does.
-    without = [word for name in unset for word in ("-u", name)]
+    options = [option for name in unset for option in ("-u", name)]
     started = git.Git(str(directory)).execute(
-        ["env", *without, *command] if without else command,
+        ["env", *options, *command] if options else command,
         istream=subprocess.PIPE,
         as_process=True,
         env=dict(settings),
@@ -251,19 +255,21 @@ def _started_by_gitpython(
 
 @cache
 def _check_version() -> None:
-    """Older ones do not know all settings that protect us, and would silently do without."""
+    """Refuse an older git: it does not know all settings that protect us, and would silently do without them."""
     hint = f"install git {OLDEST[0]}.{OLDEST[1]} or newer"
     try:
-        said = subprocess.run(["git", "version"], capture_output=True, text=True, check=True, timeout=30).stdout
+        output = subprocess.run(["git", "version"], capture_output=True, text=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise errors.ConfigurationError("git was not found on this machine", hint=hint) from error
-    found = re.search(r"(\d+)\.(\d+)", said)
-    if not found or (int(found[1]), int(found[2])) < OLDEST:
-        raise errors.ConfigurationError(f"{said.strip()} is too old", hint=hint)
+    match = re.search(r"(\d+)\.(\d+)", output)
+    if not match or (int(match[1]), int(match[2])) < OLDEST:
+        raise errors.ConfigurationError(f"{output.strip()} is too old", hint=hint)
 
 
 class _Access(NamedTuple):
-    path: str  # of a private file with what the person's configuration says about access
+    """Access settings and programs of the configuration that applies in one directory."""
+
+    path: str  # of a private file with the access settings of the user's configuration
     programs: tuple[str, ...]  # that are configured as filters or hooks, and shall not be run
     overruled: tuple[str, ...]  # which settings of the clone are not used
     overruling: tuple[tuple[str, str], ...]  # what is set in their place
@@ -271,10 +277,10 @@ class _Access(NamedTuple):
 
 @cache
 def _access(directory: Path) -> _Access:
-    """As seen from `directory`."""
+    """Read the access settings that apply in `directory`, and write the user's part of them to a private file."""
     path = _private_directory() / hashlib.sha256(os.fsencode(directory.absolute())).hexdigest()
     query = ["git", "config", "--null", "--show-scope", "--get-regexp", environment.ASKED_KEYS]
-    process = _started(query, directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
+    process = _start_process(query, directory, {"GIT_TERMINAL_PROMPT": "0"}, writes=False)
     try:
         listing, _ = process.communicate(timeout=30)
     finally:
@@ -287,8 +293,8 @@ def _access(directory: Path) -> _Access:
     return _Access(
         str(path),
         environment.programs(listing),
-        environment.overruled(listing),
-        tuple(environment.overruling(listing)),
+        environment.overruled_settings(listing),
+        tuple(environment.overruling_settings(listing)),
     )
 
 
@@ -309,7 +315,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         _kill(process)
         process.wait()
-    _running().discard(process)
+    _running_processes().discard(process)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream:
             with contextlib.suppress(OSError, ValueError):
@@ -323,47 +329,50 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class _LateError(Exception):
-    """It is not done, and its time is up."""
+    """The time of a command was up before it was done."""
 
 
-def _exchanged(process: subprocess.Popen[bytes], stdin: bytes, most: int, deadline: float) -> tuple[bytes, bytes]:
-    """What it wrote to stdout, to a little more than `most` bytes at which it is left alone, and the end of stderr."""
+def _communicate(process: subprocess.Popen[bytes], stdin: bytes, most: int, deadline: float) -> tuple[bytes, bytes]:
+    """Return what a process wrote to stdout and the end of its stderr.
+
+    It is read to a little more than `most` bytes of stdout; raises _LateError at the deadline.
+    """
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - pipes, always
-    written, tail, left = bytearray(), b"", memoryview(stdin)
+    stdout, tail, unsent = bytearray(), b"", memoryview(stdin)
     with selectors.DefaultSelector() as ready:
-        if left:
+        if unsent:
             os.set_blocking(process.stdin.fileno(), False)
             ready.register(process.stdin, selectors.EVENT_WRITE)
         else:
             process.stdin.close()
         ready.register(process.stdout, selectors.EVENT_READ)
         ready.register(process.stderr, selectors.EVENT_READ)
-        while ready.get_map() and len(written) <= most:
+        while ready.get_map() and len(stdout) <= most:
             events = ready.select(max(0.0, deadline - time.monotonic()))
             if not events:
                 raise _LateError
             for key, _ in events:
                 if key.fileobj is process.stdin:
                     try:
-                        left = left[os.write(key.fd, left[: 1 << 16]) :]
+                        unsent = unsent[os.write(key.fd, unsent[: 1 << 16]) :]
                     except BrokenPipeError:
-                        left = left[len(left) :]
-                    if left:
+                        unsent = unsent[len(unsent) :]
+                    if unsent:
                         continue
                 elif part := os.read(key.fd, 1 << 20):
                     if key.fileobj is process.stdout:
-                        written += part
+                        stdout += part
                     else:
                         tail = (tail + part)[-_STDERR_BYTES:]
                     continue
                 ready.unregister(key.fileobj)
                 if key.fileobj is process.stdin:
                     process.stdin.close()
-    return bytes(written), tail
+    return bytes(stdout), tail
 
 
 class _Tail(threading.Thread):
-    """Reads all that a process complains of, so that it never blocks, and keeps the end of it."""
+    """Thread that reads all of a process's stderr, so that the process never blocks, and keeps the end of it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         super().__init__(daemon=True)

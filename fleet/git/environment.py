@@ -1,16 +1,14 @@
-"""Environment, configuration and limits of git.
+"""Environment, configuration and limits that every git command runs with. Pure, except that it is given what exists.
 
-The environment and configuration that every git command runs with. Pure, except that it is given what exists.
-
-Nothing of the caller's GIT_* variables and nothing of the person's configuration gets through, but for what gives
+Nothing of the caller's GIT_* variables and nothing of the user's configuration gets through, but for what gives
 access: credential helpers, proxies, certificates, ssh command, url rewrites, safe.directory; and of the variables the
 file of authorities, GIT_SSL_CAINFO. Where git is told of none, it takes that of SSL_CERT_FILE, as our other clients do.
 
-A clone's own configuration may come from whoever handed it over. Git reads it, so whatever in it runs a program or
-leads credentials elsewhere is overruled, by the person's own setting or by what git does without any. Its headers are
-kept: services of CI put their tokens there.
+A clone's own configuration may come from the person who handed it over. Git reads it, so every setting in it that runs
+a program or leads credentials elsewhere is overruled, by the user's own setting or by git's default. Its headers are
+kept: CI services put their tokens there.
 
-What one git operation may use. A repository is input from others: no size in it is trusted.
+A repository is input from untrusted authors: no size in it is trusted, and `Limits` bounds what one operation may use.
 """
 
 from __future__ import annotations
@@ -30,15 +28,15 @@ _EMPTIED = {
     "filter": (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")),
     "hook": (("enabled", "false"),),
 }
-Pair = tuple[str, str | None]
+Setting = tuple[str, str | None]
 """A setting; `None` is a key without a value (true)."""
 
 _SSH = "ssh -oBatchMode=yes -oConnectTimeout=15"
-_DEFAULT_ACCESS: tuple[Pair, ...] = (("core.sshcommand", _SSH),)
+_DEFAULT_ACCESS: tuple[Setting, ...] = (("core.sshcommand", _SSH),)
 
 # What is overruled where a clone sets it: section and name → what holds where the person has no setting. Those of http
 # can be for one address, and win over ones for all: each is overruled under its own key.
-_NOT_THE_CLONES = {
+_OVERRULED_DEFAULTS = {
     "core.sshcommand": _SSH,
     "ssh.variant": "auto",
     "credential.helper": "",  # an empty one forgets those before it
@@ -93,8 +91,8 @@ _HARDENED = {
 _DROPPED = re.compile(r"GIT_(?!SSL_CAINFO$).*|SSH_ASKPASS(_REQUIRE)?|VISUAL|EDITOR|PAGER")
 
 
-def dropped(environment: Iterable[str]) -> list[str]:
-    """The variables of the caller's environment that git must not see."""
+def dropped_variables(environment: Iterable[str]) -> list[str]:
+    """Return the variables of the caller's environment that git must not see."""
     return sorted(name for name in environment if _DROPPED.fullmatch(name))
 
 
@@ -106,7 +104,7 @@ def variables(
     programs: Iterable[str] = (),
     access: Iterable[tuple[str, str]] = (),
 ) -> dict[str, str]:
-    """What is set for one command. Without a `protocol` it can reach no remote at all, not even lazily.
+    """Return what is set for one command. Without a `protocol` it can reach no remote at all, not even lazily.
 
     `programs` are the filters and hooks that a configuration names, as `filter.NAME` and `hook.NAME`: git would run
     them; `access` is what overrules it.
@@ -134,53 +132,55 @@ def variables(
     return {**result, **overrides}
 
 
-def access_settings(listing: bytes) -> list[Pair]:
-    """Read `git config --null --show-scope --get-regexp`: pairs of the person's scopes, in git's order.
+def access_settings(listing: bytes) -> list[Setting]:
+    """Read `git config --null --show-scope --get-regexp`: pairs of the user's scopes, in git's order.
 
     All but whether redirects are followed: for one address, that would win over what is set for all.
     """
-    person = (pair for whose, pair in _pairs(listing) if whose == "person" and re.match(_ACCESS_KEYS, pair[0]))
+    person = (
+        pair for scope, pair in _scoped_settings(listing) if scope == "person" and re.match(_ACCESS_KEYS, pair[0])
+    )
     return [pair for pair in person if _kind(pair[0]) != "http.followredirects"]
 
 
-def overruled(listing: bytes) -> tuple[str, ...]:
-    """Of the same listing: what the clone sets and may not, as `section.name`, each once."""
+def overruled_settings(listing: bytes) -> tuple[str, ...]:
+    """Return, of the same listing, what the clone sets and may not set, as `section.name`, each once."""
     return tuple(dict.fromkeys(_kind(key) for key in _overruled_keys(listing)))
 
 
-def overruling(listing: bytes) -> list[tuple[str, str]]:
-    """Of the same listing: what has to be set at command level, so that the person's settings hold and not the clone's.
+def overruling_settings(listing: bytes) -> list[tuple[str, str]]:
+    """Return, of the same listing, what is set at command level so that the user's settings hold and not the clone's.
 
-    Helpers are one list to git, for whichever address: all are forgotten, and the person's named again.
+    Helpers are one list to git, for every address: all are forgotten, and the user's are named again.
     """
     person = [(key, "true" if value is None else value) for key, value in access_settings(listing)]
     helpers = [(key, value) for key, value in person if _kind(key) == _HELPER]
-    result = [(_HELPER, ""), *helpers] if _HELPER in overruled(listing) else []
+    result = [(_HELPER, ""), *helpers] if _HELPER in overruled_settings(listing) else []
     for key in _overruled_keys(listing):
         kind = _kind(key)
         if kind != _HELPER:
             values = [value for name in (kind, key) for own, value in person if own == name]
-            result.append((key, values[-1] if values else _NOT_THE_CLONES[kind]))
+            result.append((key, values[-1] if values else _OVERRULED_DEFAULTS[kind]))
     return result
 
 
 def programs(listing: bytes) -> tuple[str, ...]:
-    """Of the same listing: which filters and hooks there are, whoever configured them."""
+    """Return, of the same listing, which filters and hooks there are, in whichever scope they are configured."""
     keys = (entry.partition("\n")[0] for _, entry in _entries(listing))
-    found = (key.rpartition(".")[0] for key in keys if re.fullmatch(f"{_FILTER_KEYS}|{_HOOK_KEYS}", key))
-    return tuple(dict.fromkeys(found))
+    names = (key.rpartition(".")[0] for key in keys if re.fullmatch(f"{_FILTER_KEYS}|{_HOOK_KEYS}", key))
+    return tuple(dict.fromkeys(names))
 
 
 def _overruled_keys(listing: bytes) -> list[str]:
-    keys = (key for whose, (key, _) in _pairs(listing) if whose == "clone")
-    return list(dict.fromkeys(key for key in keys if _kind(key) in _NOT_THE_CLONES))
+    keys = (key for scope, (key, _) in _scoped_settings(listing) if scope == "clone")
+    return list(dict.fromkeys(key for key in keys if _kind(key) in _OVERRULED_DEFAULTS))
 
 
 def _kind(key: str) -> str:
     return f"{key.partition('.')[0]}.{key.rpartition('.')[2]}"
 
 
-def _pairs(listing: bytes) -> Iterable[tuple[str, Pair]]:
+def _scoped_settings(listing: bytes) -> Iterable[tuple[str, Setting]]:
     for scope, entry in _entries(listing):
         key, separator, value = entry.partition("\n")
         yield "person" if scope in ("system", "global") else "clone", (key, value if separator else None)
@@ -191,10 +191,10 @@ def _entries(listing: bytes) -> Iterable[tuple[str, str]]:
     return zip(fields[::2], fields[1::2], strict=False)
 
 
-def config_text(pairs: Iterable[Pair], authorities: str = "") -> str:
-    """Settings in the syntax of a git configuration file; later ones win. `authorities` is a file of certificates."""
+def config_text(pairs: Iterable[Setting], authorities: str = "") -> str:
+    """Return settings as the text of a git configuration file; later ones win. `authorities` is a certificate file."""
     lines = []
-    trusted: list[Pair] = [("http.sslcainfo", authorities)] if authorities else []
+    trusted: list[Setting] = [("http.sslcainfo", authorities)] if authorities else []
     for key, value in [*_DEFAULT_ACCESS, *trusted, *pairs]:
         section, _, rest = key.partition(".")
         subsection, _, name = rest.rpartition(".")
@@ -214,7 +214,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of time and size; the defaults fit a large configuration repository."""
+    """Bounds of time and size of one git operation; the defaults fit a large configuration repository."""
 
     seconds: float = 60  # of one local command
     memory_bytes: int = 2048 * MIB  # of address space, for the same
@@ -230,4 +230,4 @@ class Limits:
     tree_bytes: int = 1024 * MIB  # of all files of one tree
 
 
-USUAL = Limits()
+DEFAULT_LIMITS = Limits()

@@ -1,4 +1,4 @@
-"""What git says on stderr → the error that a person can act on. Pure; the table is the whole knowledge."""
+"""Table from git's stderr to errors that a user can act on. Pure; the table is the whole knowledge."""
 
 from __future__ import annotations
 
@@ -82,31 +82,31 @@ _TABLE: tuple[tuple[str, type[FleetError], str, str], ...] = (
 )
 
 
-def from_stderr(what: str, stderr: str, *, unused: Sequence[str] = ()) -> FleetError:
-    """The error for a failed command; `what` says what was being done ("fetch from origin").
+def error_from_stderr(what: str, stderr: str, *, unused: Sequence[str] = ()) -> FleetError:
+    """Return the error for a failed command; `what` says what was being done ("fetch from origin").
 
-    `unused` are settings of the clone that were not used to reach a remote: they may be why.
+    `unused` are settings of the clone that were not used to reach a remote: they may be the reason.
     """
     error = _error(what, stderr)
     if unused and not isinstance(error, errors.PolicyError):
-        about = f"this clone's own {', '.join(unused)} is not used; if it is yours, set it with `git config --global`"
-        error.hint = f"{error.hint}; {about}" if error.hint else about
+        note = f"this clone's own {', '.join(unused)} is not used; if it is yours, set it with `git config --global`"
+        error.hint = f"{error.hint}; {note}" if error.hint else note
     return error
 
 
 def _error(what: str, stderr: str) -> FleetError:
-    said = _last_words(stderr)
+    reason = _reason(stderr)
     for pattern, kind, message, hint in _TABLE:
         match = re.search(pattern, stderr)
         if match:
-            found = {key: value or "" for key, value in match.groupdict().items()}
-            text = message.format(**found) if message else said
-            return kind(f"cannot {what}: {text}", hint=hint.format(**found))
-    return FleetError(f"cannot {what}: {said}")
+            groups = {key: value or "" for key, value in match.groupdict().items()}
+            text = message.format(**groups) if message else reason
+            return kind(f"cannot {what}: {text}", hint=hint.format(**groups))
+    return FleetError(f"cannot {what}: {reason}")
 
 
-def _last_words(stderr: str) -> str:
-    """Git's lines that say something, without prefixes, credentials and control characters, at most 600 letters."""
+def _reason(stderr: str) -> str:
+    """Return git's lines that say something: no prefixes, credentials or control characters, at most 600 letters."""
     lines = [re.sub(r"^(fatal|error|warning|remote): ?", "", line.strip()) for line in stderr.splitlines()]
     text = "; ".join(
         line

@@ -1,10 +1,8 @@
-"""Commits and what became of them.
+"""Commits of a branch, and what became of each.
 
-The commits that a branch consisted of, one after the other: what was merged is part of the commit that merged it.
-
-What became of each commit: git's history with the notes that syncs left on it.
-
-The notes are all there is to it, so every clone tells the same, and nothing has to be kept anywhere else.
+What was merged is part of the commit that merged it: histories follow first parents. What became of a commit is in the
+notes that syncs left on it. The notes are all there is to it, so every clone reads the same, and nothing has to be kept
+anywhere else.
 """
 
 from __future__ import annotations
@@ -15,15 +13,18 @@ from dataclasses import dataclass, replace
 
 from fleet.errors import FleetError
 from fleet.git import status
-from fleet.git.publish import fetched
+from fleet.git.publish import fetch_tips
 from fleet.git.refs import Address
 from fleet.git.repository import Commit, Repository
 from fleet.git.status import Outcome
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """A commit that the branch once ended in. `tree` is that of the directory asked for, "" if it had none."""
+class PastCommit:
+    """A commit that was once the tip of the branch.
+
+    `tree` is that of the directory asked for, "" if it had none.
+    """
 
     commit: str
     tree: str
@@ -34,31 +35,31 @@ class Past:
         return f"{self.commit[:8]} {self.subject}".strip()
 
 
-def first_parents(repository: Repository, revision: Commit, below: str = "", *, most: int) -> tuple[Past, ...]:
-    """The newest `most` of them, the oldest first."""
-    listed = repository.git.run(
+def first_parents(repository: Repository, revision: Commit, below: str = "", *, most: int) -> tuple[PastCommit, ...]:
+    """Return the newest `most` commits of the branch, the oldest first."""
+    listing = repository.git.run(
         f"read the history of {revision.short}",
         "rev-list", "--first-parent", f"--max-count={most}", "--no-commit-header", "--format=%H %T %s",
         "--end-of-options", revision.id,
     )  # fmt: skip
-    found = [Past(*line.split(" ", 2)) for line in listed.lines]
+    commits = [PastCommit(*line.split(" ", 2)) for line in listing.lines]
     if below:
         with repository.objects(f"read the history of {revision.short}") as objects:
-            trees = [objects.find(f"{one.tree}:{below}") for one in found]
-        found = [
-            Past(one.commit, tree.id if tree and tree.kind == "tree" else "", one.subject)
-            for one, tree in zip(found, trees, strict=True)
+            trees = [objects.find(f"{commit.tree}:{below}") for commit in commits]
+        commits = [
+            PastCommit(commit.commit, tree.id if tree and tree.kind == "tree" else "", commit.subject)
+            for commit, tree in zip(commits, trees, strict=True)
         ]
-    return tuple(reversed(found))
+    return tuple(reversed(commits))
 
 
-def parent(repository: Repository, commit: Commit) -> str:
-    """The commit's first parent, "" when it is the first of all."""
-    listed = repository.git.run(
+def first_parent(repository: Repository, commit: Commit) -> str:
+    """Return the id of the commit's first parent, "" when the commit has none."""
+    listing = repository.git.run(
         f"read the history of {commit.short}",
         "rev-list", "--first-parent", "--max-count=1", "--skip=1", "--end-of-options", commit.id,
     )  # fmt: skip
-    return listed.text
+    return listing.text
 
 
 _FORMAT = "%H%x00%ct%x00%an%x00%s%x00"
@@ -66,7 +67,7 @@ _TIME = re.compile(r"\d{1,11}")  # later than any that a date can have is no tim
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """One commit that was synced."""
 
     revision: str
@@ -77,38 +78,48 @@ class Entry:
     in_history: bool = True  # of the revision that was asked about
 
 
-def read_history(repository: Repository, remote: Address | None, revision: str = "HEAD") -> tuple[Entry, ...]:
-    """The commits that were synced, newest first; those that are not in this history (any more) last."""
-    with fetched(repository, remote, [status.REF]) as tips:
-        tip = tips[status.REF]
+def read_history(repository: Repository, remote: Address | None, revision: str = "HEAD") -> tuple[HistoryEntry, ...]:
+    """Return the commits that were synced, newest first; those that are not, or no longer, in this history last."""
+    with fetch_tips(repository, remote, [status.NOTES_REF]) as tips:
+        tip = tips[status.NOTES_REF]
         texts = tip.read_all() if tip else {}
-    told = {path.replace("/", ""): status.parse(text.decode(errors="replace")) for path, text in texts.items()}
-    told = {commit: outcomes for commit, outcomes in told.items() if outcomes}
-    if not told:
+    outcomes_by_commit = {
+        path.replace("/", ""): status.parse_note(text.decode(errors="replace")) for path, text in texts.items()
+    }
+    outcomes_by_commit = {commit: outcomes for commit, outcomes in outcomes_by_commit.items() if outcomes}
+    if not outcomes_by_commit:
         return ()
-    inside = [one for one in _log(repository, revision, told) if one.revision in told]
-    known = {one.revision for one in inside}
-    outside = [one for commit in sorted(told.keys() - known) for one in _alone(repository, commit, told)]
-    return (*inside, *sorted(outside, key=lambda one: -one.time))
+    inside = [entry for entry in _log(repository, revision, outcomes_by_commit) if entry.revision in outcomes_by_commit]
+    inside_ids = {entry.revision for entry in inside}
+    outside = [
+        entry
+        for commit in sorted(outcomes_by_commit.keys() - inside_ids)
+        for entry in _read_entry(repository, commit, outcomes_by_commit)
+    ]
+    return (*inside, *sorted(outside, key=lambda entry: -entry.time))
 
 
-def chosen(entries: Iterable[Entry], stacks: Iterable[str], clusters: Iterable[str]) -> tuple[Entry, ...]:
-    """Pure: only these stacks and clusters, and the commits that were synced to them."""
-    wanted, places = frozenset(stacks), frozenset(clusters)
+def select_entries(
+    entries: Iterable[HistoryEntry], stacks: Iterable[str], clusters: Iterable[str]
+) -> tuple[HistoryEntry, ...]:
+    """Keep only the outcomes of these stacks and clusters, and the commits that were synced to them. Pure."""
+    stack_names, cluster_names = frozenset(stacks), frozenset(clusters)
 
-    def fits(one: Outcome) -> bool:
-        return (not wanted or one.stack in wanted) and (not places or one.cluster in places)
+    def fits(outcome: Outcome) -> bool:
+        return (not stack_names or outcome.stack in stack_names) and (
+            not cluster_names or outcome.cluster in cluster_names
+        )
 
-    narrowed = (replace(one, outcomes=tuple(filter(fits, one.outcomes))) for one in entries)
-    return tuple(one for one in narrowed if one.outcomes)
+    selected = (replace(entry, outcomes=tuple(filter(fits, entry.outcomes))) for entry in entries)
+    return tuple(entry for entry in selected if entry.outcomes)
 
 
-def good(entries: Iterable[Entry], stack: str) -> tuple[Entry, ...]:
-    """Pure: the commits of this history that were applied to the stack wherever they were tried, and it was well."""
+def good_entries(entries: Iterable[HistoryEntry], stack: str) -> tuple[HistoryEntry, ...]:
+    """Return the commits of this history at which every outcome of the stack was synced and healthy. Pure."""
     return tuple(
-        one
-        for one in chosen(entries, [stack], [])
-        if one.in_history and all(each.sync == "Synced" and _is_well(each) for each in one.outcomes)
+        entry
+        for entry in select_entries(entries, [stack], [])
+        if entry.in_history and all(outcome.sync == "Synced" and _is_well(outcome) for outcome in entry.outcomes)
     )
 
 
@@ -116,26 +127,28 @@ def _is_well(outcome: Outcome) -> bool:
     return outcome.health in ("Healthy", "Unknown")  # an app without an operator has no health
 
 
-def _log(repository: Repository, revision: str, told: Mapping[str, tuple[Outcome, ...]]) -> list[Entry]:
+def _log(repository: Repository, revision: str, outcomes: Mapping[str, tuple[Outcome, ...]]) -> list[HistoryEntry]:
     commit = repository.resolve(revision).id
     listing = repository.git.run("read the history", "log", f"--format={_FORMAT}", "--no-notes", commit)
-    return _entries(listing.stdout, told)
+    return _entries(listing.stdout, outcomes)
 
 
-def _alone(repository: Repository, commit: str, told: Mapping[str, tuple[Outcome, ...]]) -> list[Entry]:
+def _read_entry(repository: Repository, commit: str, outcomes: Mapping[str, tuple[Outcome, ...]]) -> list[HistoryEntry]:
     try:
-        said = repository.git.run(
+        listing = repository.git.run(
             "read the history", "log", f"--format={_FORMAT}", "--no-notes", "--max-count=1", commit
         )
     except FleetError:  # it is not in this repository
         return []
-    return [replace(one, in_history=False) for one in _entries(said.stdout, told)]
+    return [replace(entry, in_history=False) for entry in _entries(listing.stdout, outcomes)]
 
 
-def _entries(listing: bytes, told: Mapping[str, tuple[Outcome, ...]]) -> list[Entry]:
+def _entries(listing: bytes, outcomes: Mapping[str, tuple[Outcome, ...]]) -> list[HistoryEntry]:
     fields = listing.decode(errors="replace").split("\0")
     rows = zip(*(iter(fields[: len(fields) // 4 * 4]),) * 4, strict=True)
     return [
-        Entry(commit.strip(), int(time) if _TIME.fullmatch(time) else 0, author, subject, told.get(commit.strip(), ()))
+        HistoryEntry(
+            commit.strip(), int(time) if _TIME.fullmatch(time) else 0, author, subject, outcomes.get(commit.strip(), ())
+        )
         for commit, time, author, subject in rows
     ]

@@ -1,13 +1,12 @@
-"""Compare-and-swap writes of refs.
+"""Compare-and-swap writes of refs, so that no other writer's work is lost.
 
-Write refs so that no other writer's work is lost: read the tip, edit its files, commit on it, swap if still the tip.
+A writer reads the tip, edits its files, commits on it, and swaps the ref if it is still at that tip.
 
 Plumbing only, with an index of its own: the user's index, working tree and branches stay as they are. Against a remote
 the swap is a push with a lease, so that the server compares; without one it is `update-ref`.
 
-A branch that a program writes grows for ever; this cuts its history off, and leaves its files as they are.
-
-The newest files become a commit without parents, swapped in only if nobody wrote meanwhile. Whoever wrote finds the cut
+A branch that a program writes grows for ever; `trim` cuts its history off and leaves its files as they are. The newest
+files become a commit without parents, swapped in only if no other writer was faster. Another writer finds the cut
 branch at its next try: it reads the tip before it writes.
 """
 
@@ -26,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 from fleet.errors import AccessError, ConfigurationError, FleetError, ResourceError
 from fleet.git import refs
-from fleet.git.errors import from_stderr
+from fleet.git.errors import error_from_stderr
 from fleet.git.objects import Objects, Snapshot
 from fleet.git.refs import Address
 from fleet.git.repository import Repository
@@ -44,14 +43,14 @@ _IN_THE_WAY = re.compile(r"exists; cannot create|directory/file conflict|D/F con
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who commits. The status branch is written by a program, and says so."""
+    """Author of a commit. The status branch is written by a program, and says so."""
 
     name: str = "fleet"
     email: str = "fleet@localhost"
 
     @property
     def variables(self) -> dict[str, str]:
-        """How git is told."""
+        """The environment variables that give this identity to git."""
         return {
             f"GIT_{role}_{part}": value
             for role in ("AUTHOR", "COMMITTER")
@@ -64,7 +63,7 @@ FLEET = Identity()
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One ref's new content. `decide` sees the newest files (None: no ref yet), and again after each lost race."""
+    """New content of one ref. `decide` gets the newest files (None: no ref yet), and again after each lost race."""
 
     ref: str
     message: str
@@ -90,20 +89,20 @@ def publish(
     identity: Identity = FLEET,
     seconds: float = 60,
 ) -> Published:
-    """Bring every ref to what its edit decides, in one push where nobody interferes; raise what could not be done."""
+    """Bring every ref to what its edit decides, in one push if no other writer interferes; raise the first refusal."""
     for edit in edits:
         refs.ref(edit.ref)
     result, refusals = Published(), list[FleetError]()
     pending, deadline = list(edits), time.monotonic() + seconds
     while pending:
         result.attempts += 1
-        with fetched(repository, remote, [edit.ref for edit in pending]) as tips:
+        with fetch_tips(repository, remote, [edit.ref for edit in pending]) as tips:
             proposed = [
-                proposal for edit in pending if (proposal := _proposed(repository, tips[edit.ref], edit, identity))
+                proposal for edit in pending if (proposal := _propose(repository, tips[edit.ref], edit, identity))
             ]
         if not proposed:
             break
-        swap = _push if remote else _update
+        swap = _push_refs if remote else _update_refs
         outcome = swap(repository, remote, proposed)
         pending = [proposal.edit for proposal in proposed if outcome[proposal.edit.ref] == "lost"]
         for proposal in proposed:
@@ -125,18 +124,18 @@ def publish(
 
 
 @contextmanager
-def fetched(
+def fetch_tips(
     repository: Repository, remote: Address | None, refs: Sequence[str], *, fresh: bool = True
 ) -> Iterator[dict[str, Snapshot | None]]:
-    """The newest files of every ref, None where there is no such ref; fetched when they are a remote's.
+    """Yield the newest files of every ref, None where there is no such ref; fetched when they are a remote's.
 
     Not `fresh`: as they were when they were last fetched here, and None where they never were.
     """
-    places = {ref: ref if remote is None else _tracking(remote, ref) for ref in refs}
+    local_refs = {ref: ref if remote is None else _tracking_ref(remote, ref) for ref in refs}
     if remote is not None and fresh:
         # A pattern that matches nothing is not an error as a missing name is, and with --prune it also forgets.
-        specs = [f"+{ref}*:{place}*" for ref, place in places.items()]
-        with _fetching(repository):
+        specs = [f"+{ref}*:{local_ref}*" for ref, local_ref in local_refs.items()]
+        with _FetchLock(repository):
             repository.git.run(
                 f"fetch the status from {remote}",
                 "fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
@@ -144,15 +143,17 @@ def fetched(
                 protocol=remote.protocol,
             )  # fmt: skip
     with repository.objects("read the refs") as objects:
-        yield {ref: _snapshot(objects, place, ref, repository) for ref, place in places.items()}
+        yield {ref: _snapshot(objects, local_ref, ref, repository) for ref, local_ref in local_refs.items()}
 
 
-def _snapshot(objects: Objects, place: str, ref: str, repository: Repository) -> Snapshot | None:
-    return Snapshot.of(objects, place, repository.limits, title=ref)
+def _snapshot(objects: Objects, local_ref: str, ref: str, repository: Repository) -> Snapshot | None:
+    return Snapshot.of(objects, local_ref, repository.limits, title=ref)
 
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
+    """A commit that is made and not yet swapped in."""
+
     edit: Edit
     tip: str | None
     commit: str
@@ -161,45 +162,50 @@ class _Proposal:
 _Verdict = str | FleetError  # "done", "lost", or why it was refused
 
 
-def _proposed(repository: Repository, old: Snapshot | None, edit: Edit, identity: Identity) -> _Proposal | None:
-    """A commit on the tip with the edit's changes, None when there is nothing to change."""
+def _propose(repository: Repository, old: Snapshot | None, edit: Edit, identity: Identity) -> _Proposal | None:
+    """Make a commit on the tip with the edit's changes; return None when there is nothing to change."""
     changes = edit.decide(old)
     if not changes:
         return None
     tip = old.commit if old else None
     before, what = old.tree if old else "", f"write {edit.ref}"
-    made = committed(repository, what, tip=tip, before=before, changes=changes, message=edit.message, who=identity)
-    return _Proposal(edit, tip, made) if made else None
+    commit_id = make_commit(
+        repository, what, tip=tip, before=before, changes=changes, message=edit.message, who=identity
+    )
+    return _Proposal(edit, tip, commit_id) if commit_id else None
 
 
-def committed(
+def make_commit(
     repository: Repository, what: str, *, tip: str | None, before: str, changes: Changes, message: str, who: Identity
 ) -> str | None:
-    """A commit on `tip` (with the tree `before`) with the changes, that no ref has yet; None when nothing changes."""
+    """Make a commit on `tip` (with the tree `before`) to which no ref points yet; return None when nothing changes."""
     git = repository.git
     with TemporaryDirectory(prefix="fleet-index-") as scratch:
         own_index = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
         git.run(what, "read-tree", *([tip] if tip else ["--empty"]), variables=own_index)
         git.run(
             what, "update-index", "-z", "--add", "--replace", "--index-info",
-            stdin=_index_lines(changes, _store(repository, what, changes, Path(scratch))), variables=own_index,
+            stdin=_index_lines(changes, _store_contents(repository, what, changes, Path(scratch))), variables=own_index,
         )  # fmt: skip
         tree = git.run(what, "write-tree", variables=own_index).text
     if tree == before:
         return None
     parents = ["-p", tip] if tip else []
-    said = message.encode()
-    return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=said, variables=who.variables).text
+    message_bytes = message.encode()
+    return git.run(what, "commit-tree", tree, *parents, "-F", "-", stdin=message_bytes, variables=who.variables).text
 
 
-def swapped(repository: Repository, remote: Address | None, edit: Edit, seen: str | None, commit: str) -> _Verdict:
-    """Move the edit's ref from what was seen to a commit that is made already."""
-    swap = _push if remote else _update
+def swap_ref(repository: Repository, remote: Address | None, edit: Edit, seen: str | None, commit: str) -> _Verdict:
+    """Move the edit's ref from the tip that was seen to a commit that exists already."""
+    swap = _push_refs if remote else _update_refs
     return swap(repository, remote, [_Proposal(edit, seen, commit)])[edit.ref]
 
 
-def _store(repository: Repository, what: str, changes: Changes, scratch: Path) -> dict[str, str]:
-    """Put the contents into the object database; path → id. Many become one pack: a sync to disk for each is slow."""
+def _store_contents(repository: Repository, what: str, changes: Changes, scratch: Path) -> dict[str, str]:
+    """Put the contents into the object database; return path → id.
+
+    Many become one pack: a sync to disk for each is slow.
+    """
     contents = [(path, content) for path, content in changes.items() if content is not None]
     stream = b"".join(
         b"blob\nmark :%d\ndata %d\n%b\n" % (mark, len(content), content)
@@ -220,29 +226,32 @@ def _index_lines(changes: Changes, ids: Mapping[str, str]) -> bytes:
     return "".join(sorted(lines)).encode()  # removals ("0 …") first: a file may take a directory's place
 
 
-def _push(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
+def _push_refs(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
     assert remote is not None  # noqa: S101
-    leases = [f"--force-with-lease={each.edit.ref}:{each.tip or ''}" for each in proposed]
+    leases = [f"--force-with-lease={proposal.edit.ref}:{proposal.tip or ''}" for proposal in proposed]
     what = f"push the status to {remote}"
-    said = repository.git.run(
+    result = repository.git.run(
         what,
         "push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", *leases,
-        "--end-of-options", remote.url, *(f"{each.commit}:{each.edit.ref}" for each in proposed),
+        "--end-of-options", remote.url, *(f"{proposal.commit}:{proposal.edit.ref}" for proposal in proposed),
         protocol=remote.protocol, accept=(0, 1),
     )  # fmt: skip
-    reports = dict(_push_reports(said.lines))
-    if said.status and not reports:
-        raise from_stderr(what, said.stderr)
-    return {each.edit.ref: _judge(each.edit.ref, remote, reports.get(each.edit.ref), said.stderr) for each in proposed}
+    reports = dict(_push_reports(result.lines))
+    if result.status and not reports:
+        raise error_from_stderr(what, result.stderr)
+    return {
+        proposal.edit.ref: _verdict_of(proposal.edit.ref, remote, reports.get(proposal.edit.ref), result.stderr)
+        for proposal in proposed
+    }
 
 
-def _push_reports(said: Sequence[str]) -> list[tuple[str, tuple[str, str]]]:
-    """`git push --porcelain`: ref → (flag, summary)."""
-    lines = [line.split("\t", 2) for line in said if line.count("\t") >= 2]
+def _push_reports(output_lines: Sequence[str]) -> list[tuple[str, tuple[str, str]]]:
+    """Read `git push --porcelain`: ref → (flag, summary)."""
+    lines = [line.split("\t", 2) for line in output_lines if line.count("\t") >= 2]
     return [(pair.rpartition(":")[2], (flag.strip(), summary)) for flag, pair, summary in lines]
 
 
-def _judge(ref: str, remote: Address, report: tuple[str, str] | None, stderr: str) -> _Verdict:
+def _verdict_of(ref: str, remote: Address, report: tuple[str, str] | None, stderr: str) -> _Verdict:
     flag, summary = report or ("!", "the remote did not answer for it")
     if flag != "!":
         return "done"
@@ -253,28 +262,28 @@ def _judge(ref: str, remote: Address, report: tuple[str, str] | None, stderr: st
         )
     if _LOST_RACE.search(summary):
         return "lost"
-    said = " ".join(line[8:].strip() for line in stderr.splitlines() if line.startswith("remote: "))
-    reason = without_credentials(f"{summary} {said}".strip())[:400]
+    remote_lines = " ".join(line[8:].strip() for line in stderr.splitlines() if line.startswith("remote: "))
+    reason = without_credentials(f"{summary} {remote_lines}".strip())[:400]
     return AccessError(
         f"{remote} refused {ref}: {''.join(letter if letter.isprintable() else ' ' for letter in reason)}",
         hint=f"allow this writer to push to {ref} (branch protection, hooks, deploy key with write access)",
     )
 
 
-def _update(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
+def _update_refs(repository: Repository, remote: Address | None, proposed: Sequence[_Proposal]) -> dict[str, _Verdict]:
     assert remote is None  # noqa: S101
     busy = repository.checked_out()
-    return {each.edit.ref: _update_one(repository, each, busy) for each in proposed}
+    return {proposal.edit.ref: _update_ref(repository, proposal, busy) for proposal in proposed}
 
 
-def _update_one(repository: Repository, proposal: _Proposal, busy: frozenset[str]) -> _Verdict:
+def _update_ref(repository: Repository, proposal: _Proposal, busy: frozenset[str]) -> _Verdict:
     ref = proposal.edit.ref
     if ref in busy:
         return ConfigurationError(
             f"{ref} is checked out here, and fleet does not write to a branch that is checked out",
             hint="switch to another branch",
         )
-    said = repository.git.run(
+    result = repository.git.run(
         f"write {ref}",
         "update-ref",
         "-m",
@@ -284,24 +293,24 @@ def _update_one(repository: Repository, proposal: _Proposal, busy: frozenset[str
         proposal.tip or "",
         accept=(0, 1, 128),
     )
-    if said.status == 0:
+    if result.status == 0:
         return "done"
-    if _IN_THE_WAY.search(said.stderr):
+    if _IN_THE_WAY.search(result.stderr):
         return ConfigurationError(
             f"{ref} cannot be made: another branch is in the way of its name",
             hint="choose another status branch in fleet.toml, or rename that branch",
         )
-    return "lost" if _LOST_RACE.search(said.stderr) else from_stderr(f"write {ref}", said.stderr)
+    return "lost" if _LOST_RACE.search(result.stderr) else error_from_stderr(f"write {ref}", result.stderr)
 
 
-def _tracking(remote: Address, ref: str) -> str:
-    """Where a remote's ref is kept here: a place of our own, that no branch listing shows."""
+def _tracking_ref(remote: Address, ref: str) -> str:
+    """Return where a remote's ref is kept here: a place of our own, that no branch listing shows."""
     key = hashlib.sha256(remote.url.encode()).hexdigest()[:16]
     return f"refs/fleet/{key}/{ref.removeprefix('refs/')}"
 
 
-class _fetching:  # noqa: N801 - reads as a statement: with _fetching(repository)
-    """Two fetches into the same refs would fail on each other's locks."""
+class _FetchLock:
+    """Lock of a clone's fetches: two fetches into the same refs would fail on each other's locks."""
 
     def __init__(self, repository: Repository) -> None:
         common = repository.git.run("find the repository", "rev-parse", "--git-common-dir").text
@@ -315,14 +324,14 @@ class _fetching:  # noqa: N801 - reads as a statement: with _fetching(repository
         self._file.close()
 
 
-MOST = 2000  # commits
+MOST_COMMITS = 2000  # commits
 
 
 def trim(
-    repository: Repository, remote: Address | None, ref: str, *, most: int = MOST, identity: Identity = FLEET
+    repository: Repository, remote: Address | None, ref: str, *, most: int = MOST_COMMITS, identity: Identity = FLEET
 ) -> bool:
-    """Cut it if it has more than `most` commits. False: it has not, or somebody else was faster."""
-    with fetched(repository, remote, [ref]) as tips:
+    """Cut the branch if it has more than `most` commits; return False if it has not or another writer was faster."""
+    with fetch_tips(repository, remote, [ref]) as tips:
         tip = tips[ref]
     if tip is None:
         return False
@@ -333,4 +342,4 @@ def trim(
     commit = git.run(
         what, "commit-tree", tip.tree, "-F", "-", stdin=message.encode(), variables=identity.variables
     ).text
-    return swapped(repository, remote, Edit(ref, message, lambda files: {}), tip.commit, commit) == "done"
+    return swap_ref(repository, remote, Edit(ref, message, lambda files: {}), tip.commit, commit) == "done"

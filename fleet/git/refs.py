@@ -1,4 +1,4 @@
-"""Which urls, revisions and ref names are let through to git. Pure.
+"""Rules for the urls, revisions and ref names that are let through to git. Pure.
 
 Git reads arguments that start with '-' as options, `helper::address` as a program to run and plain paths as
 remotes; all three have run commands for attackers. What is refused here never reaches a command line.
@@ -23,7 +23,7 @@ _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A remote that may be talked to: what to give to git, and the one protocol that it may use."""
+    """A remote that may be talked to: the url for git, and the one protocol that it may use."""
 
     url: str
     protocol: str
@@ -33,10 +33,12 @@ class Address:
 
 
 def address(url: str, *, by_person: bool) -> Address:
-    """Judge a remote's url. `by_person`: somebody configured it on this machine; it is not repository content.
+    """Judge a remote's url. `by_person`: a user configured it on this machine; it is not repository content.
 
-    https and ssh are for everybody. Local paths, and http to this machine, are for remotes that a person set:
-    from repository content they would read files or reach services that its author cannot.
+    https and ssh are for every repository. Local paths, and http to this machine, are for remotes that a user set: from
+    repository content they would read files or reach services that its author cannot.
+
+    Raises PolicyError for a url that is refused.
     """
     shown = without_credentials(url)
     if not url or url.startswith("-") or any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in url):
@@ -60,7 +62,7 @@ def address(url: str, *, by_person: bool) -> Address:
 
 
 def revision(text: str) -> str:
-    """A revision as people write it (`main`, `HEAD~2`, an id), refused where git would read something else."""
+    """Return a revision as users write it (`main`, `HEAD~2`, an id), refused where git would read something else."""
     if not text or text.startswith("-") or len(text) > 1024 or not text.isprintable():
         raise ConfigurationError(
             f"{text!r} is not a revision", hint="name a branch, a tag or a commit id, for example `main`"
@@ -69,14 +71,14 @@ def revision(text: str) -> str:
 
 
 def ref(name: str) -> str:
-    """A full ref name by the rules of `git check-ref-format`, under refs/."""
+    """Return a full ref name under refs/, refused where it breaks the rules of `git check-ref-format`."""
     if not name.startswith("refs/") or name.count("/") < 2 or len(name) > 512 or _REF_FORBIDDEN.search(name):
         raise ConfigurationError(f"{name!r} is not a full ref name", hint="for example refs/heads/fleet/status")
     return name
 
 
-def branch(name: str) -> str:
-    """A branch's short name → its full ref."""
+def branch_ref(name: str) -> str:
+    """Return the full ref of a branch's short name."""
     try:
         return ref(f"refs/heads/{name}" if not name.startswith("-") else name)
     except ConfigurationError:

@@ -1,13 +1,11 @@
-"""A clone or bare mirror.
+"""A clone or a bare mirror, whose objects are read and whose private refs are written; never its checkout.
 
-A repository that is read and whose private refs are written: a person's clone, or a bare one. Never its checkout.
+A `Mirror` is a bare copy of a remote that only fleet uses: nothing is checked out, nothing in it is configured by its
+content.
 
-A bare copy of a remote that only fleet uses: nothing is checked out, nothing in it is configured by its content.
-
-The history that a shallow clone was made without, fetched when a decision needs it.
-
-CI checks out one commit and nothing before it. What would be decided from that is not known: the rest is fetched, into
-the same clone, because its own configuration is often all that gives access. No name, file or index changes.
+CI checks out one commit and nothing before it. A decision that needs the history of such a shallow clone has the rest
+fetched, into the same clone, because its own configuration is often all that gives access. No name, file or index
+changes.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from pathlib import Path
 from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError
 from fleet.git import refs
 from fleet.git.command import Git
-from fleet.git.environment import USUAL, Limits
+from fleet.git.environment import DEFAULT_LIMITS, Limits
 from fleet.git.objects import Objects
 from fleet.git.refs import Address
 from fleet.git.tree import Tree
@@ -42,8 +40,10 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One file that differs between two revisions; a rename is a removal and an addition, and so is a file that was a
-    symlink or becomes one."""
+    """One file that differs between two revisions.
+
+    A rename is a removal and an addition, and so is a file that was a symlink or becomes one.
+    """
 
     path: str
     verb: str  # "added", "changed", "removed"
@@ -51,7 +51,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Dirt:
-    """What a working tree has that its HEAD does not: nothing of it is in a commit."""
+    """The differences of a working tree from its HEAD: none of them is in a commit."""
 
     changed: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
@@ -66,23 +66,23 @@ _VERBS = {"A": ("added",), "D": ("removed",), "T": ("removed", "added")}
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """`root` is the top of the working tree, or the bare repository itself."""
+    """A repository; `root` is the top of the working tree, or the bare repository itself."""
 
     root: Path
     bare: bool = False
-    limits: Limits = USUAL
+    limits: Limits = DEFAULT_LIMITS
     shallow: bool = field(default=False, compare=False)  # its first commits are not here
 
     @classmethod
-    def find(cls, start: Path, *, limits: Limits = USUAL) -> Repository:
-        """The repository that `start` lies in, found as git finds it, ownership check included."""
-        asked = ("rev-parse", "--show-toplevel", "--is-shallow-repository")
-        root, _, shallow = Git(start, limits=limits).run("find the repository", *asked).text.rpartition("\n")
+    def find(cls, start: Path, *, limits: Limits = DEFAULT_LIMITS) -> Repository:
+        """Find the repository that `start` lies in, as git finds it, ownership check included."""
+        query = ("rev-parse", "--show-toplevel", "--is-shallow-repository")
+        root, _, shallow = Git(start, limits=limits).run("find the repository", *query).text.rpartition("\n")
         return cls(Path(root), limits=limits, shallow=shallow == "true")
 
     @classmethod
-    def open_bare(cls, path: Path, *, limits: Limits = USUAL) -> Repository:
-        """A bare repository that is named outright; one that belongs to another user is refused."""
+    def open_bare(cls, path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Repository:
+        """Open a bare repository that is named outright; refuse one that belongs to another user."""
         if not (path / "HEAD").is_file() or not (path / "objects").is_dir():
             raise NotFoundError(f"{path} is not a bare git repository")
         if path.stat().st_uid not in (os.geteuid(), 0):
@@ -94,34 +94,34 @@ class Repository:
         return Git(self.root, self.root if self.bare else None, self.limits)
 
     def resolve(self, revision: str = "HEAD") -> Commit:
-        """The commit that a revision means."""
+        """Return the commit that a revision means; raise NotFoundError when there is none."""
         refs.revision(revision)
         with self.objects(f"resolve {revision}") as objects:
-            found = objects.find(f"{revision}^{{commit}}")
-        if found is None:
+            commit = objects.find(f"{revision}^{{commit}}")
+        if commit is None:
             raise self._unresolved(revision)
-        return Commit(found.id, found.tree, found.subject)
+        return Commit(commit.id, commit.tree, commit.subject)
 
     def subtree(self, commit: Commit, path: str) -> str:
-        """The id of a directory of a commit."""
+        """Return the id of a directory of a commit."""
         with self.objects(f"read {commit.short}") as objects:
-            found = objects.find(f"{commit.tree}:{path}")
-        if found is None or found.kind != "tree":
+            directory = objects.find(f"{commit.tree}:{path}")
+        if directory is None or directory.kind != "tree":
             raise NotFoundError(f"{commit.short} has no directory {path!r}")
-        return found.id
+        return directory.id
 
     @contextmanager
     def objects(self, what: str) -> Iterator[Objects]:
-        """Single objects by their names, for as long as the block lasts."""
+        """Open single objects by their names, for as long as the block lasts."""
         with self.git.conversation(what, "cat-file", "--batch") as process:
             yield Objects(process, self.limits)
 
     def tree(self, revision: str = "HEAD") -> Tree:
-        """The files of a revision."""
+        """Return the files of a revision."""
         return Tree(self.git, self.resolve(revision).tree, revision)
 
     def dirt(self) -> Dirt:
-        """How the working tree differs from HEAD; the user's index is only read."""
+        """Return how the working tree differs from HEAD; the user's index is only read."""
         if self.bare:
             return Dirt()
         listing = self.git.run(
@@ -142,7 +142,7 @@ class Repository:
         return Dirt(tuple(sorted(changed)), tuple(sorted(untracked)), branch)
 
     def changes(self, base: str, head: str) -> tuple[Change, ...]:
-        """The files that differ between two revisions, by path."""
+        """Return the files that differ between two revisions, by path."""
         old, new = self.resolve(base), self.resolve(head)
         listing = self.git.run(
             f"compare {base} with {head}",
@@ -153,40 +153,40 @@ class Repository:
         return tuple(Change(path, verb) for letter, path in pairs for verb in _VERBS.get(letter, ("changed",)))
 
     def outside(self, revisions: Iterable[str], of: str) -> tuple[str, ...]:
-        """Those commits (full ids) that are not in the history of `of`, as far as this clone has it: see `shallow`."""
-        asked, known = list(dict.fromkeys(revisions)), []
-        if not asked:
+        """Return those commits (full ids) that are not in the history of `of`, as far as this clone has it."""
+        commits, present = list(dict.fromkeys(revisions)), []
+        if not commits:
             return ()
         with self.objects("read the history") as objects:
-            known = [one for one in asked if objects.find(f"{one}^{{commit}}")]
-            here = objects.find(f"{of}^{{commit}}") is not None
-        if not here:
-            return tuple(asked)
+            present = [commit for commit in commits if objects.find(f"{commit}^{{commit}}")]
+            has_tip = objects.find(f"{of}^{{commit}}") is not None
+        if not has_tip:
+            return tuple(commits)
         what = "read the history"
-        beyond = self.git.run(what, "rev-list", "--max-count=1", *known, f"^{of}").text if known else ""
-        strangers = [one for one in known if not self._is_in(one, of)] if beyond else []
-        return (*strangers, *(one for one in asked if one not in known))
+        beyond = self.git.run(what, "rev-list", "--max-count=1", *present, f"^{of}").text if present else ""
+        unrelated = [commit for commit in present if not self._is_in(commit, of)] if beyond else []
+        return (*unrelated, *(commit for commit in commits if commit not in present))
 
     def _is_in(self, commit: str, of: str) -> bool:
         return self.git.run("read the history", "merge-base", "--is-ancestor", commit, of, accept=(0, 1)).status == 0
 
     def checked_out(self) -> frozenset[str]:
-        """The full refs that this or a linked working tree has checked out."""
+        """Return the full refs that this or a linked working tree has checked out."""
         listing = self.git.run("list the working trees", "worktree", "list", "--porcelain")
         return frozenset(line[7:] for line in listing.lines if line.startswith("branch "))
 
     def remotes(self) -> dict[str, str]:
-        """The remotes of this clone's own configuration: name → where it is pushed to, as git would after rewrites."""
-        found: dict[str, str] = {}
+        """Return the remotes of this clone's own configuration: name → push url, as git has it after rewrites."""
+        urls: dict[str, str] = {}
         for line in self.git.run("list the remotes", "remote", "--verbose").lines:
             name, _, rest = line.partition("\t")
             url, _, use = rest.rpartition(" (")
             if use.startswith("push)"):
-                found.setdefault(name, url)
-        return found
+                urls.setdefault(name, url)
+        return urls
 
     def remote(self, name: str = "origin") -> refs.Address | None:
-        """Where a remote is pushed to, None when there is none of that name."""
+        """Return where a remote is pushed to, None when there is none of that name."""
         url = self.remotes().get(name)
         return None if url is None else refs.address(url, by_person=True)
 
@@ -215,8 +215,8 @@ class Mirror:
     address: refs.Address
 
     @classmethod
-    def of(cls, url: str, cache: Path, *, by_person: bool = False, limits: Limits = USUAL) -> Mirror:
-        """The mirror of `url`; made, still empty, when it is not there. It is filled by `fetch`."""
+    def of(cls, url: str, cache: Path, *, by_person: bool = False, limits: Limits = DEFAULT_LIMITS) -> Mirror:
+        """Open the mirror of `url`; make it, still empty, when it is not there. It is filled by `fetch`."""
         address = refs.address(url, by_person=by_person)
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = cache / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.git"
@@ -225,28 +225,28 @@ class Mirror:
                 Git(cache, limits=limits).run("make the mirror", "init", "--quiet", "--bare", "--template=", path.name)
         return cls(Repository.open_bare(path, limits=limits), address)
 
-    def tips(self, branch: str, *others: str) -> dict[str, str]:
-        """What a branch of the remote and other refs, in full, point to now; asks for nothing else.
+    def tips(self, branch: str, *further: str) -> dict[str, str]:
+        """Return what a branch of the remote and other refs, in full, point to now; ask for nothing else.
 
-        Others may be missing, the branch may not.
+        The others may be missing, the branch may not.
         """
-        ref = refs.branch(branch)
+        ref = refs.branch_ref(branch)
         listing = self.repository.git.run(
             f"ask {self.address} for {branch}",
-            "ls-remote", "--quiet", "--end-of-options", self.address.url, ref, *map(refs.ref, others),
+            "ls-remote", "--quiet", "--end-of-options", self.address.url, ref, *map(refs.ref, further),
             protocol=self.address.protocol,
         )  # fmt: skip
         lines = [line.split("\t", 1) for line in listing.lines if "\t" in line]
-        found = {name: commit for commit, name in lines if name in (ref, *others)}
-        if ref not in found:
+        commits = {name: commit for commit, name in lines if name in (ref, *further)}
+        if ref not in commits:
             raise NotFoundError(f"{self.address} has no branch {branch!r}", hint="name another one, or push it")
-        return found
+        return commits
 
     def fetch(self, refspecs: Sequence[str] = (BRANCHES, TAGS), *, lock: str = "") -> None:
-        """Bring the mirror to what the remote has now; branches that went there go here.
+        """Bring the mirror to what the remote has now; branches that were deleted there are deleted here.
 
-        Those who fetch other refs, and are not to be waited for, name a lock of their own: git itself keeps apart what
-        writes at once.
+        A caller that fetches other refs, and must not be waited for, names a lock of its own: git itself keeps
+        concurrent writes apart.
         """
         with _locked(self.repository.root, lock):
             self.repository.git.run(
@@ -259,12 +259,12 @@ class Mirror:
             self.repository.git.run("tidy the mirror", "-c", "gc.auto=2000", "gc", "--auto", "--quiet")
 
     def only(self, under: str, kept: Set[str]) -> None:
-        """Of the refs below a directory, forget all others; git drops what nothing leads to in its own time."""
+        """Forget all refs below a directory but the kept ones; git drops what nothing leads to in its own time."""
         with _locked(self.repository.root):
-            listed = self.repository.git.run("list the refs", "for-each-ref", "--format=%(refname)", under)
-            gone = "".join(f"delete {one}\n" for one in listed.lines if one not in kept)
-            if gone:
-                self.repository.git.run("forget refs", "update-ref", "--stdin", stdin=gone.encode())
+            listing = self.repository.git.run("list the refs", "for-each-ref", "--format=%(refname)", under)
+            commands = "".join(f"delete {ref}\n" for ref in listing.lines if ref not in kept)
+            if commands:
+                self.repository.git.run("forget refs", "update-ref", "--stdin", stdin=commands.encode())
 
 
 def _refspec(text: str) -> str:
@@ -276,31 +276,33 @@ def _refspec(text: str) -> str:
 
 @contextmanager
 def _locked(path: Path, name: str = "") -> Iterator[None]:
-    """One process at a time; the lock goes with the process that holds it."""
+    """Let one process at a time into the block; the lock goes with the process that holds it."""
     with path.with_suffix(f".{name}.lock" if name else ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-HINT = "git fetch --unshallow; in CI, check out the whole history (fetch-depth: 0, GIT_DEPTH: 0)"
+HISTORY_HINT = "git fetch --unshallow; in CI, check out the whole history (fetch-depth: 0, GIT_DEPTH: 0)"
 
 
 def with_history(repository: Repository, remote: Address | None, branch: str) -> Repository:
-    """The clone with all that the remote's branch goes back to; ConfigurationError when that cannot be had."""
+    """Fetch all that the remote's branch goes back to into the clone; ConfigurationError when that cannot be had."""
     if not repository.shallow:
         return repository
     if remote is None:
-        raise ConfigurationError("this clone is shallow, and has no remote to fetch its history from", hint=HINT)
+        raise ConfigurationError(
+            "this clone is shallow, and has no remote to fetch its history from", hint=HISTORY_HINT
+        )
     try:
         repository.git.run(
             f"fetch the history of {branch} from {remote}",
             "fetch", "--quiet", "--unshallow", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-            "--no-auto-maintenance", "--end-of-options", remote.url, refs.branch(branch),
+            "--no-auto-maintenance", "--end-of-options", remote.url, refs.branch_ref(branch),
             protocol=remote.protocol,
         )  # fmt: skip
-    except FleetError as problem:
+    except FleetError as error:
         raise ConfigurationError(
-            f"this clone is shallow, and its history is needed: {problem.message}", hint=HINT
-        ) from problem
-    asked = repository.git.run("look at the clone", "rev-parse", "--is-shallow-repository")
-    return replace(repository, shallow=asked.text == "true")
+            f"this clone is shallow, and its history is needed: {error.message}", hint=HISTORY_HINT
+        ) from error
+    answer = repository.git.run("look at the clone", "rev-parse", "--is-shallow-repository")
+    return replace(repository, shallow=answer.text == "true")

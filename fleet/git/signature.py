@@ -1,8 +1,8 @@
-"""Who signed a commit, judged by keys that do not come from the repository.
+"""Check of who signed a commit, by keys that do not come from the repository.
 
-Whoever can push can also push a list of signers, so that list is a file of the machine: lines of `allowed_signers` for
-SSH, or armoured public keys for OpenPGP. A signature of a commit covers its files and its whole history. git itself
-checks it; the keys that a person trusts otherwise have no say.
+Everyone who can push can also push a list of signers, so that list is a file of the machine: lines of `allowed_signers`
+for SSH, or armoured public keys for OpenPGP. A signature of a commit covers its files and its whole history. git itself
+checks it; the keys that a user trusts otherwise have no say.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _BAD = re.compile(r"^\[GNUPG:\] (EXPKEYSIG|REVKEYSIG|EXPSIG) ", re.MULTILINE)
 _HINT = "sign it with a key of the signers: git commit -S"
 
 
-def signed_by(repository: Repository, commit: Commit, signers: Path) -> str:
-    """The signer's name; PolicyError when it is not signed, or by nobody of these."""
-    keys = _read(repository, signers)
-    with _trusting(keys, signers) as (settings, variables):
-        options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        said = repository.git.run(
+def verify_signature(repository: Repository, commit: Commit, signers: Path) -> str:
+    """Return the signer's name; raise PolicyError when the commit is not signed by one of these signers."""
+    keys = _read_signers(repository, signers)
+    with _trust_only(keys, signers) as (settings, variables):
+        options = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
+        result = repository.git.run(
             f"check the signature of {commit.short}",
             *options, "verify-commit", "--raw", commit.id,
             accept=(0, 1), variables=variables,
         )  # fmt: skip
-    good = _PGP.search(said.stderr) if _ARMOUR in keys else _SSH.search(said.stderr)
-    if said.status == 0 and good and not _BAD.search(said.stderr):
-        return good["who"].strip()
-    if not said.stderr.strip():
+    signature = _PGP.search(result.stderr) if _ARMOUR in keys else _SSH.search(result.stderr)
+    if result.status == 0 and signature and not _BAD.search(result.stderr):
+        return signature["who"].strip()
+    if not result.stderr.strip():
         raise PolicyError(f"{commit.short} is not signed, and only signed commits are applied", hint=_HINT)
     raise PolicyError(f"{commit.short} is signed by nobody of {signers}", hint=_HINT)
 
@@ -52,7 +52,7 @@ def check_outside(repository: Repository, signers: Path) -> None:
         )
 
 
-def _read(repository: Repository, signers: Path) -> bytes:
+def _read_signers(repository: Repository, signers: Path) -> bytes:
     check_outside(repository, signers)
     try:
         return signers.read_bytes()
@@ -61,11 +61,11 @@ def _read(repository: Repository, signers: Path) -> bytes:
 
 
 @contextmanager
-def _trusting(keys: bytes, signers: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Settings and variables with which git knows these keys and no others."""
+def _trust_only(keys: bytes, signers: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Yield settings and variables with which git knows these keys and no others."""
     settings = {
         "gpg.program": "gpg",
-        "gpg.x509.program": "false",  # nobody of the signers has such a key
+        "gpg.x509.program": "false",  # no signer has such a key
         "gpg.ssh.program": "ssh-keygen",
         "gpg.ssh.allowedSignersFile": "/dev/null",
         "gpg.ssh.revocationFile": "",
@@ -73,16 +73,16 @@ def _trusting(keys: bytes, signers: Path) -> Iterator[tuple[dict[str, str], dict
     }
     with TemporaryDirectory(prefix="fleet-signers-") as home:
         if _ARMOUR in keys:
-            _import(keys, home, signers)
+            _import_keys(keys, home, signers)
         else:
             settings["gpg.ssh.allowedSignersFile"] = str(signers.resolve())
         yield settings, {"GNUPGHOME": home}
 
 
-def _import(keys: bytes, home: str, signers: Path) -> None:
+def _import_keys(keys: bytes, home: str, signers: Path) -> None:
     if not shutil.which("gpg"):
         raise ConfigurationError("gpg was not found on this machine", hint="install gnupg, or use keys of SSH")
     command = ["gpg", "--homedir", home, "--batch", "--no-autostart", "--quiet", "--import"]
-    done = subprocess.run(command, input=keys, capture_output=True, check=False, timeout=60)
-    if done.returncode:
+    result = subprocess.run(command, input=keys, capture_output=True, check=False, timeout=60)
+    if result.returncode:
         raise ConfigurationError(f"{signers} has no keys that gpg can read")

@@ -20,14 +20,14 @@ from typing import Protocol
 from fleet.errors import ConfigurationError
 from fleet.git import refs, status_records
 from fleet.git.objects import Snapshot
-from fleet.git.publish import FLEET, Changes, Edit, Identity, Published, fetched, publish
+from fleet.git.publish import FLEET, Changes, Edit, Identity, Published, fetch_tips, publish
 from fleet.git.refs import Address
 from fleet.git.repository import Repository
-from fleet.git.status_records import HEALTH, SYNC, Record, Report, clean
+from fleet.git.status_records import HEALTH, SYNC, StatusRecord, StatusReport, clean
 from fleet.objects.desired import StackCluster
 from fleet.text import count_noun
 
-REF = "refs/notes/fleet"
+NOTES_REF = "refs/notes/fleet"
 """The note on a source commit: what became of that revision, one line per stack and cluster.
 
     orders eu-1: Synced, Healthy [2026-11-16T14:00:00Z ada@laptop]
@@ -53,7 +53,7 @@ class Outcome:
     by: str = ""  # who applied it; "" in notes of earlier releases
 
     @classmethod
-    def of(cls, report: Report, *, at: str = "", by: str = "") -> Outcome:
+    def of(cls, report: StatusReport, *, at: str = "", by: str = "") -> Outcome:
         who = clean(by.replace("]", " "), 60)
         sync = report.sync if report.sync in SYNC else "Failed"
         health = report.health if report.health in HEALTH else "Unknown"
@@ -65,35 +65,35 @@ class Outcome:
         return f"{self.stack} {self.cluster}: {self.sync}, {self.health}{when}{reason}"
 
     def following(self, before: Outcome | None) -> Outcome:
-        """It is so since it first was: a later look at the same thing moves nothing."""
-        told = (self.sync, self.health, self.message)
-        if before and before.at and told == (before.sync, before.health, before.message):
+        """Keep the time and the author of the outcome before, if it was the same: a later observation moves nothing."""
+        state = (self.sync, self.health, self.message)
+        if before and before.at and state == (before.sync, before.health, before.message):
             return replace(self, at=before.at, by=before.by)
         return self
 
 
-def merge(note: str, outcomes: Iterable[Outcome]) -> str:
-    """The note with our outcomes in place of older ones for the same stack and cluster."""
-    others, known = [], {}
+def merge_note(note: str, outcomes: Iterable[Outcome]) -> str:
+    """Return the note with our outcomes in place of older ones for the same stack and cluster."""
+    foreign_lines, known_outcomes = [], {}
     for line in note.split("\n"):
-        outcome = _parse(line)
+        outcome = _parse_line(line)
         if outcome:
-            known[outcome.stack, outcome.cluster] = outcome
+            known_outcomes[outcome.stack, outcome.cluster] = outcome
         elif line.strip():
-            others.append(line)
+            foreign_lines.append(line)
     for outcome in outcomes:
         pair = (outcome.stack, outcome.cluster)
-        known[pair] = outcome.following(known.get(pair))
-    return "".join(f"{line}\n" for line in [*others, *map(str, sorted(known.values()))])
+        known_outcomes[pair] = outcome.following(known_outcomes.get(pair))
+    return "".join(f"{line}\n" for line in [*foreign_lines, *map(str, sorted(known_outcomes.values()))])
 
 
-def parse(note: str) -> tuple[Outcome, ...]:
-    """The outcomes that a note holds."""
-    return tuple(outcome for outcome in map(_parse, note.split("\n")) if outcome)
+def parse_note(note: str) -> tuple[Outcome, ...]:
+    """Return the outcomes that a note holds."""
+    return tuple(outcome for outcome in map(_parse_line, note.split("\n")) if outcome)
 
 
-def path(commit: str, paths: Iterable[str]) -> str:
-    """Where the note on `commit` is or belongs: git spreads notes over directories when there are many."""
+def note_path(commit: str, paths: Iterable[str]) -> str:
+    """Return where the note on `commit` is or belongs: git spreads notes over directories when there are many."""
     existing = list(paths)
     for name in existing:
         if name.replace("/", "") == commit:
@@ -101,34 +101,34 @@ def path(commit: str, paths: Iterable[str]) -> str:
     return f"{commit[:2]}/{commit[2:]}" if len(existing) >= 256 else commit
 
 
-def _parse(line: str) -> Outcome | None:
+def _parse_line(line: str) -> Outcome | None:
     match = _LINE.fullmatch(line)
     if not match:
         return None
-    found = match.groupdict()
-    said, when = clean(found["message"] or ""), (found["at"] or "", found["by"] or "")
-    return Outcome(found["stack"], found["cluster"], found["sync"], found["health"], said, *when)
+    groups = match.groupdict()
+    message, when = clean(groups["message"] or ""), (groups["at"] or "", groups["by"] or "")
+    return Outcome(groups["stack"], groups["cluster"], groups["sync"], groups["health"], message, *when)
 
 
 BRANCH = "fleet/status"
-Gone = Callable[[Iterable[StackCluster]], Iterable[StackCluster]]
+FindRemoved = Callable[[Iterable[StackCluster]], Iterable[StackCluster]]
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the status branch says; `commit` is None when there is no such branch."""
+    """The content of the status branch; `commit` is None when there is no such branch."""
 
-    records: tuple[Record, ...]
+    records: tuple[StatusRecord, ...]
     problems: tuple[ConfigurationError, ...]
     commit: str | None
 
 
 def report(
     repository: Repository,
-    reports: Sequence[Report],
+    reports: Sequence[StatusReport],
     *,
     removed: Sequence[StackCluster] = (),
-    gone: Gone = lambda known: (),
+    gone: FindRemoved = lambda known: (),
     remote: str | Address | None = "origin",
     branch: str = BRANCH,
     identity: Identity = FLEET,
@@ -138,56 +138,58 @@ def report(
     """Write what changed, as one commit on the status branch and one on the notes, in one push.
 
     `by` is who applied it, for the notes. `removed` are (stack, cluster) pairs that are no more, `gone` says which of
-    those that the branch knows are no more. Nothing changed: nothing is written.
+    those that the branch knows are no more. When nothing changed, nothing is written.
     """
     at = now or datetime.now(UTC)
     edits = [
         Edit(
-            refs.branch(branch),
+            refs.branch_ref(branch),
             _message(reports, removed),
             lambda files: _status_changes(files, reports, removed, gone, at),
         ),
-        Edit(REF, "Notes of fleet\n", lambda files: _note_changes(files, reports, status_records.timestamp(at), by)),
+        Edit(
+            NOTES_REF, "Notes of fleet\n", lambda files: _note_changes(files, reports, status_records.timestamp(at), by)
+        ),
     ]
     return publish(repository, destination(repository, remote), edits, identity=identity)
 
 
 def read_status(repository: Repository, *, remote: str | Address | None = "origin", branch: str = BRANCH) -> Status:
-    """The status branch as it is now."""
-    ref = refs.branch(branch)
-    with fetched(repository, destination(repository, remote), [ref]) as tips:
+    """Return the status branch as it is now."""
+    ref = refs.branch_ref(branch)
+    with fetch_tips(repository, destination(repository, remote), [ref]) as tips:
         records, problems = status_records.decode_all(_record_files(tips[ref]))
     tip = tips[ref]
     return Status(tuple(records), tuple(problems), tip.commit if tip else None)
 
 
-def read_pairs(
+def read_placements(
     repository: Repository, remote: Address | None, *, branch: str = BRANCH, fresh: bool = True
 ) -> frozenset[StackCluster] | None:
-    """Of which stacks and clusters the status branch speaks; None when there is no such branch."""
-    ref = refs.branch(branch)
-    with fetched(repository, remote, [ref], fresh=fresh) as tips:
+    """Return the stacks and clusters that the status branch has records of; None when there is no such branch."""
+    ref = refs.branch_ref(branch)
+    with fetch_tips(repository, remote, [ref], fresh=fresh) as tips:
         tip = tips[ref]
         return (
-            frozenset(map(status_records.pair, filter(status_records.is_record_path, tip.files("clusters"))))
+            frozenset(map(status_records.placement_of, filter(status_records.is_record_path, tip.files("clusters"))))
             if tip
             else None
         )
 
 
 def read_notes(repository: Repository, commit: str, *, remote: str | None = "origin") -> tuple[Outcome, ...]:
-    """What became of a revision; `commit` is a full id."""
-    with fetched(repository, destination(repository, remote), [REF]) as tips:
-        return parse(_note(tips[REF], commit)[1])
+    """Return what became of a revision; `commit` is a full id."""
+    with fetch_tips(repository, destination(repository, remote), [NOTES_REF]) as tips:
+        return parse_note(_read_note(tips[NOTES_REF], commit)[1])
 
 
 def destination(repository: Repository, remote: str | Address | None) -> Address | None:
-    """The remote to report to: None (this repository's own refs) when it has no remote at all or none is wanted."""
-    return chosen(repository.remotes(), remote) if isinstance(remote, str) else remote
+    """Return the remote to report to: None (this repository's own refs) when it has no remote or none is wanted."""
+    return choose_remote(repository.remotes(), remote) if isinstance(remote, str) else remote
 
 
-def chosen(remotes: Mapping[str, str], name: str) -> Address | None:
-    """The one of that name; ConfigurationError when there are others only."""
+def choose_remote(remotes: Mapping[str, str], name: str) -> Address | None:
+    """Return the address of the remote of that name; raise ConfigurationError when there are others only."""
     if name in remotes:
         return refs.address(remotes[name], by_person=True)
     if remotes:
@@ -198,11 +200,15 @@ def chosen(remotes: Mapping[str, str], name: str) -> Address | None:
 
 
 def _status_changes(
-    tip: Snapshot | None, reports: Iterable[Report], removed: Iterable[StackCluster], gone: Gone, now: datetime
+    tip: Snapshot | None,
+    reports: Iterable[StatusReport],
+    removed: Iterable[StackCluster],
+    gone: FindRemoved,
+    now: datetime,
 ) -> Changes:
     files = _record_files(tip)
-    known = {status_records.pair(name): name for name in files}
-    no_more = [pair for pair in gone(known) if status_records.is_readable(files[known[pair]], known[pair])]
+    names = {status_records.placement_of(name): name for name in files}
+    no_more = [pair for pair in gone(names) if status_records.is_readable(files[names[pair]], names[pair])]
     changes = status_records.changed_files(files, reports, [*removed, *no_more], now)
     if not changes:
         return {}
@@ -211,46 +217,46 @@ def _status_changes(
     for name in [name for name, content in changes.items() if content is None]:
         del after[name]
     records, problems = status_records.decode_all(after)
-    return {**changes, PATH: render(records, unreadable=len(problems))}
+    return {**changes, PAGE_PATH: render_page(records, unreadable=len(problems))}
 
 
-def _note_changes(tip: Snapshot | None, reports: Iterable[Report], at: str, by: str) -> Changes:
+def _note_changes(tip: Snapshot | None, reports: Iterable[StatusReport], at: str, by: str) -> Changes:
     by_commit: dict[str, list[Outcome]] = {}
-    for each in reports:
-        if each.revision:
-            by_commit.setdefault(each.revision, []).append(Outcome.of(each, at=at, by=by))
+    for report in reports:
+        if report.revision:
+            by_commit.setdefault(report.revision, []).append(Outcome.of(report, at=at, by=by))
     changes: dict[str, bytes] = {}
     for commit, outcomes in by_commit.items():
-        name, before = _note(tip, commit)
-        after = merge(before, outcomes)
+        name, before = _read_note(tip, commit)
+        after = merge_note(before, outcomes)
         if after != before:
             changes[name] = after.encode()
     return changes
 
 
 def _record_files(tip: Snapshot | None) -> dict[str, bytes]:
-    """The record files at a tip; what else people put on the branch is not read."""
+    """Return the record files at a tip; other files that users put on the branch are not read."""
     return tip.read_all("clusters", matching=status_records.is_record_path) if tip else {}
 
 
-def _note(tip: Snapshot | None, commit: str) -> tuple[str, str]:
-    """Where the note on a commit is or belongs, and what it says."""
+def _read_note(tip: Snapshot | None, commit: str) -> tuple[str, str]:
+    """Return where the note on a commit is or belongs, and its text."""
     paths = tip.files() if tip else {}
-    name = path(commit, paths)
+    name = note_path(commit, paths)
     return name, tip.read(name).decode(errors="replace") if tip and name in paths else ""
 
 
-def _message(reports: Sequence[Report], removed: Sequence[tuple[str, str]]) -> str:
-    """The commit's message: what it is about, and of which revision."""
-    names_ = sorted({each.stack for each in reports} | {stack for stack, _ in removed})
-    clusters = {each.cluster for each in reports} | {cluster for _, cluster in removed}
-    shown = ", ".join(names_[:5]) + (f" and {len(names_) - 5} more" if len(names_) > 5 else "")
-    revisions = sorted({each.revision[:8] for each in reports if each.revision})
+def _message(reports: Sequence[StatusReport], removed: Sequence[tuple[str, str]]) -> str:
+    """Return the commit's message: what it is about, and of which revision."""
+    stacks = sorted({report.stack for report in reports} | {stack for stack, _ in removed})
+    clusters = {report.cluster for report in reports} | {cluster for _, cluster in removed}
+    shown = ", ".join(stacks[:5]) + (f" and {len(stacks) - 5} more" if len(stacks) > 5 else "")
+    revisions = sorted({report.revision[:8] for report in reports if report.revision})
     of = f" at {', '.join(revisions[:3])}" if revisions else ""
     return f"Status of {shown}{of}: {count_noun(len(clusters), 'cluster')}\n"
 
 
-PATH = "README.md"
+PAGE_PATH = "README.md"
 MOST_ROWS = 2000  # forges cut off long pages
 _SIGNS = {
     "Healthy": "🟢",
@@ -266,7 +272,7 @@ _WRONG_SYNC = frozenset({"Failed", "Conflict", "Unreachable", "Cancelled", "Drif
 
 
 class Versioned(Protocol):
-    """An app, as a record of the status branch or a look at a cluster has it."""
+    """An app, as a record of the status branch or an observation of a cluster has it."""
 
     @property
     def kind(self) -> str: ...
@@ -278,8 +284,8 @@ class Versioned(Protocol):
     def members(self) -> str: ...
 
 
-def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
-    """The whole page; `records` come sorted by stack and cluster."""
+def render_page(records: Sequence[StatusRecord], unreadable: int = 0) -> bytes:
+    """Return the whole page; `records` come sorted by stack and cluster."""
     lines = ["# Fleet status", "", _summary(records), ""]
     if records:
         lines += ["| Stack | Cluster | Health | Version | Revision | Since |", "|---|---|---|---|---|---|"]
@@ -287,9 +293,9 @@ def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
         lines += [""]
     if len(records) > MOST_ROWS:
         lines += [f"{len(records) - MOST_ROWS} more are in the files under `clusters/`.", ""]
-    told = [record for record in records if not record.is_well and (record.message or _app_messages(record))]
-    lines += _section("What is wrong", [record for record in told if _is_wrong(record)])
-    lines += _section("What else is not healthy", [record for record in told if not _is_wrong(record)])
+    explained = [record for record in records if not record.is_well and (record.message or _app_messages(record))]
+    lines += _section("What is wrong", [record for record in explained if _is_wrong(record)])
+    lines += _section("What else is not healthy", [record for record in explained if not _is_wrong(record)])
     if unreadable:
         lines += [f"Files under `clusters/` that are of another version and not shown: {unreadable}.", ""]
     lines += [
@@ -300,32 +306,32 @@ def render(records: Sequence[Record], unreadable: int = 0) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _is_wrong(record: Record) -> bool:
-    """Tell trouble from what is merely under way, waiting, suspended or not reported on yet."""
+def _is_wrong(record: StatusRecord) -> bool:
+    """Tell a failure from what is merely under way, waiting, suspended or not reported on yet."""
     return record.sync in _WRONG_SYNC or bool(_WRONG_HEALTH & {record.health, *(app.health for app in record.apps)})
 
 
-def _section(title: str, records: Sequence[Record]) -> list[str]:
+def _section(title: str, records: Sequence[StatusRecord]) -> list[str]:
     if not records:
         return []
     lines = [f"## {title}", ""]
     for record in records[:MOST_ROWS]:
         lines += [f"- **{record.stack}** on **{record.cluster}**{_reason(record.message)}"]
-        lines += [f"  - {kind} {_plain(name)}{_reason(message)}" for kind, name, message in _app_messages(record)]
+        lines += [f"  - {kind} {_escape(name)}{_reason(message)}" for kind, name, message in _app_messages(record)]
     return [*lines, ""]
 
 
-def _summary(records: Sequence[Record]) -> str:
+def _summary(records: Sequence[StatusRecord]) -> str:
     if not records:
         return "Nothing is deployed."
     counts = Counter(record.health for record in records)
-    words = [f"{_SIGNS[health]} {counts[health]} {health.lower()}" for health in HEALTH if counts[health]]
+    parts = [f"{_SIGNS[health]} {counts[health]} {health.lower()}" for health in HEALTH if counts[health]]
     behind = sum(record.sync != "Synced" for record in records)
-    words += [f"⚠️ {behind} not synced"] if behind else []
-    return " · ".join(words)
+    parts += [f"⚠️ {behind} not synced"] if behind else []
+    return " · ".join(parts)
 
 
-def _row(record: Record) -> str:
+def _row(record: StatusRecord) -> str:
     health = f"{_SIGNS[record.health]} {record.health}"
     if record.sync != "Synced":
         health += f" · ⚠️ {record.sync}"
@@ -337,12 +343,12 @@ def _row(record: Record) -> str:
     return f"| {stack} | {record.cluster} | {health} | {_versions(record)} | {revision} | {since} UTC |"
 
 
-def _versions(record: Record) -> str:
-    return ", ".join(_plain(version) for version in versions_of(record.apps)) or "–"
+def _versions(record: StatusRecord) -> str:
+    return ", ".join(_escape(version) for version in versions_of(record.apps)) or "–"
 
 
 def versions_of(apps: Iterable[Versioned]) -> list[str]:
-    """Of each app the version that runs, and its members: "Etcd 3.6.5 (3/3)". Several of a kind have their names."""
+    """Return each app's running version and members: "Etcd 3.6.5 (3/3)". Several of a kind have their names."""
     running = [app for app in apps if app.version]
     kinds = Counter(app.kind for app in running)
     return [
@@ -352,8 +358,8 @@ def versions_of(apps: Iterable[Versioned]) -> list[str]:
     ]
 
 
-def _app_messages(record: Record) -> list[tuple[str, str, str]]:
-    """What unhealthy apps say, but for the one whose words the stack's own message are."""
+def _app_messages(record: StatusRecord) -> list[tuple[str, str, str]]:
+    """Return the messages of unhealthy apps, but for the one whose message the stack's own is."""
     return [
         (app.kind, app.name, app.message)
         for app in record.apps
@@ -365,13 +371,13 @@ def _reason(message: str) -> str:
     return f": {_code(message)}" if message else ""
 
 
-def _plain(text: str) -> str:
-    """Text that Markdown and HTML read as text, also inside a table."""
-    said = "".join(f"&#{ord(letter)};" if letter in "|`*_<>[]&\\@#~!$" else letter for letter in text)
+def _escape(text: str) -> str:
+    """Return text that Markdown and HTML read as text, also inside a table."""
+    escaped = "".join(f"&#{ord(letter)};" if letter in "|`*_<>[]&\\@#~!$" else letter for letter in text)
     # Forges look for addresses and mentions in what Markdown has made: a space of no width goes between.
-    return _ADDRESS.sub(r"\g<0>&#8203;", said)
+    return _ADDRESS.sub(r"\g<0>&#8203;", escaped)
 
 
 def _code(message: str) -> str:
-    """A message as a code span: no link, no mention, no mark-up can be in it."""
+    """Return a message as a code span: no link, no mention, no mark-up can be in it."""
     return f"`{message.replace('`', chr(39)).strip()}`"

@@ -1,4 +1,4 @@
-"""What the status branch says: one file per cluster and stack. Pure: reports of a sync in, changed files out.
+"""Files of the status branch: one file per cluster and stack. Pure: reports of a sync in, changed files out.
 
 The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in this order, ends with a newline):
 
@@ -7,14 +7,14 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
     cluster    name
     sync       Synced: the revision below is applied. Failed, Conflict, Unreachable, Cancelled: `wanted` could not be.
                Waiting: it is not its turn yet; `message` says for what it waits.
-               Drifted: it was, somebody changed it since, and the stack asks for that to be left alone.
-               Suspended: a person said that nothing of it is to be changed
+               Drifted: it was, another field manager changed it since, and the stack asks for that to be left alone.
+               Suspended: a user said that nothing of it is to be changed
     health     Healthy, Progressing, Degraded, Suspended, Missing, Unknown: the worst of its apps and objects
     since      when sync or health (or `content`) last became what they are, UTC, RFC 3339, whole seconds
     revision   commit id of what is applied in the cluster, "" when nothing ever was
     wanted     commit id of what should be; equals `revision` when Synced
-    message    one line, at most 300 letters, why it is not healthy or not synced, else ""; of what a container printed,
-               nothing
+    message    one line, at most 300 letters, why it is not healthy or not synced, else ""; nothing that a container
+               printed
     apps       list, by kind, namespace and name, of
         kind, namespace, name (of one that was renamed with `aliases`, its name in git)
         version    the version that runs, "" when it is not known
@@ -23,8 +23,8 @@ The file format, version 1 (`clusters/<cluster>/<stack>.json`, UTF-8, keys in th
         health, since, message    as above, of this app
     content    from an agent only: a digest of the objects that it was told to have, which moves `since` too
 
-There is no field that a manifest, a Secret or an environment could end up in, and no time of the last look: a file
-changes when something changed.
+There is no field that a manifest, a Secret or an environment could end up in, and no time of the last observation: a
+file changes when something changed.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class App:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What a sync found for one stack in one cluster. `revision` is what it was to apply."""
+class StatusReport:
+    """The result of a sync for one stack in one cluster. `revision` is what it was to apply."""
 
     stack: str
     cluster: str
@@ -83,8 +83,8 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """What one file says."""
+class StatusRecord:
+    """The content of one file of the status branch."""
 
     stack: str
     cluster: str
@@ -99,14 +99,14 @@ class Record:
 
     @property
     def path(self) -> str:
-        return path(self.cluster, self.stack)
+        return record_path(self.cluster, self.stack)
 
     @property
     def is_well(self) -> bool:
         return self.sync == "Synced" and self.health == "Healthy"
 
 
-def path(cluster: str, stack: str) -> str:
+def record_path(cluster: str, stack: str) -> str:
     return f"clusters/{_checked(_NAME, cluster, 'cluster')}/{_checked(_NAME, stack, 'stack')}.json"
 
 
@@ -114,14 +114,14 @@ def is_record_path(name: str) -> bool:
     return _PATH.fullmatch(name) is not None
 
 
-def pair(name: str) -> tuple[str, str]:
-    """The stack and the cluster that a record file is about, by its path."""
+def placement_of(name: str) -> tuple[str, str]:
+    """Return the stack and the cluster that a record file is about, by its path."""
     _, cluster, stack = name.split("/")
     return stack.removesuffix(".json"), cluster
 
 
 def is_readable(content: bytes, name: str) -> bool:
-    """Whether it is a record of this version: any other is left alone."""
+    """Return whether a file is a record of this version: any other is left alone."""
     return _previous(content, name) is not None
 
 
@@ -130,8 +130,10 @@ def timestamp(moment: datetime) -> str:
 
 
 def clean(text: str, letters: int = MESSAGE_LETTERS) -> str:
-    """One printable line: no control or direction characters, no credentials in urls, nothing that a container printed,
-    at most `letters` long."""
+    """Return a text as one printable line of at most `letters`.
+
+    No control or direction characters, no credentials in urls, nothing that a container printed.
+    """
     if text.isascii() and text.isprintable() and len(text) <= letters and "://" not in text and "  " not in text:
         return text.strip()  # as most are
     text = without_output(text)
@@ -140,8 +142,8 @@ def clean(text: str, letters: int = MESSAGE_LETTERS) -> str:
     return line if len(line) <= letters else line[: letters - 1] + "…"
 
 
-def follow(previous: Record | None, report: Report, now: datetime) -> Record:
-    """The record after a report: `since` moves only when sync or health does, `revision` only when it was applied."""
+def follow(previous: StatusRecord | None, report: StatusReport, now: datetime) -> StatusRecord:
+    """Return the record after a report: `since` moves only with sync or health, `revision` only when it was applied."""
     at = timestamp(now)
     sync = report.sync if report.sync in SYNC else "Failed"
     wanted = _checked(_ID, report.revision, "revision")
@@ -149,7 +151,7 @@ def follow(previous: Record | None, report: Report, now: datetime) -> Record:
     reported = sorted(report.apps)
     if not reported and previous and sync != "Synced":
         reported = [replace(app, health="Unknown", message="") for app in previous.apps]  # not seen is not gone
-    record = Record(
+    record = StatusRecord(
         stack=_checked(_NAME, report.stack, "stack"),
         cluster=_checked(_NAME, report.cluster, "cluster"),
         sync=sync,
@@ -158,7 +160,7 @@ def follow(previous: Record | None, report: Report, now: datetime) -> Record:
         revision=wanted if sync == "Synced" else previous.revision if previous else "",
         wanted=wanted,
         message=clean(report.message),
-        apps=tuple(_follow_app(before.get((app.kind, app.namespace, app.name)), app, at) for app in reported),
+        apps=tuple(_app_after(before.get((app.kind, app.namespace, app.name)), app, at) for app in reported),
         content=_checked(_DIGEST, report.content, "digest"),
     )
     same = ("sync", "health", "content")
@@ -167,24 +169,27 @@ def follow(previous: Record | None, report: Report, now: datetime) -> Record:
     return record
 
 
-def encode(record: Record) -> bytes:
+def encode(record: StatusRecord) -> bytes:
     import orjson  # noqa: PLC0415 - with the first file, not with the command line
 
-    data = {"schema": SCHEMA, **{one.name: getattr(record, one.name) for one in fields(record)}}
+    data = {"schema": SCHEMA, **{field.name: getattr(record, field.name) for field in fields(record)}}
     if not record.content:
         del data["content"]
     return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
-def decode(content: bytes, name: str) -> Record:
-    """Read a file that anybody with write access may have written; `name` is its path."""
+def decode(content: bytes, name: str) -> StatusRecord:
+    """Read a file that any user with write access may have written; `name` is its path.
+
+    Raises ConfigurationError for a file that is no record of this version.
+    """
     import orjson  # noqa: PLC0415
 
     try:
         data = orjson.loads(content if len(content) <= FILE_BYTES else b"")
         if data["schema"] != SCHEMA:
             raise ConfigurationError(f"{name} has the schema {clean(str(data['schema']), 60)!r}, not {SCHEMA!r}")
-        record = Record(
+        record = StatusRecord(
             stack=_checked(_NAME, data["stack"], "stack"),
             cluster=_checked(_NAME, data["cluster"], "cluster"),
             sync=_one_of(SYNC, data["sync"]),
@@ -203,41 +208,41 @@ def decode(content: bytes, name: str) -> Record:
     return record
 
 
-def decode_all(files: Mapping[str, bytes]) -> tuple[list[Record], list[ConfigurationError]]:
-    """All records by stack and cluster, and what is wrong with the files that are none."""
-    records, problems = [], []
+def decode_all(files: Mapping[str, bytes]) -> tuple[list[StatusRecord], list[ConfigurationError]]:
+    """Return all records by stack and cluster, and the errors for the files that are none."""
+    records, errors = [], []
     for name in sorted(filter(is_record_path, files)):
         try:
             records.append(decode(files[name], name))
-        except ConfigurationError as problem:
-            problems.append(problem)
-    return sorted(records, key=lambda record: (record.stack, record.cluster)), problems
+        except ConfigurationError as error:
+            errors.append(error)
+    return sorted(records, key=lambda record: (record.stack, record.cluster)), errors
 
 
 def changed_files(
-    files: Mapping[str, bytes], reports: Iterable[Report], removed: Iterable[tuple[str, str]], now: datetime
+    files: Mapping[str, bytes], reports: Iterable[StatusReport], removed: Iterable[tuple[str, str]], now: datetime
 ) -> dict[str, bytes | None]:
-    """The record files that must be written (or, None, removed): only our own, and only those that differ.
+    """Return the record files to be written (or, None, removed): only our own, and only those that differ.
 
     `removed` are (stack, cluster) pairs that are no more.
     """
     changes: dict[str, bytes | None] = {}
     for report in reports:
-        name = path(report.cluster, report.stack)
-        if name in files and is_told(files[name], report):
+        name = record_path(report.cluster, report.stack)
+        if name in files and is_unchanged(files[name], report):
             continue
         content = encode(follow(_previous(files.get(name), name), report, now))
         if content != files.get(name):
             changes[name] = content
     for stack, cluster in removed:
-        name = path(cluster, stack)
+        name = record_path(cluster, stack)
         if name in files:
             changes[name] = None
     return changes
 
 
-def is_told(content: bytes, report: Report) -> bool:
-    """Whether a record file says just this already; the usual case, and much quicker than to make the record anew."""
+def is_unchanged(content: bytes, report: StatusReport) -> bool:
+    """Return whether a record file says just this already: the usual case, and much quicker than a new record."""
     import orjson  # noqa: PLC0415
 
     try:
@@ -258,7 +263,7 @@ def is_told(content: bytes, report: Report) -> bool:
             for app in report.apps
         ]
         apps.sort(key=lambda app: (app["kind"], app["namespace"], app["name"]))
-        told = {
+        expected = {
             "schema": SCHEMA,
             "stack": report.stack,
             "cluster": report.cluster,
@@ -272,20 +277,20 @@ def is_told(content: bytes, report: Report) -> bool:
             **({"content": report.content} if report.content else {}),
         }
         times = {data["since"], *since.values()}
-        return report.sync == "Synced" and told == data and all(map(_TIME.fullmatch, times))
+        return report.sync == "Synced" and expected == data and all(map(_TIME.fullmatch, times))
     except (ValueError, KeyError, TypeError):
         return False
 
 
-def _previous(content: bytes | None, name: str) -> Record | None:
-    """A file of ours that cannot be read is written anew: only its `since` is lost."""
+def _previous(content: bytes | None, name: str) -> StatusRecord | None:
+    """Return the record of a file; None where it cannot be read: it is written anew then, and only `since` is lost."""
     try:
         return decode(content, name) if content is not None else None
     except ConfigurationError:
         return None
 
 
-def _follow_app(previous: App | None, app: App, at: str) -> App:
+def _app_after(previous: App | None, app: App, at: str) -> App:
     health = _health(app.health)
     return App(
         kind=_checked(_WORD, app.kind, "kind"),
@@ -301,9 +306,9 @@ def _follow_app(previous: App | None, app: App, at: str) -> App:
 
 
 def _decode_app(data: dict[str, Any]) -> App:
-    said = ("kind", "namespace", "name", "version", "members", "available", "health", "message")
-    app = App(**{key: data[key] for key in said if key in data})  # records of earlier releases lack some
-    return replace(_follow_app(None, app, ""), since=_checked(_TIME, data["since"], "since"))
+    keys = ("kind", "namespace", "name", "version", "members", "available", "health", "message")
+    app = App(**{key: data[key] for key in keys if key in data})  # records of earlier releases lack some
+    return replace(_app_after(None, app, ""), since=_checked(_TIME, data["since"], "since"))
 
 
 def _members(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The operator's place in a cluster: its objects (pure), how they get there, how the operator is, how it goes.
+"""Installation of the operator in a cluster: its objects (pure), how they get there, its status, how it is removed.
 
     rights, manifests   → install, apply   → status
 

@@ -1,9 +1,8 @@
 """Objects and image of the operator.
 
-The objects of an installed operator, in the order in which they are applied. Pure.
+The objects of an installed operator are in the order in which they are applied. Pure.
 
-The images of the operator and of `fleet serve`, for whoever has no source tree: this release, as pip installs it.
-
+The images of the operator and of `fleet serve` are for users without a source tree: this release, as pip installs it.
 operator/deploy/Dockerfile makes the same images from a clone. In both, dependencies are the files whose hashes are
 locked: the release has the lock in it.
 """
@@ -42,7 +41,7 @@ ALLOW = {
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a person decides."""
+    """The settings of an installation that a user decides."""
 
     image: str
     engine_images: Mapping[str, str] = field(
@@ -54,20 +53,20 @@ class Settings:
 
 
 def manifests(settings: Settings) -> list[Manifest]:
-    everywhere, in_namespaces, at_home = rights.everywhere(), rights.in_namespaces(), rights.at_home()
-    found = [
-        *(_of_this_release(one) for one in definitions().values()),
+    everywhere, in_namespaces, at_home = rights.cluster_role(), rights.apps_role(), rights.lease_role()
+    objects = [
+        *(_add_version(definition) for definition in definitions().values()),
         system_namespace(),
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": OPERATOR, "namespace": SYSTEM}},
         everywhere,
-        rights.bound(everywhere),
+        rights.bind_role(everywhere),
         in_namespaces,
         at_home,
-        rights.bound(at_home),
+        rights.bind_role(at_home),
         *([budget()] if settings.replicas > 1 else []),
         deployment(settings),
     ]
-    return [_labelled(one) for one in found]
+    return [_add_labels(obj) for obj in objects]
 
 
 def budget() -> Manifest:
@@ -125,7 +124,11 @@ def _pod(settings: Settings) -> Manifest:
                 "args": [
                     f"--metrics=:{PORT}",
                     *(f"{ENGINE}{engine}={image}" for engine, image in sorted(settings.engine_images.items())),
-                    *(f"{flag}{one}" for field, flag in ALLOW.items() for one in getattr(settings.allowed, field)),
+                    *(
+                        f"{flag}{argument}"
+                        for field, flag in ALLOW.items()
+                        for argument in getattr(settings.allowed, field)
+                    ),
                 ],
                 "env": [{"name": "FLEET_OPERATOR_IMAGE", "value": settings.image}],  # pods of backups run it too
                 "ports": [{"name": "metrics", "containerPort": PORT}],
@@ -148,32 +151,32 @@ def _probe(path: str, **times: int) -> Manifest:
 
 
 def settings_of(deployment: Manifest) -> Settings:
-    """What an installed operator was told, so that the next installation need not be told again."""
+    """Return what an installed operator was told, so that the next installation need not be told again."""
     spec = deployment["spec"]
     container = spec["template"]["spec"]["containers"][0]
-    pairs = (one.partition("=") for one in _said(container, ENGINE))
+    pairs = (argument.partition("=") for argument in _arguments_of(container, ENGINE))
     return Settings(
         image=container["image"],
         engine_images={engine: image for engine, _, image in pairs},
         replicas=int(spec.get("replicas", 1)),
-        allowed=Permissions(**{field: tuple(_said(container, flag)) for field, flag in ALLOW.items()}),
+        allowed=Permissions(**{field: tuple(_arguments_of(container, flag)) for field, flag in ALLOW.items()}),
     )
 
 
-def _said(container: Manifest, flag: str) -> list[str]:
-    return [one.removeprefix(flag) for one in container.get("args", ()) if one.startswith(flag)]
+def _arguments_of(container: Manifest, flag: str) -> list[str]:
+    return [argument.removeprefix(flag) for argument in container.get("args", ()) if argument.startswith(flag)]
 
 
-def _of_this_release(definition: Manifest) -> Manifest:
+def _add_version(definition: Manifest) -> Manifest:
     metadata = {**definition["metadata"], "annotations": {VERSION: __version__}}
     return {**definition, "metadata": metadata}
 
 
-def _labelled(manifest: Manifest) -> Manifest:
+def _add_labels(manifest: Manifest) -> Manifest:
     if manifest["kind"] in ("CustomResourceDefinition", "Namespace"):  # others make the same, with the same labels
         return manifest
-    own = manifest["metadata"]
-    return {**manifest, "metadata": {**own, "labels": {**LABELS, **own.get("labels", {})}}}
+    metadata = manifest["metadata"]
+    return {**manifest, "metadata": {**metadata, "labels": {**LABELS, **metadata.get("labels", {})}}}
 
 
 LOCK = "fleet/requirements.lock"  # in the package

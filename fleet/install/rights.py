@@ -1,4 +1,4 @@
-"""What the operator may do. No wildcards; of other kinds than its own, nothing outside the namespaces that say so.
+"""Rights of the operator. No wildcards; of other kinds than its own, nothing outside the namespaces that say so.
 
 Three roles: what must be seen everywhere (the apps themselves, which nodes there are, where volumes can be used), what
 one of several replicas needs to lead, and what apps are made of. The last is bound by RoleBindings only, one per
@@ -15,20 +15,25 @@ from fleet.render.crd import definition
 from fleet.render.operator_rights import APPS_ROLE, OPERATOR, RBAC, SYSTEM
 
 Manifest = dict[str, Any]
-SEE = ("get", "list", "watch")
-MAKE = (*SEE, "create", "patch", "delete")  # server-side apply is a patch, and a create where there is nothing yet
+READ_VERBS = ("get", "list", "watch")
+WRITE_VERBS = (
+    *READ_VERBS,
+    "create",
+    "patch",
+    "delete",
+)  # server-side apply is a patch, and a create where there is nothing yet
 
 
-def everywhere() -> Manifest:
-    """Apps in all namespaces: it must find them, report in their status and hold them until it has cleaned up."""
+def cluster_role() -> Manifest:
+    """Return the role for apps in all namespaces: it finds them, reports in their status and holds them for cleanup."""
     kinds = [definition(driver) for driver in drivers()]
-    plurals = [one["spec"]["names"]["plural"] for one in kinds]
+    plurals = [kind["spec"]["names"]["plural"] for kind in kinds]
     return _role(
         "ClusterRole",
         OPERATOR,
-        _rule(GROUP, plurals, (*SEE, "patch")),
+        _rule(GROUP, plurals, (*READ_VERBS, "patch")),
         _rule(GROUP, [f"{plural}/status" for plural in plurals], ("patch",)),
-        _rule("", ["nodes"], SEE),
+        _rule("", ["nodes"], READ_VERBS),
         _rule(
             "", ["persistentvolumes"], ("get",)
         ),  # whether one is on a node that is gone, or can be reached elsewhere
@@ -36,28 +41,28 @@ def everywhere() -> Manifest:
             "apiextensions.k8s.io",
             ["customresourcedefinitions"],
             ("get",),
-            names=[one["metadata"]["name"] for one in kinds],
+            names=[kind["metadata"]["name"] for kind in kinds],
         ),
     )
 
 
-def in_namespaces() -> Manifest:
-    """What apps are made of."""
+def apps_role() -> Manifest:
+    """Return the role for what apps are made of."""
     return _role(
         "ClusterRole",
         APPS_ROLE,
-        _rule("", ["services", "configmaps", "secrets", "persistentvolumeclaims"], MAKE),
-        _rule("", ["pods"], (*SEE, "delete")),
-        _rule("apps", ["statefulsets"], MAKE),
+        _rule("", ["services", "configmaps", "secrets", "persistentvolumeclaims"], WRITE_VERBS),
+        _rule("", ["pods"], (*READ_VERBS, "delete")),
+        _rule("apps", ["statefulsets"], WRITE_VERBS),
         _rule("apps", ["controllerrevisions"], ("get",)),  # to go back to the template before a failed roll
-        _rule("policy", ["poddisruptionbudgets"], MAKE),
-        _rule("batch", ["jobs", "cronjobs"], MAKE),
+        _rule("policy", ["poddisruptionbudgets"], WRITE_VERBS),
+        _rule("batch", ["jobs", "cronjobs"], WRITE_VERBS),
         _rule("events.k8s.io", ["events"], ("create", "patch")),
     )
 
 
-def at_home() -> Manifest:
-    """The Lease that says which replica leads. A create cannot be limited to a name."""
+def lease_role() -> Manifest:
+    """Return the role for the Lease that says which replica leads. A create cannot be limited to a name."""
     group = "coordination.k8s.io"
     role = _role(
         "Role",
@@ -69,8 +74,8 @@ def at_home() -> Manifest:
     return role
 
 
-def bound(role: Manifest) -> Manifest:
-    """The binding of a role to the operator's account, as wide as the role."""
+def bind_role(role: Manifest) -> Manifest:
+    """Return the binding of a role to the operator's account, as wide as the role."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": f"{role['kind']}Binding",

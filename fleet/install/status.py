@@ -1,8 +1,6 @@
-"""How the operator is; wait for it.
+"""Status of the operator in one cluster: what is installed, which pod leads, what it looks after. It changes nothing.
 
-Until the operator runs, and why it does not.
-
-How the operator is in one cluster: what is installed, who leads, what it looks after. It changes nothing.
+Also the wait until the operator runs, and why it does not.
 """
 
 from __future__ import annotations
@@ -30,46 +28,46 @@ from fleet.render.crd import definitions
 from fleet.render.operator_rights import OPERATOR, SYSTEM
 
 DEPLOYMENT = Key(DEPLOYMENTS.group, DEPLOYMENTS.kind, SYSTEM, OPERATOR)
-LOOK_SECONDS = 3.0
+TROUBLE_SECONDS = 3.0
 Tell = Callable[[str, str], None]
 
 
-async def rolled_out(client: Client, *, seconds: float, tell: Tell) -> None:
-    """Until all replicas are ready and of the new template."""
+async def wait_until_rolled_out(client: Client, *, seconds: float, tell: Tell) -> None:
+    """Wait until all replicas are ready and of the new template; raise TimeoutError with the reason."""
 
     def on_change(_: Key, health: Health) -> None:
         tell("starting", health.message)
 
-    looking = asyncio.create_task(_tell_troubles(client, tell))
+    watcher = asyncio.create_task(_show_troubles(client, tell))
     try:
         health = (await wait_for_health(client, [DEPLOYMENT], seconds=seconds, on_change=on_change))[DEPLOYMENT]
     finally:
-        looking.cancel()
+        watcher.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await looking
+            await watcher
     if health.state is not State.HEALTHY:
-        why = await _troubles(client) or health.message
+        reason = await _describe_trouble(client) or health.message
         raise FleetTimeoutError(
-            f"{client.place}: the operator does not run after {seconds:.0f} s: {why}",
+            f"{client.place}: the operator does not run after {seconds:.0f} s: {reason}",
             hint=f"kubectl -n {SYSTEM} describe pods -l app.kubernetes.io/name={OPERATOR}{client.place.flag}",
         )
 
 
-async def _tell_troubles(client: Client, tell: Tell) -> None:
-    """While it is waited for: a person who sees why it takes so long need not wait to the end."""
+async def _show_troubles(client: Client, tell: Tell) -> None:
+    """Tell the user meanwhile why it takes so long, so that waiting to the end is not needed."""
     while True:
-        await asyncio.sleep(LOOK_SECONDS)
-        if troubles := await _troubles(client, State.DEGRADED):
+        await asyncio.sleep(TROUBLE_SECONDS)
+        if troubles := await _describe_trouble(client, State.DEGRADED):
             tell("in trouble", troubles)
 
 
-async def _troubles(client: Client, *states: State) -> str:
-    """What the newest pod suffers from: of these states, or whatever keeps it from being healthy."""
+async def _describe_trouble(client: Client, *states: State) -> str:
+    """Return what is wrong with the newest pod: of these states, or whatever keeps it from being healthy."""
     labels = ",".join(f"{name}={value}" for name, value in SELECTOR.items())
     pods = [pod async for page in pages(client, Scope(PODS, SYSTEM, labels=labels)) for pod in page["items"]]
     if not pods:
         return ""
-    pod = max(pods, key=lambda one: str(one["metadata"]["creationTimestamp"]))
+    pod = max(pods, key=lambda item: str(item["metadata"]["creationTimestamp"]))
     health = judge({"apiVersion": "v1", "kind": "Pod", **pod})
     if health.state is State.HEALTHY or (states and health.state not in states):
         return ""
@@ -82,7 +80,7 @@ NO_RIGHTS = "NoRights"
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The definition of a kind. `fits`: it is what this release would install; None when it is not there."""
+    """The definition of a kind. `fits`: it is what this release would install; None when it is missing."""
 
     name: str
     fits: bool | None
@@ -92,6 +90,8 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class OperatorState:
+    """The state of the operator in one cluster."""
+
     apps: dict[str, int]  # by health
     without_rights: tuple[str, ...]  # namespaces with apps where it may do nothing
     definitions: tuple[Definition, ...]
@@ -112,27 +112,27 @@ class OperatorState:
 
 
 async def read_state(client: Client) -> OperatorState:
-    seen = [app async for _, app in apps(client)]
+    all_apps = [app async for _, app in apps(client)]
     lease = await get(client, Key("coordination.k8s.io", "Lease", SYSTEM, OPERATOR))
     leader, renewed = leader_of(lease, client.server_time())
-    around = OperatorState(
-        apps=dict(sorted(Counter(_health(app) for app in seen).items())),
-        without_rights=tuple(sorted({app["metadata"]["namespace"] for app in seen if _has_no_rights(app)})),
-        definitions=tuple([await _definition(client, one) for one in definitions().values()]),
+    state = OperatorState(
+        apps=dict(sorted(Counter(_health(app) for app in all_apps).items())),
+        without_rights=tuple(sorted({app["metadata"]["namespace"] for app in all_apps if _has_no_rights(app)})),
+        definitions=tuple([await _definition(client, definition) for definition in definitions().values()]),
         leader=leader,
         renewed=renewed,
     )
-    found = await get(client, DEPLOYMENT)
-    if found is None:
-        return around
-    settings, health = settings_of(found), judge(found)
+    live = await get(client, DEPLOYMENT)
+    if live is None:
+        return state
+    settings, health = settings_of(live), judge(live)
     return replace(
-        around,
-        version=str((found["metadata"].get("labels") or {}).get("app.kubernetes.io/version", "unknown")),
+        state,
+        version=str((live["metadata"].get("labels") or {}).get("app.kubernetes.io/version", "unknown")),
         image=settings.image,
         engine_images=dict(settings.engine_images),
         allowed=settings.allowed,
-        ready=int((found.get("status") or {}).get("readyReplicas", 0)),
+        ready=int((live.get("status") or {}).get("readyReplicas", 0)),
         replicas=settings.replicas,
         health=str(health.state),
         message=health.message,
@@ -140,7 +140,7 @@ async def read_state(client: Client) -> OperatorState:
 
 
 def leader_of(lease: Object | None, now: datetime.datetime) -> tuple[str, str]:
-    """Who leads, and when it last said so; "" when nobody does, or the last one has been silent for too long. Pure."""
+    """Return the leader, and when it last renewed; "" when there is none or it has been silent for too long. Pure."""
     spec = (lease or {}).get("spec") or {}
     holder, renewed = str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or "")
     if not holder or not renewed:
@@ -151,26 +151,28 @@ def leader_of(lease: Object | None, now: datetime.datetime) -> tuple[str, str]:
     return holder.partition("_")[0], renewed
 
 
-async def _definition(client: Client, wanted: Object) -> Definition:
-    key = Key.of(wanted)
-    found = await get(client, Key(DEFINITIONS.group, DEFINITIONS.kind, "", key.name))
-    if found is None:
+async def _definition(client: Client, desired: Object) -> Definition:
+    key = Key.of(desired)
+    live = await get(client, Key(DEFINITIONS.group, DEFINITIONS.kind, "", key.name))
+    if live is None:
         return Definition(key.name, None)
-    own = found["metadata"]
-    version = str((own.get("annotations") or {}).get(VERSION, ""))
-    return Definition(key.name, fits(wanted, found), version, str(own.get("creationTimestamp", "")))
+    metadata = live["metadata"]
+    version = str((metadata.get("annotations") or {}).get(VERSION, ""))
+    return Definition(key.name, is_current(desired, live), version, str(metadata.get("creationTimestamp", "")))
 
 
-def fits(wanted: Object, found: Object) -> bool:
-    """Both ways, since a field that the release no longer has is a difference too. Pure."""
-    key = Key.of(wanted)
+def is_current(desired: Object, live: Object) -> bool:
+    """Compare both ways, since a field that the release no longer has is a difference too. Pure."""
+    key = Key.of(desired)
 
-    def shape(one: Object) -> Object:
-        versions = [{name: each.get(name) for name in ("name", "schema")} for each in one["spec"]["versions"]]
+    def shape(crd: Object) -> Object:
+        versions = [{name: version.get(name) for name in ("name", "schema")} for version in crd["spec"]["versions"]]
         return {"metadata": {"name": key.name}, "spec": {"versions": versions}}
 
-    one, other = shape(wanted), shape(found)
-    return not compare(one, other, None, key=key) and not compare(other, one, None, key=key)
+    desired_shape, live_shape = shape(desired), shape(live)
+    return not compare(desired_shape, live_shape, None, key=key) and not compare(
+        live_shape, desired_shape, None, key=key
+    )
 
 
 def _health(app: Object) -> str:
@@ -179,4 +181,4 @@ def _health(app: Object) -> str:
 
 def _has_no_rights(app: Object) -> bool:
     conditions = (app.get("status") or {}).get("conditions") or ()
-    return any(one["type"] == "Blocked" and one.get("reason") == NO_RIGHTS for one in conditions)
+    return any(condition["type"] == "Blocked" and condition.get("reason") == NO_RIGHTS for condition in conditions)

@@ -1,17 +1,10 @@
-"""The preview on its pull request.
+"""The preview on its pull request: a commit status from beginning to end, and one comment that is edited in place.
 
-As whom a preview speaks on a forge: one repository may hold several fleets, and each has its comment and status.
+One repository may hold several fleets, and each has its comment and status. What cannot be posted is an error: a
+preview that no user sees is no preview.
 
-A pull request that is to be previewed: what it is, and how deep one may look for it.
-
-Whoever can open a pull request from a fork is nobody's colleague yet. Its code is evaluated in the sandbox, as that of
-any head is, and no cluster is asked for it until somebody who may write to the repository names that very commit.
-
-What a preview says on a pull request: the parts of its comment, and the line of its commit status. Pure.
-
-A preview on its pull request: a commit status from beginning to end, and one comment that is edited in place.
-
-What cannot be posted is an error: a preview that nobody sees is none.
+The author of a pull request from a fork is not trusted yet. Its code is evaluated in the sandbox, as that of any head
+is, and no cluster is asked for it until a user who may write to the repository names that very commit.
 """
 
 from __future__ import annotations
@@ -21,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fleet.errors import ConfigurationError, FleetError
-from fleet.forge.comments import Topic, approval, command, post
+from fleet.forge.comments import StickyComment, approval_command, post_sticky_comment, read_fork_approval
 from fleet.forge.forge import Forge, PullRequest, State
 from fleet.plan.views.escape import escape_lines, escape_markdown, fence_code
 from fleet.plan.views.markdown import markdown_comments
@@ -32,9 +25,11 @@ CONTEXT = "fleet/preview"
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class CommentIdentity:
+    """Identity under which a preview appears on a forge: which fleet of the repository, and where its page is."""
+
     below: str = ""  # the fleet's directory in the repository; "" for its root
-    page: str = ""  # an address for people, with all of it
+    page: str = ""  # address of a page for users with the whole preview; "" for none
 
     @property
     def context(self) -> str:
@@ -46,31 +41,35 @@ class Voice:
         return f"fleet preview of {self.below}" if self.below else "fleet preview"
 
     @property
-    def topic(self) -> Topic:
-        return Topic("preview", self.below)
+    def sticky(self) -> StickyComment:
+        return StickyComment("preview", self.below)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PreviewRequest:
+    """A pull request that is to be previewed, and whether the clusters may be asked for it."""
+
     pull_request: PullRequest
     live: bool = False  # the clusters may be asked
     withheld: bool = False  # they would have been, if this commit of a fork were approved
     approver: str = ""  # of this commit of a fork
-    doubt: str = ""  # why it could not be told whether it is approved
+    doubt: str = ""  # why it is unknown whether it is approved; "" if it is known
 
 
-async def consult(forge: Forge, number: int, *, live: bool = False) -> Request:
-    """What the forge says about it now. One that is not open is refused: it will not be merged."""
-    found = await forge.pull_request(number)
-    if not found.is_open:
+async def read_request(forge: Forge, number: int, *, live: bool = False) -> PreviewRequest:
+    """Ask the forge for the pull request and its approval. One that is not open is refused: it will not be merged."""
+    pull_request = await forge.pull_request(number)
+    if not pull_request.is_open:
         raise ConfigurationError(
-            f"pull request {number} of {forge.repository.path} is {'merged' if found.merged else 'closed'}",
+            f"pull request {number} of {forge.repository.path} is {'merged' if pull_request.merged else 'closed'}",
             hint="previews are for open ones; reopen it first",
         )
-    if not live or not found.fork:
-        return Request(found, live)
-    word = await approval(forge, number, found.head_sha)
-    return Request(found, live=bool(word.by), withheld=not word.by, approver=word.by, doubt=word.doubt)
+    if not live or not pull_request.fork:
+        return PreviewRequest(pull_request, live)
+    approval = await read_fork_approval(forge, number, pull_request.head_sha)
+    return PreviewRequest(
+        pull_request, live=bool(approval.by), withheld=not approval.by, approver=approval.by, doubt=approval.doubt
+    )
 
 
 MOST_PARTS = 5
@@ -80,99 +79,107 @@ LONGEST_LINE = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class CommentText:
+    """The text of a preview on a pull request: the parts of its comment, and the line of its commit status."""
+
     parts: tuple[str, ...]  # of the comment, in Markdown
     state: State
     line: str  # of the status
 
 
-def made(
+def preview_text(
     branches: Sequence[PlanView],
     about: ViewHeader,
-    problems: Sequence[FleetError],
+    errors: Sequence[FleetError],
     *,
-    request: Request,
-    voice: Voice,
+    request: PreviewRequest,
+    identity: CommentIdentity,
     room: int,
-) -> Words:
-    """There is a preview, with or without problems in it."""
+) -> CommentText:
+    """Return the text for a preview, with or without errors in it."""
     parts = markdown_comments(
         branches,
-        title=voice.title,
+        title=identity.title,
         about=about,
         limit=min(room, LONGEST_PART),
         most=MOST_PARTS,
-        notes=_notes(request, voice),
+        notes=_notes(request, identity),
     )
-    if not problems:
-        return Words(tuple(parts), State.SUCCESS, summary_line(branches))
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return Words(tuple(parts), State.FAILURE, f"{escape_lines(problems[0].message)[0]}{more}")
+    if not errors:
+        return CommentText(tuple(parts), State.SUCCESS, summary_line(branches))
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    return CommentText(tuple(parts), State.FAILURE, f"{escape_lines(errors[0].message)[0]}{more}")
 
 
-def refused(problem: FleetError, *, request: Request, voice: Voice) -> Words:
-    """Return what is said where there is no preview: what is wrong, as the command line says it."""
-    return describe_failure(str(problem), problem.message, request=request, voice=voice)
+def error_text(error: FleetError, *, request: PreviewRequest, identity: CommentIdentity) -> CommentText:
+    """Return the text where there is no preview: what is wrong, as the command line says it."""
+    return failure_text(str(error), error.message, request=request, identity=identity)
 
 
-def describe_failure(text: str, reason: str, *, request: Request, voice: Voice) -> Words:
+def failure_text(text: str, reason: str, *, request: PreviewRequest, identity: CommentIdentity) -> CommentText:
     """Return the same from text.
 
-    Behind a bar: at the beginning of a line, some forges take a word for a command, even in a block of code.
+    The error stands behind a bar: at the beginning of a line, some forges take a word for a command, even in a block of
+    code.
     """
-    said = [f"│ {line[:LONGEST_LINE]}" for line in escape_lines(text)]
+    quoted = [f"│ {line[:LONGEST_LINE]}" for line in escape_lines(text)]
     shown = (
-        said
-        if len(said) <= MOST_LINES
-        else [*said[:MOST_LINES], f"│ … and {count_noun(len(said) - MOST_LINES, 'more line')}"]
+        quoted
+        if len(quoted) <= MOST_LINES
+        else [*quoted[:MOST_LINES], f"│ … and {count_noun(len(quoted) - MOST_LINES, 'more line')}"]
     )
     head = request.pull_request.head_sha[:8]
-    body = [f"### {escape_markdown(voice.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
-    for note in _notes(request, voice):
+    body = [f"### {escape_markdown(identity.title)}", "", f"**⚠️ there is no preview of {head}**", ""]
+    for note in _notes(request, identity):
         body += [note, ""]
-    return Words(("\n".join([*body, *fence_code(shown, "text"), ""]),), State.FAILURE, escape_lines(reason)[0])
+    return CommentText(("\n".join([*body, *fence_code(shown, "text"), ""]),), State.FAILURE, escape_lines(reason)[0])
 
 
-def _notes(request: Request, voice: Voice) -> list[str]:
-    said = [f"[All of it on one page](<{voice.page}>)"] if voice.page else []
+def _notes(request: PreviewRequest, identity: CommentIdentity) -> list[str]:
+    notes = [f"[All of it on one page](<{identity.page}>)"] if identity.page else []
     head = request.pull_request.head_sha
     if request.withheld:
-        said.append(
+        notes.append(
             "This comes from a fork, so no cluster was asked. Whoever may write to this repository can have it "
-            f"compared with the clusters by a comment that says `{command(head)}`; it holds for this commit alone."
+            f"compared with the clusters by a comment that says `{approval_command(head)}`; "
+            "it holds for this commit alone."
         )
     if request.doubt:
-        said.append(f"Somebody named this commit; whether they may could not be told: {escape_markdown(request.doubt)}")
+        notes.append(
+            f"Somebody named this commit; whether they may could not be told: {escape_markdown(request.doubt)}"
+        )
     if request.approver:
-        by = escape_markdown(request.approver)
-        said.append(f"A fork's commit, compared with the clusters because {by} approved it.")
-    return said
+        approver = escape_markdown(request.approver)
+        notes.append(f"A fork's commit, compared with the clusters because {approver} approved it.")
+    return notes
 
 
-async def begin(forge: Forge, request: Request, voice: Voice) -> None:
-    """Say that a preview is being made."""
+async def post_pending(forge: Forge, request: PreviewRequest, identity: CommentIdentity) -> None:
+    """Set the status to pending: the preview is being made."""
     head = request.pull_request.head_sha
-    await forge.set_status(head, voice.context, State.PENDING, "the preview is being made", voice.page)
+    await forge.set_status(head, identity.context, State.PENDING, "the preview is being made", identity.page)
 
 
-async def tell(forge: Forge, request: Request, voice: Voice, words: Words) -> str:
-    """Post the comment and then the status. Returns the comment's address, "" where the pull request has moved on.
+async def post_preview(forge: Forge, request: PreviewRequest, identity: CommentIdentity, text: CommentText) -> str:
+    """Post the comment and then the status; return the comment's address, "" where the pull request has moved on.
 
     A preview of a commit that is the head no longer would hide the one of the new head, so it is not posted.
     """
-    was = request.pull_request
+    previewed = request.pull_request
     try:
-        now = await forge.pull_request(was.number)
-        is_current = now.is_open and now.head_sha == was.head_sha
-        url = (await post(forge, was.number, voice.topic, words.parts)).url if is_current else ""
+        current = await forge.pull_request(previewed.number)
+        is_current = current.is_open and current.head_sha == previewed.head_sha
+        url = (
+            (await post_sticky_comment(forge, previewed.number, identity.sticky, text.parts)).url if is_current else ""
+        )
     except FleetError:
-        await give_up(forge, request, voice, "the preview could not be posted")
+        await post_error(forge, request, identity, "the preview could not be posted")
         raise
-    await forge.set_status(was.head_sha, voice.context, words.state, words.line, voice.page or url)
+    await forge.set_status(previewed.head_sha, identity.context, text.state, text.line, identity.page or url)
     return url
 
 
-async def give_up(forge: Forge, request: Request, voice: Voice, reason: str) -> None:
+async def post_error(forge: Forge, request: PreviewRequest, identity: CommentIdentity, reason: str) -> None:
     """Leave no status pending for ever, if the forge lets us; what went wrong is the caller's to say."""
     with suppress(FleetError):
-        await forge.set_status(request.pull_request.head_sha, voice.context, State.ERROR, reason, voice.page)
+        await forge.set_status(request.pull_request.head_sha, identity.context, State.ERROR, reason, identity.page)

@@ -1,7 +1,7 @@
 """The file between the job that evaluates a pull request and the job that may comment on it.
 
-The first job runs code that nobody has approved, so everything in the file may be forged. It holds data, no Markdown:
-the job that posts makes the text, with the same escapes as for any preview, and takes the pull request, its commit, its
+The first job runs code that is not approved, so everything in the file may be forged. It holds data, no Markdown: the
+job that posts makes the text, with the same escapes as for any preview, and takes the pull request, its commit, its
 branches and the mark of the comment from the forge. So the worst that a forged file leads to is a preview that lies.
 """
 
@@ -23,7 +23,15 @@ from fleet.evaluate.schema import check_key, check_name
 from fleet.plan.views import json_schema
 from fleet.plan.views.json import plan_data, read_key_data, read_plan_data
 from fleet.plan.views.summary import PlanView, Revision, ViewHeader
-from fleet.preview.comment import LONGEST_LINE, MOST_LINES, Request, Voice, Words, describe_failure, made
+from fleet.preview.comment import (
+    LONGEST_LINE,
+    MOST_LINES,
+    CommentIdentity,
+    CommentText,
+    PreviewRequest,
+    failure_text,
+    preview_text,
+)
 from fleet.text import printable
 
 SCHEMA = "fleet.dev/preview-comment/v1"
@@ -50,7 +58,7 @@ class CommentFile(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PreviewComment:
-    """What a preview has to say on a pull request, before anybody has said on which."""
+    """The content of a preview's comment, before it is known to which pull request it goes."""
 
     head: str
     live: bool
@@ -59,19 +67,19 @@ class PreviewComment:
     about: ViewHeader | None = None  # None: there is no preview, and `error` says why
     error: str = ""
 
-    def words(self, request: Request, voice: Voice, room: int) -> Words:
+    def text(self, request: PreviewRequest, identity: CommentIdentity, room: int) -> CommentText:
         """Return the text for the pull request, whose branches are named as the forge names them."""
         if self.about is None:
-            return describe_failure(self.error, self.problems[0], request=request, voice=voice)
+            return failure_text(self.error, self.problems[0], request=request, identity=identity)
         pull_request = request.pull_request
         commit = self.about.base.commit if self.about.base else ""
         base = Revision(pull_request.base_ref, commit)
         about = replace(self.about, base=base, head=Revision(pull_request.head_ref, pull_request.head_sha))
-        problems = [FleetError(problem) for problem in self.problems]
-        words = made(self.branches, about, problems, request=request, voice=voice, room=room)
-        if all(len(part) <= room for part in words.parts):
-            return words
-        return describe_failure(_TOO_LONG, _TOO_LONG, request=request, voice=voice)
+        errors = [FleetError(problem) for problem in self.problems]
+        text = preview_text(self.branches, about, errors, request=request, identity=identity, room=room)
+        if all(len(part) <= room for part in text.parts):
+            return text
+        return failure_text(_TOO_LONG, _TOO_LONG, request=request, identity=identity)
 
 
 def describe_preview(
@@ -81,9 +89,9 @@ def describe_preview(
     return PreviewComment(head, live, tuple(problem.message for problem in problems), tuple(branches), about)
 
 
-def describe_refusal(problem: FleetError, *, head: str, live: bool) -> PreviewComment:
+def describe_refusal(error: FleetError, *, head: str, live: bool) -> PreviewComment:
     """Return the comment for a preview that could not be made."""
-    return PreviewComment(head, live, (problem.message,), error=str(problem))
+    return PreviewComment(head, live, (error.message,), error=str(error))
 
 
 def write_comment(file: Path, comment: PreviewComment) -> None:
@@ -99,7 +107,7 @@ def write_comment(file: Path, comment: PreviewComment) -> None:
 
 
 def read_comment(file: Path) -> PreviewComment:
-    """Read the file and check all of it. Raises ConfigurationError with the field that is wrong, and what is right."""
+    """Read the file and check all of it; raise ConfigurationError with the field that is wrong, and what is right."""
     try:
         with file.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
@@ -109,7 +117,7 @@ def read_comment(file: Path) -> PreviewComment:
         raise ConfigurationError(f"{file} cannot be read: {error.strerror}", hint=hint if missing else None) from None
     try:
         return _parse(content)
-    except _WrongError as wrong:
+    except _InvalidError as wrong:
         raise ConfigurationError(
             wrong.message,
             hint="`fleet preview --comment-file` of this release writes such a file",
@@ -148,7 +156,7 @@ def _dump_without_preview(comment: PreviewComment) -> dict[str, Any]:
     return _dump_whole(PreviewComment(comment.head, comment.live, (_TOO_LONG,), error=_TOO_LONG))
 
 
-class _WrongError(Exception):
+class _InvalidError(Exception):
     def __init__(self, message: str, field: str = "") -> None:
         super().__init__(message)
         self.message, self.field = message, field
@@ -157,44 +165,44 @@ class _WrongError(Exception):
 def _parse(content: bytes) -> PreviewComment:
     """Return the comment; raise _WrongError for the first thing that is not as `write_comment` makes it."""
     if len(content) > MOST_BYTES:
-        raise _WrongError(f"it is longer than {MOST_BYTES // 1024 // 1024} MiB, the most that such a file has")
+        raise _InvalidError(f"it is longer than {MOST_BYTES // 1024 // 1024} MiB, the most that such a file has")
     try:
         data = TypeAdapter(CommentFile).validate_python(orjson.loads(content))
     except orjson.JSONDecodeError:
-        raise _WrongError("it is not JSON") from None
+        raise _InvalidError("it is not JSON") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise _WrongError(_explain(first["type"], first["msg"]), _format_path(first["loc"])) from None
+        raise _InvalidError(_explain(first["type"], first["msg"]), _format_path(first["loc"])) from None
     _check_texts(data)
     preview = data.get("preview")
     comment = PreviewComment(data["head"], data["live"], tuple(data["problems"]), error=data.get("error", ""))
     if (preview is None) is ("error" not in data):
-        raise _WrongError("there is either a preview or an error", "preview")
+        raise _InvalidError("there is either a preview or an error", "preview")
     if preview is None:
         if not comment.problems:
-            raise _WrongError("there is an error, so there is at least one problem", "problems")
+            raise _InvalidError("there is an error, so there is at least one problem", "problems")
         return comment
     for field, text in _uncut_texts(preview):
         if len(text) > LONGEST_TEXT:
-            raise _WrongError(f"it is longer than {LONGEST_TEXT} characters", field)
+            raise _InvalidError(f"it is longer than {LONGEST_TEXT} characters", field)
     for number, step in enumerate(preview["steps"]):
         values = [value for change in step.get("changes", ()) for value in (change["before"], change["after"])]
         if any(_measure_depth(value) > DEEPEST for value in values):
-            raise _WrongError(f"a value is more than {DEEPEST} deep", f"preview.steps[{number}].changes")
+            raise _InvalidError(f"a value is more than {DEEPEST} deep", f"preview.steps[{number}].changes")
     try:
         branches, about = read_plan_data(preview)
     except ValueError as error:
-        raise _WrongError(str(error), "preview") from None
+        raise _InvalidError(str(error), "preview") from None
     _check_agreement(preview, branches, about)
     return replace(comment, branches=tuple(branches), about=about)
 
 
 def _check_agreement(preview: json_schema.Document, branches: Sequence[PlanView], about: ViewHeader) -> None:
     """Raise for what does not follow from the rest: counts, order, what stands there twice."""
-    same = plan_data(branches, unchanged=True, about=about)
-    for name in {**same, **preview}:
-        if same.get(name) != preview.get(name):
-            raise _WrongError("it does not agree with the rest of the preview", f"preview.{name}")
+    derived = plan_data(branches, unchanged=True, about=about)
+    for name in {**derived, **preview}:
+        if derived.get(name) != preview.get(name):
+            raise _InvalidError("it does not agree with the rest of the preview", f"preview.{name}")
 
 
 def _check_texts(data: CommentFile) -> None:
@@ -207,25 +215,25 @@ def _check_texts(data: CommentFile) -> None:
     _check("preview.base.commit", base, _COMMIT, "the id of a commit in full")
     _check("preview.planHash", preview["planHash"], _HASH, "a hash")
     for number, pair in enumerate(preview["clusters"]):
-        at = f"preview.clusters[{number}]"
+        field_path = f"preview.clusters[{number}]"
         for field in ("stack", "cluster"):
             try:
                 check_name(pair[field])
             except MalformedError:
-                raise _WrongError(
-                    f"it is not the name of a {field}: small letters, digits and -", f"{at}.{field}"
+                raise _InvalidError(
+                    f"it is not the name of a {field}: small letters, digits and -", f"{field_path}.{field}"
                 ) from None
-        _check(f"{at}.planHash", pair.get("planHash", "0" * 64), _HASH, "a hash")
+        _check(f"{field_path}.planHash", pair.get("planHash", "0" * 64), _HASH, "a hash")
     for number, step in enumerate(preview["steps"]):
         try:
             check_key(read_key_data(step["object"]))
         except MalformedError:
-            raise _WrongError("it is not an object of Kubernetes", f"preview.steps[{number}].object") from None
+            raise _InvalidError("it is not an object of Kubernetes", f"preview.steps[{number}].object") from None
 
 
-def _check(field: str, text: str, grammar: re.Pattern[str], right: str) -> None:
+def _check(field: str, text: str, grammar: re.Pattern[str], expected: str) -> None:
     if not grammar.fullmatch(text):
-        raise _WrongError(f"it is not {right}", field)
+        raise _InvalidError(f"it is not {expected}", field)
 
 
 def _uncut_texts(preview: json_schema.Document) -> Iterator[tuple[str, str]]:
@@ -250,12 +258,12 @@ def _inner_values(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _format_path(place: Sequence[int | str]) -> str:
+def _format_path(location: Sequence[int | str]) -> str:
     """Return `preview.steps[3].verb`, cut: the names of fields are the file's own."""
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in place)
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part[:80]}" for part in location)
     return path.removeprefix(".")[:LONGEST_TEXT]
 
 
 def _explain(kind: str, message: str) -> str:
-    known = {"extra_forbidden": "there is no such field", "missing": "the field is missing"}
-    return known.get(kind) or f"{message[:1].lower()}{message[1:]}"
+    messages = {"extra_forbidden": "there is no such field", "missing": "the field is missing"}
+    return messages.get(kind) or f"{message[:1].lower()}{message[1:]}"

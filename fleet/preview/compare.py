@@ -1,7 +1,7 @@
-"""Desired against desired: what a merge changes in what git wants, with no cluster asked. Pure.
+"""Comparison of desired with desired: what a merge changes in what git wants, with no cluster asked. Pure.
 
 The plan is made by the same rules as for a cluster, as if the cluster had exactly what the base says. So it has the
-same verbs, the same refusals (`protect`, what an engine cannot do) and the same words.
+same verbs, the same refusals (`protect`, what an engine cannot do) and the same texts.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from fleet.plan.effect import is_retained
 from fleet.sync.result import Result, refuse_forbidden
 from fleet.sync.targets import check_cluster
 
-THERE = "base"  # the UID and version of everything that the base wants
+BASE_MARK = "base"  # the UID and version of everything that the base wants
 
 
-def between(
+def compare_evaluations(
     before: Evaluation,
     after: Evaluation,
     *,
@@ -34,79 +34,91 @@ def between(
     clusters: Sequence[str] = (),
     budget: DeletionBudget,
 ) -> tuple[tuple[Result, ...], tuple[str, ...]]:
-    """A result per stack and cluster, and remarks on what leaves git without anything being done to it."""
+    """Return a result per placement, and remarks on what leaves git without anything being done to it.
+
+    Raises NotFoundError for a name in `stacks` or `clusters` that neither side has.
+    """
     _check_names(before, after, stacks, clusters)
-    old, new = _pairs(before), _pairs(after)
+    old, new = _desired_by_placement(before), _desired_by_placement(after)
     secrecy = secrecy_of([*old.values(), *new.values()])
-    wanted = [pair for pair in sorted({*old, *new}) if _is_chosen(pair, stacks, clusters)]
-    here = {one.name for one in after.clusters}
-    kept = {one.name for one in after.stacks}
-    made = [
-        _result(pair, old.get(pair), new.get(pair), secrecy)
-        for pair in wanted
-        if pair in new or (pair[0] in kept and pair[1] in here)
+    selected = [pair for pair in sorted({*old, *new}) if _is_selected(pair, stacks, clusters)]
+    cluster_names = {cluster.name for cluster in after.clusters}
+    stack_names = {stack.name for stack in after.stacks}
+    results = [
+        _compare_placement(pair, old.get(pair), new.get(pair), secrecy)
+        for pair in selected
+        if pair in new or (pair[0] in stack_names and pair[1] in cluster_names)
     ]
-    return _within_budget(made, budget), _leaving(before, after, wanted)
+    return _check_budgets(results, budget), _describe_leaving(before, after, selected)
 
 
-def _result(pair: StackCluster, before: Desired | None, after: Desired | None, secrecy: Secrecy) -> Result:
+def _compare_placement(pair: StackCluster, before: Desired | None, after: Desired | None, secrecy: Secrecy) -> Result:
     try:
         if after is None:
             assert before is not None  # noqa: S101 - it is a pair of one of the two
             return Result(*pair, plan_removed_placement(_inventory(before)), leaving=True)
-        made = changed(before, after, secrecy)
-    except FleetError as problem:
-        return Result(*pair, problem=problem)
+        plan_made = plan_difference(before, after, secrecy)
+    except FleetError as error:
+        return Result(*pair, problem=error)
     try:
-        refuse_forbidden(made)
-    except PolicyError as problem:
-        return Result(*pair, made, problem)
-    return Result(*pair, made)
+        refuse_forbidden(plan_made)
+    except PolicyError as error:
+        return Result(*pair, plan_made, error)
+    return Result(*pair, plan_made)
 
 
-def changed(before: Desired | None, after: Desired, secrecy: Secrecy) -> Plan:
-    """The plan that leads from what the one wants to what the other wants."""
+def plan_difference(before: Desired | None, after: Desired, secrecy: Secrecy) -> Plan:
+    """Return the plan that leads from one desired state to another."""
     inventory = _inventory(before) if before else None
     live: dict[Key, dict[str, Any] | None] = dict.fromkeys(keys_to_read(after, inventory))
-    same = {one.key: one for one in after.objects}
-    for one in before.objects if before else ():
-        live[one.key] = _bare(one) if same.get(one.key) == one else _applied(one)
-    made = plan(after, inventory, live, options=CompareOptions(secrecy, exact=True))
-    adopted = {one.key: one.take_from for one in after.objects if one.adopt}
+    desired_objects = {desired_object.key: desired_object for desired_object in after.objects}
+    for old_object in before.objects if before else ():
+        live[old_object.key] = (
+            _unchanged_live(old_object)
+            if desired_objects.get(old_object.key) == old_object
+            else _applied_live(old_object)
+        )
+    base_plan = plan(after, inventory, live, options=CompareOptions(secrecy, exact=True))
+    adopted = {desired_object.key: desired_object.take_from for desired_object in after.objects if desired_object.adopt}
     steps = tuple(
         step._replace(reason="taken over where it is there already", take_from=adopted[step.key])
         if step.verb is Verb.CREATE and step.key in adopted
         else step
-        for step in made.steps
+        for step in base_plan.steps
     )
-    return Plan(made.stack, made.cluster, steps, made.inventory)
+    return Plan(base_plan.stack, base_plan.cluster, steps, base_plan.inventory)
 
 
-def _within_budget(results: Iterable[Result], budget: DeletionBudget) -> tuple[Result, ...]:
+def _check_budgets(results: Iterable[Result], budget: DeletionBudget) -> tuple[Result, ...]:
     by_cluster: dict[str, list[Result]] = {}
-    for one in results:
-        by_cluster.setdefault(one.cluster, []).append(one)
-    checked = [_checked(one, its, budget) for its in by_cluster.values() for one in its]
-    return tuple(sorted(checked, key=lambda one: (one.stack, one.cluster)))
+    for result in results:
+        by_cluster.setdefault(result.cluster, []).append(result)
+    checked = [_check_result(result, neighbours, budget) for neighbours in by_cluster.values() for result in neighbours]
+    return tuple(sorted(checked, key=lambda result: (result.stack, result.cluster)))
 
 
-def _checked(result: Result, beside: Sequence[Result], budget: DeletionBudget) -> Result:
-    """`beside` is all that goes to the same cluster."""
+def _check_result(result: Result, neighbours: Sequence[Result], budget: DeletionBudget) -> Result:
+    """Check one result against the budget; `beside` is all that goes to the same cluster."""
     if result.problem or not result.plan or not count_lost_objects(result.plan):
         return result
     try:
         check_share(result.plan, budget)
-        check_budget(result.cluster, [one.plan for one in beside if one.plan], budget)
-    except PolicyError as problem:
-        return replace(result, problem=problem)
+        check_budget(result.cluster, [neighbour.plan for neighbour in neighbours if neighbour.plan], budget)
+    except PolicyError as error:
+        return replace(result, problem=error)
     return result
 
 
-def _leaving(before: Evaluation, after: Evaluation, wanted: Sequence[StackCluster]) -> tuple[str, ...]:
-    asked = {stack for stack, _ in wanted}
-    places = {cluster for _, cluster in wanted}
-    stacks = sorted(({one.name for one in before.stacks} - {one.name for one in after.stacks}) & asked)
-    clusters = sorted(({one.name for one in before.clusters} - {one.name for one in after.clusters}) & places)
+def _describe_leaving(before: Evaluation, after: Evaluation, selected: Sequence[StackCluster]) -> tuple[str, ...]:
+    selected_stacks = {stack for stack, _ in selected}
+    selected_clusters = {cluster for _, cluster in selected}
+    stacks = sorted(
+        ({stack.name for stack in before.stacks} - {stack.name for stack in after.stacks}) & selected_stacks
+    )
+    clusters = sorted(
+        ({cluster.name for cluster in before.clusters} - {cluster.name for cluster in after.clusters})
+        & selected_clusters
+    )
     return (
         *(f"stack {name} leaves git; what it has stays, until `fleet destroy {name}` removes it" for name in stacks),
         *(f"cluster {name} leaves the fleet; what is there is left running" for name in clusters),
@@ -114,77 +126,87 @@ def _leaving(before: Evaluation, after: Evaluation, wanted: Sequence[StackCluste
 
 
 def _check_names(before: Evaluation, after: Evaluation, stacks: Sequence[str], clusters: Sequence[str]) -> None:
-    known = {one.name for one in (*before.stacks, *after.stacks)}
+    stack_names = {stack.name for stack in (*before.stacks, *after.stacks)}
     for name in stacks:
-        if name not in known:
-            raise NotFoundError(f"there is no stack {name!r}", hint=f"stacks are: {', '.join(sorted(known)) or 'none'}")
+        if name not in stack_names:
+            raise NotFoundError(
+                f"there is no stack {name!r}", hint=f"stacks are: {', '.join(sorted(stack_names)) or 'none'}"
+            )
     for name in clusters:
         check_cluster((*before.clusters, *after.clusters), name)
 
 
-def _is_chosen(pair: StackCluster, stacks: Sequence[str], clusters: Sequence[str]) -> bool:
+def _is_selected(pair: StackCluster, stacks: Sequence[str], clusters: Sequence[str]) -> bool:
     return (not stacks or pair[0] in stacks) and (not clusters or pair[1] in clusters)
 
 
-def _pairs(evaluation: Evaluation) -> dict[StackCluster, Desired]:
-    return {(one.stack, one.cluster): one for stack in evaluation.stacks for one in stack.desired}
+def _desired_by_placement(evaluation: Evaluation) -> dict[StackCluster, Desired]:
+    return {(desired.stack, desired.cluster): desired for stack in evaluation.stacks for desired in stack.desired}
 
 
-def secrecy_of(wanted: Iterable[Desired]) -> Secrecy:
-    """What definitions in git, and those of our own kinds, say is secret."""
-    objects = [one for each in wanted for one in each.objects]
-    found = declared_secrecy(one.manifest for one in objects if one.key.kind == "CustomResourceDefinition")
-    apps = sorted({one.app for one in objects if one.app})
+def secrecy_of(desired_states: Iterable[Desired]) -> Secrecy:
+    """Return what definitions in git, and those of our own kinds, say is secret."""
+    objects = [obj for desired in desired_states for obj in desired.objects]
+    declared = declared_secrecy(obj.manifest for obj in objects if obj.key.kind == "CustomResourceDefinition")
+    apps = sorted({obj.app for obj in objects if obj.app})
     if not apps:
-        return found
+        return declared
     from fleet.apps.registry import driver  # noqa: PLC0415 - the app types are loaded only where there are apps
     from fleet.render.crd import definition  # noqa: PLC0415
 
-    known = (driver(kind) for kind in apps)
-    return found | declared_secrecy(definition(one) for one in known if one)
+    drivers = (driver(kind) for kind in apps)
+    return declared | declared_secrecy(definition(app_driver) for app_driver in drivers if app_driver)
 
 
 def _inventory(before: Desired) -> Inventory:
-    return Inventory(before.stack, before.cluster, entries=tuple(_entry(one) for one in before.objects))
+    return Inventory(before.stack, before.cluster, entries=tuple(_entry(obj) for obj in before.objects))
 
 
-def _entry(one: Object) -> Entry:
+def _entry(obj: Object) -> Entry:
     return Entry(
-        key=one.key,
-        version=one.manifest["apiVersion"].rpartition("/")[2],
-        uid=THERE,
-        hash=one.hash_with(applied_hash),
-        retain=one.retain_on_delete or is_retained(one.key, one.manifest),
-        protect=one.protect,
-        after=one.depends_on,
-        ignores=one.ignore_changes,
-        seen=THERE,
+        key=obj.key,
+        version=obj.manifest["apiVersion"].rpartition("/")[2],
+        uid=BASE_MARK,
+        hash=obj.hash_with(applied_hash),
+        retain=obj.retain_on_delete or is_retained(obj.key, obj.manifest),
+        protect=obj.protect,
+        after=obj.depends_on,
+        ignores=obj.ignore_changes,
+        seen=BASE_MARK,
     )
 
 
-def _bare(one: Object) -> dict[str, Any]:
-    """Of an object that does not change, only what is looked at to see that."""
-    return {"metadata": {"name": one.key.name, "uid": THERE, "resourceVersion": THERE}}
+def _unchanged_live(obj: Object) -> dict[str, Any]:
+    """Return, of an object that does not change, only what is read to see that."""
+    return {"metadata": {"name": obj.key.name, "uid": BASE_MARK, "resourceVersion": BASE_MARK}}
 
 
-def _applied(one: Object) -> dict[str, Any]:
-    """As if it had been applied to a cluster that adds nothing of its own."""
-    manifest = normalise(one.manifest)
-    named = {name: value for name, value in manifest["metadata"].items() if name not in ("name", "namespace")}
+def _applied_live(obj: Object) -> dict[str, Any]:
+    """Return an object as if it had been applied to a cluster that adds nothing of its own."""
+    manifest = normalise(obj.manifest)
+    metadata_rest = {name: value for name, value in manifest["metadata"].items() if name not in ("name", "namespace")}
     content = {name: value for name, value in manifest.items() if name not in ("apiVersion", "kind")}
-    fields = {"manager": MANAGER, "operation": "Apply", "fieldsV1": _owned({**content, "metadata": named})}
-    metadata = {**manifest["metadata"], "uid": THERE, "resourceVersion": THERE, "managedFields": [fields]}
+    fields = {
+        "manager": MANAGER,
+        "operation": "Apply",
+        "fieldsV1": _owned_fields({**content, "metadata": metadata_rest}),
+    }
+    metadata = {**manifest["metadata"], "uid": BASE_MARK, "resourceVersion": BASE_MARK, "managedFields": [fields]}
     return {**manifest, "metadata": metadata}
 
 
-def _owned(value: Any) -> Fields:
-    """All of it, in the form in which a server records it; items of lists are known by their names if they have any."""
+def _owned_fields(value: Any) -> Fields:
+    """Return fieldsV1 for all of it, as a server records it; items of lists are keyed by name if they have one."""
     if isinstance(value, dict):
-        return {f"f:{name}": _owned(below) for name, below in value.items()}
-    if isinstance(value, list) and value and all(isinstance(one, dict) and _is_name(one.get("name")) for one in value):
-        names = [one["name"] for one in value]
+        return {f"f:{name}": _owned_fields(inner) for name, inner in value.items()}
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(item, dict) and _is_name(item.get("name")) for item in value)
+    ):
+        names = [item["name"] for item in value]
         if len(set(names)) == len(names):
-            return {_item(one["name"]): {".": {}, **_owned(one)} for one in value}
+            return {_item_key(item["name"]): {".": {}, **_owned_fields(item)} for item in value}
     return {}
 
 
@@ -192,7 +214,7 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value.isprintable()
 
 
-def _item(name: str) -> str:
+def _item_key(name: str) -> str:
     import orjson  # noqa: PLC0415 - for lists of named items
 
     return f"k:{orjson.dumps({'name': name}).decode()}"

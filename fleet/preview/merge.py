@@ -1,17 +1,13 @@
-"""What a merge would change.
+"""Preview of a merge: evaluate both sides, compare them, and ask the clusters if asked to.
 
-The two sides of a preview, from git's objects: nothing is checked out, and nothing that is not committed counts.
+The sides come from git's objects: nothing is checked out, and nothing that is not committed counts. The head is taken
+as the merge would be, so what other authors changed on the base meanwhile is no change of it. Settings and policy are
+the base's: a pull request cannot loosen the rules that it is judged by. Its code is foreign, whatever the settings say:
+it is not approved yet.
 
-The head is taken as the merge would be, so what others changed on the base meanwhile is no change of it. Settings and
-policy are the base's: a pull request cannot loosen the rules that it is judged by. Its code is that of others, whatever
-the settings say: nobody has approved it yet.
-
-A merge against the clusters: what a sync would do after it, every server asked, and which of it is drift.
-
-Clusters are reached as the base says. A pull request that adds a cluster, or that changes how one is reached, decides
-nothing about where its own preview sends requests.
-
-From two revisions to what their merge would do: evaluate both, compare them, and ask the clusters if asked to.
+Against the clusters, the preview says what a sync would do after the merge, every server asked, and which of it is
+drift. Clusters are reached as the base says. A pull request that adds a cluster, or that changes how one is reached,
+decides nothing about where its own preview sends requests.
 """
 
 from __future__ import annotations
@@ -35,7 +31,7 @@ from fleet.plan import Plan, Step, Verb
 from fleet.plan.budget import DeletionBudget
 from fleet.plan.step import plan_hash
 from fleet.plan.views.summary import Revision, ViewHeader
-from fleet.preview.compare import between
+from fleet.preview.compare import compare_evaluations
 from fleet.repository import Code, Repository, Settings, Trust, find_root
 from fleet.repository.settings import FILE
 from fleet.sync.progress import Progress
@@ -48,6 +44,8 @@ from fleet.sync.targets import Target, targets
 
 @dataclass(frozen=True, slots=True)
 class Sides:
+    """The two sides of a preview: the base, and the base with the head merged."""
+
     base: Files
     merged: Repository  # the files after the merge: with the settings of the base, and never trusted
     before: Commit
@@ -57,8 +55,11 @@ class Sides:
 
 
 @contextmanager
-def sides(base: str, head: str, start: Path | None = None, *, known: Files | None = None) -> Iterator[Sides]:
-    """For as long as the block lasts. `known` is the base where somebody has it: of a mirror, without a clone."""
+def open_sides(base: str, head: str, start: Path | None = None, *, known: Files | None = None) -> Iterator[Sides]:
+    """Open both sides for as long as the block lasts.
+
+    `known` is the base where the caller has it: of a mirror, without a clone.
+    """
     with nullcontext(known) if known else commit(base, start, known=True) as files:
         git = files.git
         assert git is not None  # noqa: S101 - a commit is of one
@@ -70,20 +71,20 @@ def sides(base: str, head: str, start: Path | None = None, *, known: Files | Non
             root = Path(directory) / "tree"
             tree.materialise(root, *inside)
             settings = files.repository.settings
-            locked = _locked(Tree(git.git, before.tree, before.id), (below / settings.paths.lock).as_posix())
-            others = replace(settings, trust=Trust(Code.OTHERS))
-            merged = Repository.at(root / below, settings=others, locked=locked)
-            remarks = (*_settings_changed(merged.root, settings), *_lock_changed(merged))
+            locked = _read_lockfile(Tree(git.git, before.tree, before.id), (below / settings.paths.lock).as_posix())
+            untrusted = replace(settings, trust=Trust(Code.OTHERS))
+            merged = Repository.at(root / below, settings=untrusted, locked=locked)
+            remarks = (*_settings_remarks(merged.root, settings), *_lock_remarks(merged))
             yield Sides(files, merged, before, after, tree.id, remarks)
 
 
-def _locked(base: Tree, path: str) -> str:
-    """The base's lockfile: a pull request does not choose which packages run in its own preview."""
+def _read_lockfile(base: Tree, path: str) -> str:
+    """Return the base's lockfile: a pull request does not choose which packages run in its own preview."""
     content = {file.path: file for file in base.files(path)}
     return base.read(path).decode(errors="replace") if path in content else ""
 
 
-def _lock_changed(merged: Repository) -> tuple[str, ...]:
+def _lock_remarks(merged: Repository) -> tuple[str, ...]:
     file = merged.root / merged.settings.paths.lock
     text = file.read_bytes().decode(errors="replace") if file.is_file() else ""
     if text == merged.locked:
@@ -91,65 +92,74 @@ def _lock_changed(merged: Repository) -> tuple[str, ...]:
     return (f"{merged.settings.paths.lock} changes too; this preview is made with the packages of the base",)
 
 
-def _settings_changed(root: Path, before: Settings) -> tuple[str, ...]:
+def _settings_remarks(root: Path, before: Settings) -> tuple[str, ...]:
     try:
         same = Repository.at(root).settings == before
-    except FleetError as problem:
-        return (f"{FILE} would be wrong after the merge: {problem.message}",)
+    except FleetError as error:
+        return (f"{FILE} would be wrong after the merge: {error.message}",)
     return () if same else (f"{FILE} changes too; this preview is made with the settings of the base",)
 
 
-MISSING = "drift: git has it already, and the cluster does not"
-DIFFERS = "drift: git does not change it; the cluster differs from what git says already"
+MISSING_REASON = "drift: git has it already, and the cluster does not"
+DIFFERS_REASON = "drift: git does not change it; the cluster differs from what git says already"
 
 
-def reachable(
+def clusters_to_ask(
     before: Evaluation, after: Evaluation, *, stacks: Sequence[str], clusters: Sequence[str]
 ) -> tuple[tuple[Target, ...], list[str]]:
-    """The clusters to ask, and remarks on those that are not asked, or not as the head says."""
-    known = {one.name: one for one in before.clusters}
+    """Return the clusters to ask, and remarks on those that are not asked, or not as the head says."""
+    base_clusters = {cluster.name: cluster for cluster in before.clusters}
     remarks: list[str] = []
-    chosen: list[ClusterData] = []
-    for one in after.clusters:
-        there = known.get(one.name)
-        if clusters and one.name not in clusters:
+    selected: list[ClusterData] = []
+    for cluster in after.clusters:
+        base_cluster = base_clusters.get(cluster.name)
+        if clusters and cluster.name not in clusters:
             continue
-        if there is None:
-            remarks.append(f"{one.name}: new in this change, so it is not asked; all of it is to create")
+        if base_cluster is None:
+            remarks.append(f"{cluster.name}: new in this change, so it is not asked; all of it is to create")
             continue
-        if (there.context, there.secret, there.pull) != (one.context, one.secret, one.pull):
-            remarks.append(f"{one.name}: the change alters how it is reached; it is asked as the base says")
-        chosen.append(replace(one, context=there.context, secret=there.secret, pull=there.pull))
-    return targets(replace(after, clusters=tuple(chosen)), stacks, ()), remarks
+        if (base_cluster.context, base_cluster.secret, base_cluster.pull) != (
+            cluster.context,
+            cluster.secret,
+            cluster.pull,
+        ):
+            remarks.append(f"{cluster.name}: the change alters how it is reached; it is asked as the base says")
+        selected.append(
+            replace(cluster, context=base_cluster.context, secret=base_cluster.secret, pull=base_cluster.pull)
+        )
+    return targets(replace(after, clusters=tuple(selected)), stacks, ()), remarks
 
 
-def with_drift(live: Sequence[Result], changed: Sequence[Result]) -> tuple[Result, ...]:
-    """Steps of the live plans that the merge does not bring are marked; clusters that were not asked keep theirs."""
-    plans = {(one.stack, one.cluster): one.plan for one in changed}
-    asked = {(one.stack, one.cluster) for one in live}
-    marked = [
-        replace(one, plan=_marked(one.plan, plans.get((one.stack, one.cluster)))) if one.plan else one for one in live
+def mark_drift(live: Sequence[Result], changed: Sequence[Result]) -> tuple[Result, ...]:
+    """Mark the steps of the live plans that the merge does not bring; clusters that were not asked keep theirs."""
+    plans = {(result.stack, result.cluster): result.plan for result in changed}
+    live_placements = {(result.stack, result.cluster) for result in live}
+    marked_results = [
+        replace(result, plan=_mark_plan(result.plan, plans.get((result.stack, result.cluster))))
+        if result.plan
+        else result
+        for result in live
     ]
-    rest = [one for one in changed if (one.stack, one.cluster) not in asked]
-    return tuple(sorted([*marked, *rest], key=lambda one: (one.stack, one.cluster)))
+    unasked = [result for result in changed if (result.stack, result.cluster) not in live_placements]
+    return tuple(sorted([*marked_results, *unasked], key=lambda result: (result.stack, result.cluster)))
 
 
-def _marked(live: Plan, changed: Plan | None) -> Plan:
-    same: set[Key] = {step.key for step in changed.having(Verb.UNCHANGED)} if changed else set()
-    return replace(live, steps=tuple(_drift(step) if step.key in same else step for step in live.steps))
+def _mark_plan(live: Plan, changed: Plan | None) -> Plan:
+    unchanged_keys: set[Key] = {step.key for step in changed.having(Verb.UNCHANGED)} if changed else set()
+    return replace(live, steps=tuple(_mark_step(step) if step.key in unchanged_keys else step for step in live.steps))
 
 
-def _drift(step: Step) -> Step:
+def _mark_step(step: Step) -> Step:
     if step.verb is Verb.CREATE:
-        return step._replace(drift=True, reason=step.reason or MISSING)
+        return step._replace(drift=True, reason=step.reason or MISSING_REASON)
     if step.verb is Verb.UPDATE:
-        return step._replace(drift=True, reason=step.reason or DIFFERS)
+        return step._replace(drift=True, reason=step.reason or DIFFERS_REASON)
     return step
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """Everything that a preview of a merge was made from, for whoever records it."""
+class MergePreview:
+    """Everything that a preview of a merge was made from, for the caller that records it."""
 
     sides: Sides  # of which the files are gone
     before: Evaluation
@@ -160,7 +170,7 @@ class Merged:
     is_whole: bool  # there is a plan for every stack in every cluster
 
 
-def of_merge(
+def preview_merge(
     base: str,
     head: str,
     how: How | None = None,
@@ -169,50 +179,53 @@ def of_merge(
     stacks: Sequence[str] = (),
     clusters: Sequence[str] = (),
     pool: Pool | None = None,
-    keep: Callable[[Merged], None] = lambda merged: None,
+    keep: Callable[[MergePreview], None] = lambda merged: None,
     known: Files | None = None,
 ) -> tuple[Run, ViewHeader]:
-    """The plans and what they are about. Without `how` no cluster is asked, and no kubeconfig is needed.
+    """Return the plans and what they are about.
 
-    A `pool` that is kept open keeps the evaluation warm for the next time. `keep` is given all they were made from.
-    `known` is the base where somebody has it already, evaluated or not.
+    Without `how` no cluster is asked, and no kubeconfig is needed. A `pool` that is kept open keeps the evaluation warm
+    for the next time. `keep` is given all that the plans were made from. `known` is the base where the caller has it
+    already, evaluated or not.
     """
-    with sides(base, head, known=known) as both:
-        before, after = _evaluated(both, base, pool)
+    with open_sides(base, head, known=known) as both:
+        before, after = _evaluate_sides(both, base, pool)
     settings = both.base.repository.settings
     budget = DeletionBudget(settings.budget.deletions, settings.budget.share)
-    changed, leaving = between(before, after, stacks=stacks, clusters=clusters, budget=budget)
-    remarks = (*both.remarks, *leaving, *courses(after.stacks, changed))
+    changed, leaving_remarks = compare_evaluations(before, after, stacks=stacks, clusters=clusters, budget=budget)
+    remarks = (*both.remarks, *leaving_remarks, *courses(after.stacks, changed))
     about = ViewHeader(
         depth="desired",
         base=Revision(base, both.before.id, both.before.subject),
         head=Revision(head, both.head.id, both.head.subject),
         tree=both.tree,
-        plan_hash=plan_hash(one.plan for one in changed if one.plan),
-        hashes={(one.stack, one.cluster): plan_hash([one.plan]) for one in changed if one.plan},
+        plan_hash=plan_hash(result.plan for result in changed if result.plan),
+        hashes={(result.stack, result.cluster): plan_hash([result.plan]) for result in changed if result.plan},
     )
-    plans = tuple(one.plan for one in changed if one.plan)
-    merged = Merged(both, before, after, plans, (), about.plan_hash, len(plans) == len(changed))
+    plans = tuple(result.plan for result in changed if result.plan)
+    merged = MergePreview(both, before, after, plans, (), about.plan_hash, len(plans) == len(changed))
     if how is None or progress is None:
         keep(merged)
         return Run(changed, remarks), about
-    asked, unasked = reachable(before, after, stacks=stacks, clusters=clusters)
+    cluster_targets, unasked_remarks = clusters_to_ask(before, after, stacks=stacks, clusters=clusters)
     claim = replace(how.claim, repository=both.base.identity)
     how = replace(how, budget=budget, claim=claim, accounts=settings.trust.account)
-    live = asyncio.run(preview(asked, how, progress))
-    keep(replace(merged, live=tuple(one.plan for one in live.results if one.plan)))
-    return Run(with_drift(live.results, changed), (*remarks, *unasked, *live.remarks)), replace(about, depth="live")
+    live = asyncio.run(preview(cluster_targets, how, progress))
+    keep(replace(merged, live=tuple(result.plan for result in live.results if result.plan)))
+    return Run(mark_drift(live.results, changed), (*remarks, *unasked_remarks, *live.remarks)), replace(
+        about, depth="live"
+    )
 
 
-def _evaluated(both: Sides, base: str, pool: Pool | None) -> tuple[Evaluation, Evaluation]:
-    """Both sides, of which nothing is remembered: what the head's code says is nobody's truth yet."""
+def _evaluate_sides(both: Sides, base: str, pool: Pool | None) -> tuple[Evaluation, Evaluation]:
+    """Evaluate both sides and store neither: the result of the head's code is not trusted yet."""
     if pool is None:
-        with Pool() as own:
-            return _evaluated(both, base, own)
+        with Pool() as own_pool:
+            return _evaluate_sides(both, base, own_pool)
     # A base that has no directory for stacks yet has none of them: a first stack can be previewed, too.
     directory = both.base.repository.root / both.base.repository.settings.paths.stacks
-    named = None if directory.exists() else ()
-    before = both.base.remembered or evaluate(both.base.repository, stacks=named, pool=pool)
+    stack_names = None if directory.exists() else ()
+    before = both.base.remembered or evaluate(both.base.repository, stacks=stack_names, pool=pool)
     if before.problems:
         raise ConfigurationError(
             f"the base itself cannot be evaluated: {before.problems[0].message}",

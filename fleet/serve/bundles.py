@@ -13,14 +13,21 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fleet.bundle.model import Trouble
-from fleet.bundle.publish import Rendering, Seen, Wish, chosen_clusters, render, tell_trouble
-from fleet.bundle.reports import Reports, reported
-from fleet.bundle.storage import given_at
+from fleet.bundle.model import CommitError
+from fleet.bundle.publish import (
+    ObservedState,
+    PublishOptions,
+    PublishResult,
+    publish_bundles,
+    publish_error,
+    select_clusters,
+)
+from fleet.bundle.reports import ReportRepository, read_reports
+from fleet.bundle.storage import delivery_time
 from fleet.errors import FleetError
 from fleet.git.refs import Address
-from fleet.git.status import chosen
-from fleet.git.status_records import Record, Report
+from fleet.git.status import choose_remote
+from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import StackCluster
 from fleet.serve.background import in_thread
@@ -40,19 +47,21 @@ class ForAgents:
     current: Callable[[], Wanted | None]
     order: Order
     done: Callable[[], None]
-    heard: Callable[[Report, bool], None] = lambda report, moved: None  # an agent's word, and whether it got something
-    reports: tuple[Reports, ...] = ()  # where else agents report
+    heard: Callable[[StatusReport, bool], None] = lambda report, moved: (
+        None
+    )  # an agent's word, and whether it got something
+    reports: tuple[ReportRepository, ...] = ()  # where else agents report
     require_approved: bool = False
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: list[asyncio.Future[None]] = field(default_factory=list)  # by those who wait for the next look
-    _trouble: Trouble | None = None
+    _trouble: CommitError | None = None
     _said: str = ""  # the last problem, which is logged once
     _failures: int = 0
     _contents: dict[StackCluster, str] = field(default_factory=dict)
     _given: dict[StackCluster, tuple[str, float]] = field(
         default_factory=dict
     )  # since when what is not well has its content
-    _words: dict[StackCluster, Report] = field(default_factory=dict)  # the last that agents said
+    _words: dict[StackCluster, StatusReport] = field(default_factory=dict)  # the last that agents said
 
     def call(self) -> None:
         self._call.set()
@@ -71,13 +80,13 @@ class ForAgents:
 
     def trouble(self, revision: str, problem: FleetError) -> None:
         """A commit that is of no use: agents are to know."""
-        self._trouble = Trouble(revision, problem.message)
+        self._trouble = CommitError(revision, problem.message)
         self._call.set()
 
     @property
     def clusters(self) -> tuple[str, ...]:
         current = self.current()
-        return chosen_clusters(current.evaluation, ()) if current else ()
+        return select_clusters(current.evaluation, ()) if current else ()
 
     async def run(self) -> None:
         after: float | None = None
@@ -124,9 +133,9 @@ class ForAgents:
         times = (found.again, self.order.late(current), LOOK if self.reports else None)
         return min((one for one in times if one is not None), default=None)
 
-    def hear(self, current: Wanted, records: Iterable[Record]) -> None:
+    def hear(self, current: Wanted, records: Iterable[StatusRecord]) -> None:
         """What agents say about this commit, for those whom the service tells of turns."""
-        clusters = chosen_clusters(current.evaluation, ())
+        clusters = select_clusters(current.evaluation, ())
         here = {(name, one) for name, stack in current.stacks.items() for one in stack.clusters if one in clusters}
         self._contents = {pair: one for pair, one in self._contents.items() if pair in here}
         self._words = {pair: one for pair, one in self._words.items() if pair in here}
@@ -135,44 +144,44 @@ class ForAgents:
             if pair in here and one.wanted == current.revision:
                 moved = self._contents.get(pair, one.content) != one.content
                 self._contents[pair] = one.content
-                self._words[pair] = Report(*pair, one.wanted, one.sync, one.health, one.message)
+                self._words[pair] = StatusReport(*pair, one.wanted, one.sync, one.health, one.message)
                 self.heard(self._words[pair], moved)
 
-    def said(self, stack: str, revision: str) -> list[Report]:
+    def said(self, stack: str, revision: str) -> list[StatusReport]:
         """What agents last said about a stack, as far as it is about this commit."""
         return [one for pair, one in self._words.items() if pair[0] == stack and one.revision == revision]
 
-    def _dated(self, current: Wanted, found: Rendering) -> dict[StackCluster, tuple[str, float]]:
+    def _dated(self, current: Wanted, found: PublishResult) -> dict[StackCluster, tuple[str, float]]:
         """When what may be taken back was given what it has and is not well with. Others are not asked about."""
         dates: dict[StackCluster, tuple[str, float]] = {}
         git = current.files.git
         assert git is not None  # noqa: S101 - it is of a mirror
         for (name, cluster), one in found.standings.items():
-            told = found.sets.get(cluster)
+            told = found.bundles.get(cluster)
             part = told.parts.get(name) if told else None
             if told is None or part is None or one.is_well or not one.has_it:
                 continue
             if current.stacks[name].rollout.on_failure == "rollback":
                 content, at = self._given.get((name, cluster), ("", 0.0))
                 same = content == part.content
-                dates[name, cluster] = (part.content, at if same else given_at(git, told.commit, part) or 0.0)
+                dates[name, cluster] = (part.content, at if same else delivery_time(git, told.commit, part) or 0.0)
         return dates
 
-    def _render(self, current: Wanted, records: Sequence[Record]) -> Rendering:
-        seen = Seen(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
-        wish = Wish(require_approved=self.require_approved, trouble=self._trouble)
-        return render(current.files, current.evaluation, wish, _remote(current), seen, now=time.time())
+    def _render(self, current: Wanted, records: Sequence[StatusRecord]) -> PublishResult:
+        seen = ObservedState(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
+        wish = PublishOptions(require_approved=self.require_approved, trouble=self._trouble)
+        return publish_bundles(current.files, current.evaluation, wish, _remote(current), seen, now=time.time())
 
-    def _records(self, current: Wanted) -> list[Record]:
+    def _records(self, current: Wanted) -> list[StatusRecord]:
         git, branch = current.files.git, current.files.repository.settings.git.status_branch
         assert git is not None  # noqa: S101 - it is of a mirror
-        return reported(git, _remote(current), self.reports, branch)
+        return read_reports(git, _remote(current), self.reports, branch)
 
     def _tell(self, current: Wanted, clusters: Iterable[str], problem: FleetError) -> None:
         git, settings = current.files.git, current.files.repository.settings.git
         assert git is not None  # noqa: S101
-        said = self._trouble or Trouble(current.revision, problem.message)
-        tell_trouble(git, _remote(current), settings.rendered, clusters, said)
+        said = self._trouble or CommitError(current.revision, problem.message)
+        publish_error(git, _remote(current), settings.rendered, clusters, said)
 
     def _warn(self, problems: list[FleetError]) -> None:
         said = "; ".join(one.message for one in problems)
@@ -182,4 +191,4 @@ class ForAgents:
 
 
 def _remote(current: Wanted) -> Address | None:
-    return chosen(current.files.remotes, current.files.repository.settings.git.remote)
+    return choose_remote(current.files.remotes, current.files.repository.settings.git.remote)

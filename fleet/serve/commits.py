@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from fleet.bundle.model import RenderedSet
+from fleet.bundle.model import Bundle
 from fleet.errors import ConfigurationError, FleetError
 from fleet.evaluate.evaluation import Before, evaluate
 from fleet.evaluate.pool import Pool
@@ -32,8 +32,8 @@ from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git import refs
 from fleet.git.repository import Mirror
 from fleet.git.repository import Repository as Git
-from fleet.git.status import Gone
-from fleet.git.status_records import Record, Report
+from fleet.git.status import FindRemoved
+from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.git.tree import Tree
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff
@@ -64,7 +64,7 @@ class Origin:
         """`URL` or `URL#branch`, as a person gives it."""
         url, _, branch = text.partition("#")
         address = refs.address(url, by_person=True)
-        refs.branch(branch or USUAL_BRANCH)
+        refs.branch_ref(branch or USUAL_BRANCH)
         if address.protocol == "file" and "://" not in url:
             url = str(Path(url).resolve())  # `../fleet.git` is not the same one elsewhere
         return cls(url, branch or USUAL_BRANCH)
@@ -96,7 +96,7 @@ class Origin:
 
     @property
     def ref(self) -> str:
-        return refs.branch(self.branch)
+        return refs.branch_ref(self.branch)
 
     @property
     def refspec(self) -> str:
@@ -107,7 +107,7 @@ class Origin:
 class Wanted:
     files: Files
     evaluation: Evaluation = field(repr=False)
-    rendered: RenderedSet | None = field(default=None, repr=False)  # where an agent has it from
+    rendered: Bundle | None = field(default=None, repr=False)  # where an agent has it from
 
     @property
     def revision(self) -> str:
@@ -125,14 +125,14 @@ class Wanted:
         return self.rendered.index.waiting if self.rendered else {}
 
     @property
-    def gone(self) -> Gone:
+    def gone(self) -> FindRemoved:
         """Which pairs of the status branch are no more. An agent speaks of its own cluster only."""
         if self.rendered is None:
             return no_more(targets(self.evaluation, (), ()))
-        mine, here = self.rendered.index.cluster, self.rendered.known
+        mine, here = self.rendered.index.cluster, self.rendered.stack_names
         return lambda known: [pair for pair in known if pair[1] == mine and pair[0] not in here]
 
-    def report(self, result: Result, revision: str) -> Report:
+    def report(self, result: Result, revision: str) -> StatusReport:
         part = self.rendered.parts.get(result.stack) if self.rendered else None
         return replace(report_of(result, revision), content=part.content if part else "")
 
@@ -250,7 +250,7 @@ class Reading(Protocol):
     def read(self, origin: Origin, mirror: Mirror, commit: str, before: Wanted | None) -> Wanted:
         """What a commit that the mirror has wants. Whatever is wrong with it is raised."""
 
-    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[Record]]) -> None:
+    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[StatusRecord]]) -> None:
         """Raise PolicyError if it lost more than it should. `memory` is what the status branch says."""
 
 
@@ -268,7 +268,7 @@ class Evaluating:
         assert self.pool is not None  # noqa: S101 - it is open
         return wanted(origin, mirror, commit, before, self.pool)
 
-    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[Record]]) -> None:
+    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[StatusRecord]]) -> None:
         git = found.files.git
         assert git is not None  # noqa: S101 - the mirror's
         known = (before.revision, Placed.of(before.evaluation).pairs) if before else None

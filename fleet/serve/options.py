@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fleet.bundle.reports import Reports
+from fleet.bundle.reports import ReportRepository
 from fleet.kube.client.client import Client
 from fleet.serve.scope import SHARED, RepositoryScope
 
@@ -30,5 +30,5 @@ class Manner:
     trust_kubeconfigs: bool = False  # in Secrets: they may run programs and read files here
     signers: Path | None = None  # only commits signed with one of their keys are applied
     inside: bool = False  # the one cluster that is meant is the one that it runs in
-    reports: tuple[Reports, ...] = ()  # where agents report, besides the status branch
+    reports: tuple[ReportRepository, ...] = ()  # where agents report, besides the status branch
     name: str = "fleet-serve"  # of the program, for those who ask who applied something

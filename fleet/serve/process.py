@@ -33,7 +33,7 @@ from aiohttp import web
 
 from fleet.errors import AccessError, FleetError
 from fleet.forge.forge import Event, Kind, Repository
-from fleet.forge.webhook import MOST_BYTES, check_headers, read
+from fleet.forge.webhook import MOST_BYTES, check_headers, read_event
 from fleet.kube.concurrency import end
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.leader import Election, Lease
@@ -116,7 +116,7 @@ class Hooks:
             body = await self._body(request)
             if isinstance(body, web.Response):
                 return body
-            event = read(kind, headers, body, self.secret)
+            event = read_event(kind, headers, body, self.secret)
         except AccessError as problem:
             log.warning("a webhook from %s was refused: %s", request.remote, problem.message)
             return self._said(403, "refused", problem.message)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
 from fleet.evaluate.pool import Pool
-from fleet.git.history import Entry, chosen, read_history
-from fleet.git.merge import give_branch, propose
+from fleet.git.history import HistoryEntry, read_history, select_entries
+from fleet.git.merge import propose, set_branch
 from fleet.git.repository import Mirror, Repository
 from fleet.git.status import Outcome
 from fleet.git.status_records import clean
-from fleet.preview.compare import changed, secrecy_of
+from fleet.preview.compare import plan_difference, secrecy_of
 from fleet.serve.commits import Origin, Wanted, wanted
 from fleet.sync.result import ObjectHealth
 from fleet.sync.rollout.approvals import digest
@@ -127,7 +127,7 @@ def roll_back(
     where = f"{stack} goes back to {target[:8]} with {commit[:8]}"
     if direct:
         try:
-            give_branch(git, address, commit, followed.origin.branch, seen=current.revision)
+            set_branch(git, address, commit, followed.origin.branch, seen=current.revision)
         except ConflictError:
             return None
         except AccessError:
@@ -136,7 +136,7 @@ def roll_back(
             return Made("pushed", f"rolled back: {where}")
     name = f"fleet/rollback-{stack}-{target[:8]}"
     try:
-        give_branch(git, address, commit, name, seen=None)
+        set_branch(git, address, commit, name, seen=None)
     except ConflictError:  # it was proposed before
         return Made("proposed", f"to roll it back to {target[:8]}, merge the branch {name}")
     except AccessError as problem:
@@ -153,7 +153,7 @@ def _commit(followed: Followed, current: Wanted, stack: str, illness: Illness) -
     said = git.git.run(
         "read the history", "log", "--max-count=1", "--format=%B", "--no-notes", tip, "--", *sorted(here.own)
     )
-    entries = chosen(read_history(git, followed.mirror.address, tip), [stack], [])
+    entries = select_entries(read_history(git, followed.mirror.address, tip), [stack], [])
     target = way_back(_past(git, entries, here, tip), is_rollback=is_rollback(said.text, stack))
     before = followed.at(target)
     there = _ground(before, stack)
@@ -179,13 +179,13 @@ def _check_way(before: Wanted, current: Wanted, stack: str, illness: Illness) ->
     secrecy = secrecy_of([*old.values(), *new.values()])
     for cluster in sorted(old.keys() & new.keys()):
         try:
-            back = changed(new[cluster], old[cluster], secrecy)
+            back = plan_difference(new[cluster], old[cluster], secrecy)
         except FleetError as problem:
             raise NoWayBackError(problem.message) from problem
         check_data(back)
 
 
-def _past(git: Repository, entries: Sequence[Entry], here: Ground, tip: str) -> list[Past]:
+def _past(git: Repository, entries: Sequence[HistoryEntry], here: Ground, tip: str) -> list[Past]:
     paths = here.own | here.shared
     return [
         Past(
@@ -201,7 +201,7 @@ def _was_well(one: Outcome) -> bool:
     return one.sync == "Synced" and one.health in WELL
 
 
-def _check_agents(git: Repository, entries: Sequence[Entry], before: Wanted, there: Ground, stack: str) -> None:
+def _check_agents(git: Repository, entries: Sequence[HistoryEntry], before: Wanted, there: Ground, stack: str) -> None:
     """Every agent has told, in these very notes, that the stack was well with the files that it would go back to.
 
     One that reports to a repository of its own has not: how it was there is not known. One that passed over the commit

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fleet.evaluate.result import StackResult
-from fleet.git.status_records import Record
+from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
 from fleet.serve.commits import Wanted
 from fleet.sync.result import Result, WaitingError
@@ -32,7 +32,7 @@ class Order:
     _approvals: Approvals = field(default_factory=dict)
     _standings: dict[StackCluster, tuple[str, Standing]] = field(default_factory=dict)  # with the commit looked at
     _begun: Counter[StackCluster] = field(default_factory=Counter)
-    _told: dict[StackCluster, Record] = field(default_factory=dict)  # by whoever served before
+    _told: dict[StackCluster, StatusRecord] = field(default_factory=dict)  # by whoever served before
     _changed: dict[StackCluster, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
     _given: dict[StackCluster, float] = field(
         default_factory=dict
@@ -47,10 +47,10 @@ class Order:
     def approvals(self) -> Approvals:
         return self._approvals
 
-    def remember(self, records: Iterable[Record]) -> None:
+    def remember(self, records: Iterable[StatusRecord]) -> None:
         self._told = {(one.stack, one.cluster): one for one in records}
 
-    def told(self, pair: StackCluster) -> Record | None:
+    def told(self, pair: StackCluster) -> StatusRecord | None:
         """What whoever served before said of it."""
         return self._told.get(pair)
 

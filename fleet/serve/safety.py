@@ -28,8 +28,8 @@ from typing import NamedTuple
 from fleet.errors import FleetError, PolicyError
 from fleet.evaluate.result import Evaluation
 from fleet.git.repository import Repository
-from fleet.git.status import chosen, read_status
-from fleet.git.status_records import Record
+from fleet.git.status import choose_remote, read_status
+from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget, check_budget, lost_objects
@@ -48,7 +48,7 @@ def check_loss(
     allowance: DeletionBudget,
     *,
     before: tuple[str, Collection[StackCluster]] | None,
-    memory: Callable[[], Iterable[Record]],
+    memory: Callable[[], Iterable[StatusRecord]],
 ) -> None:
     """Raise PolicyError when the commit does not go on from what was applied, or too much has left git with it.
 
@@ -79,11 +79,11 @@ def _was_gone(git: Repository, revision: str, applied: Collection[str], before: 
     return revision in applied or len(git.outside(unknown, revision)) < len(unknown)
 
 
-def told(files: Files) -> list[Record]:
+def told(files: Files) -> list[StatusRecord]:
     """What the status branch says. One that is not there yet says nothing; one that cannot be read is an error."""
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - it is of a mirror
-    remote = chosen(files.remotes, settings.remote)
+    remote = choose_remote(files.remotes, settings.remote)
     return list(read_status(git, remote=remote, branch=settings.status_branch).records)
 
 
@@ -182,7 +182,7 @@ class Asking:
     seen: Callable[
         [StackCluster], bool
     ]  # whether this process saw the stack there as a commit that it followed wants it
-    told: Callable[[StackCluster], Record | None]  # what the status branch said at the start
+    told: Callable[[StackCluster], StatusRecord | None]  # what the status branch said at the start
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:
         try:

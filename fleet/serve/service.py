@@ -18,13 +18,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.approval.gate import Gate
+from fleet.approval.gate import ApprovalCheck
 from fleet.errors import AccessError, FleetError
 from fleet.evaluate.result import ClusterData
-from fleet.forge.forge import Event, Pushed
+from fleet.forge.forge import Event, PushEvent
 from fleet.git import refs
 from fleet.git.repository import Mirror
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from fleet.kube.client.client import Client
 from fleet.kube.client.errors import NoRightError, UnansweredError
 from fleet.kube.concurrency import end
@@ -154,7 +154,7 @@ class Service:
 
     def hear(self, event: Event) -> None:
         """What a forge says about the repository: a reason to look."""
-        if isinstance(event, Pushed):
+        if isinstance(event, PushEvent):
             self._call.set()
         if self._previews is not None:
             self._previews.hear(event)
@@ -324,7 +324,7 @@ class Service:
         """What agents report on, if there are any."""
         if self.current is None or not self._agents.clusters:
             return ()
-        return (refs.branch(self.current.files.repository.settings.git.status_branch),)
+        return (refs.branch_ref(self.current.files.repository.settings.git.status_branch),)
 
     def _fail(self, problem: FleetError) -> None:
         """Of the newest commit nothing can be said; what the last good one wants goes on being looked after."""
@@ -464,7 +464,7 @@ class Service:
     def _asking(self, current: Wanted) -> Asking:
         git = current.files.git
         assert git is not None  # noqa: S101 - the mirror's
-        gate = Gate(current.files, current.evaluation, required=self.manner.require_approved)
+        gate = ApprovalCheck(current.files, current.evaluation, required=self.manner.require_approved)
         return Asking(git, current.revision, gate, self._was_well, self._order.told)
 
     def _was_well(self, pair: StackCluster) -> bool:
@@ -557,16 +557,16 @@ class Service:
         else:
             self._tell(result, revision=current.revision)
 
-    def _report(self, current: Wanted, result: Result, revision: str) -> Report:
+    def _report(self, current: Wanted, result: Result, revision: str) -> StatusReport:
         return self._with_words(current.report(result, revision))
 
-    def _reports(self, current: Wanted, stack: str) -> list[Report]:
+    def _reports(self, current: Wanted, stack: str) -> list[StatusReport]:
         """How a stack is at this commit in every cluster, by what was seen and by what agents say."""
         seen = [one for (name, _), (_, one) in self.known.items() if name == stack]
         reports = [current.report(one, current.revision) for one in seen]
         return [*reports, *self._agents.said(stack, current.revision)]
 
-    def _with_words(self, report: Report) -> Report:
+    def _with_words(self, report: StatusReport) -> StatusReport:
         """About its being taken back, if it is to be."""
         words = self._rollbacks.words(report.stack, report.revision)
         is_about_it = words and (report.message or report.health not in WELL)

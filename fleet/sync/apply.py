@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.apply.executor import apply
-from fleet.apply.inventory import StalePlanError, Stored, load
+from fleet.apply.inventory import StalePlanError, StoredInventory, load
 from fleet.apply.steps import Outcome
 from fleet.apply.steps import Result as StepResult
 from fleet.errors import FleetError, PolicyError
@@ -130,7 +130,7 @@ async def carry_out(
 
 async def _again(
     client: Client, seen: Seen, claim: RepositoryOwnership, *, revision: str, gate: Gate | None
-) -> tuple[Plan, Stored]:
+) -> tuple[Plan, StoredInventory]:
     """The plan as it is under the Lease, and what it was made from."""
     if seen.desired is None:
         stored = await load(client, seen.stack, client.cluster)
@@ -150,7 +150,7 @@ async def _again(
 async def _carry_out(
     client: Client,
     made: Plan,
-    stored: Stored,
+    stored: StoredInventory,
     tell: Tell,
     *,
     delete_seconds: float,
@@ -179,7 +179,7 @@ async def _carry_out(
     return made, done
 
 
-def _refuse_suspended(stored: Stored, cluster: str) -> None:
+def _refuse_suspended(stored: StoredInventory, cluster: str) -> None:
     """Whoever suspends a stack waits for its Lease: what comes after that finds the word."""
     if stored.inventory.suspension:
         stack = stored.inventory.stack
@@ -196,7 +196,7 @@ class Rehearsed:
 
 async def rehearsed(client: Client, results: Sequence[Result], accounts: Mapping[str, str]) -> Rehearsed:
     """Of one cluster. What the server refuses in a dry run is said at the object, and is a problem of its stack."""
-    from fleet.apply.dry_run import rehearse  # noqa: PLC0415 - brings aiohttp, which looking does not need
+    from fleet.apply.dry_run import dry_run  # noqa: PLC0415 - brings aiohttp, which looking does not need
 
     done: list[Result] = []
     untried = 0
@@ -206,7 +206,7 @@ async def rehearsed(client: Client, results: Sequence[Result], accounts: Mapping
             continue
         try:
             with acting_as(accounts.get(one.stack, "")):
-                found = await rehearse(client, one.plan)
+                found = await dry_run(client, one.plan)
         except FleetError as problem:
             done.append(replace(one, problem=problem))
             continue

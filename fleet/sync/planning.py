@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.apply.inventory import Stored, load, load_all
+from fleet.apply.inventory import StoredInventory, load, load_all
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
 from fleet.kube.client.client import Client, acting_as
 from fleet.kube.concurrency import together
@@ -216,7 +216,7 @@ def _is_about_all(target: Target) -> bool:
     return target.complete or len(target.stacks) > FEW
 
 
-async def _inventories(client: Client, target: Target) -> list[Stored]:
+async def _inventories(client: Client, target: Target) -> list[StoredInventory]:
     """Of the stacks of the run at least. One that was never applied has none."""
     if _is_about_all(target):
         return await load_all(client)
@@ -275,7 +275,7 @@ async def _certain(client: Client, live: Live, inventories: Iterable[Inventory],
 
 async def look_again(
     client: Client, desired: Desired, claim: RepositoryOwnership, *, before: Seen, revision: str = ""
-) -> tuple[Stored, Plan]:
+) -> tuple[StoredInventory, Plan]:
     """Plan one stack anew, under its Lease: what was seen `before` may be old.
 
     Objects that are not touched are read again only if another sync changed the stack since, or time has passed.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from fleet.errors import AccessError, ConflictError, FleetError
-from fleet.git.status import Gone, chosen, report
-from fleet.git.status_records import App, Report
+from fleet.git.status import FindRemoved, choose_remote, report
+from fleet.git.status_records import App, StatusReport
 from fleet.kube.client.errors import UnansweredError
 from fleet.kube.identity import person
 from fleet.objects.desired import StackCluster
@@ -20,11 +20,11 @@ from fleet.text import without_output
 def check_destination(files: Files) -> None:
     """Raise when health could not be written into git, while nothing is changed yet."""
     if files.git is not None:
-        chosen(files.remotes, files.repository.settings.git.remote)
+        choose_remote(files.remotes, files.repository.settings.git.remote)
 
 
 def publish(
-    files: Files, results: Sequence[Result], removed: Sequence[StackCluster] = (), gone: Gone = lambda known: ()
+    files: Files, results: Sequence[Result], removed: Sequence[StackCluster] = (), gone: FindRemoved = lambda known: ()
 ) -> None:
     """Write what changed. `removed` are pairs that are no more, `gone` says which of those that are known."""
     if files.git is None:
@@ -32,7 +32,7 @@ def publish(
     settings = files.repository.settings.git
     reports = [report_of(one, files.revision) for one in results if not one.leaving]
     left = [(one.stack, one.cluster) for one in results if one.leaving and not one.problem and not one.suspended]
-    remote = chosen(files.remotes, settings.remote)
+    remote = choose_remote(files.remotes, settings.remote)
     removed = [*left, *removed]
     by = person()
     report(files.git, reports, removed=removed, gone=gone, remote=remote, branch=settings.status_branch, by=by)
@@ -54,7 +54,7 @@ def seen_from_here(results: Sequence[Result], looked_at: Collection[str], *, by_
     return [one for one in results if is_seen(one)]
 
 
-def no_more(targets: Sequence[Target]) -> Gone:
+def no_more(targets: Sequence[Target]) -> FindRemoved:
     """Which pairs of the status branch git does not know any more; for a run over the whole repository."""
     if not all(target.complete for target in targets):
         return lambda known: ()
@@ -72,9 +72,9 @@ def no_more(targets: Sequence[Target]) -> Gone:
     return gone
 
 
-def report_of(result: Result, revision: str) -> Report:
+def report_of(result: Result, revision: str) -> StatusReport:
     error = result.problem or result.unhealthy
-    return Report(
+    return StatusReport(
         stack=result.stack,
         cluster=result.cluster,
         revision=revision,

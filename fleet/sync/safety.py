@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.evaluate.result import Evaluation
-from fleet.git.repository import HINT, Repository, with_history
-from fleet.git.status import chosen, read_pairs
+from fleet.git.repository import HISTORY_HINT, Repository, with_history
+from fleet.git.status import choose_remote, read_placements
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget, count_lost_objects
@@ -136,7 +136,7 @@ def check_lineage(
             raise ConfigurationError(
                 f"whether {revision[:8]} goes on from {one[:8]}, which was applied to {plan.stack} on {plan.cluster}, "
                 "cannot be told: this clone is shallow",
-                hint=HINT,
+                hint=HISTORY_HINT,
             )
         raise PolicyError(
             f"{revision[:8]} does not go on from {one[:8]}, which was applied to {plan.stack} on {plan.cluster}: "
@@ -177,13 +177,13 @@ def check_run(
 
 def _deepened(files: Files, git: Repository) -> Repository:
     settings = files.repository.settings.git
-    return with_history(git, chosen(files.remotes, settings.remote), settings.branch)
+    return with_history(git, choose_remote(files.remotes, settings.remote), settings.branch)
 
 
 def _known(files: Files, *, fresh: bool) -> frozenset[StackCluster] | None:
     """From this clone if it has it; else, or if it must be `fresh`, from the remote."""
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - asked for by those who have one
-    remote = chosen(files.remotes, settings.remote)
-    found = None if fresh else read_pairs(git, remote, branch=settings.status_branch, fresh=False)
-    return found if found is not None else read_pairs(git, remote, branch=settings.status_branch)
+    remote = choose_remote(files.remotes, settings.remote)
+    found = None if fresh else read_placements(git, remote, branch=settings.status_branch, fresh=False)
+    return found if found is not None else read_placements(git, remote, branch=settings.status_branch)

@@ -26,7 +26,7 @@ from fleet.evaluate.result import Evaluation
 from fleet.git import refs
 from fleet.git.repository import Commit, Dirt
 from fleet.git.repository import Repository as Git
-from fleet.git.signature import signed_by
+from fleet.git.signature import verify_signature
 from fleet.git.status_records import clean
 from fleet.git.tree import Tree
 from fleet.repository import Repository, find_root
@@ -214,7 +214,7 @@ def _uncommitted(dirt: Dirt, below: str, short: str) -> str:
 
 def check_signature(git: Git, revision: str, signers: Path) -> str:
     """Raise PolicyError unless the commit is signed by one of them; before anything of it is evaluated."""
-    return signed_by(git, git.resolve(revision), signers)
+    return verify_signature(git, git.resolve(revision), signers)
 
 
 PAST = 5  # commits that are asked for, from the newest

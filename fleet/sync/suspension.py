@@ -20,7 +20,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from fleet.apply.inventory import load, save, suspension_of
+from fleet.apply.inventory import load, read_suspension, save
 from fleet.errors import FleetError
 from fleet.evaluate.result import ClusterData, StackResult
 from fleet.kube.client.client import Client
@@ -100,7 +100,7 @@ class Words:
         if not self.is_silent(cluster.name):
             with contextlib.suppress(FleetError, TimeoutError):
                 async with asyncio.timeout(SECONDS), reach(cluster) as client:
-                    self._last[pair] = await suspension_of(client, stack)
+                    self._last[pair] = await read_suspension(client, stack)
         return self._last.get(pair)
 
 

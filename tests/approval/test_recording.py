@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fleet.approval import branch
-from fleet.approval.record import Edge, Record, decode, encode
+from fleet.approval.record import ApprovalRecord, ApprovedChange, decode, encode
 from fleet.errors import ConfigurationError, ResourceError
 from fleet.git.refs import address
 from fleet.git.repository import Repository
@@ -23,18 +23,19 @@ BRANCH = "fleet/approved"
 KEY = Key("", "ConfigMap", "shop", "a")
 
 
-def record(number: int = 0, count: int = 1) -> Record:
+def record(number: int = 0, count: int = 1) -> ApprovalRecord:
     edges = [
-        Edge("shop", "eu", KEY._replace(name=f"a{one}"), "", f"{number:064x}", Severity.CREATE) for one in range(count)
+        ApprovedChange("shop", "eu", KEY._replace(name=f"a{one}"), "", f"{number:064x}", Severity.CREATE)
+        for one in range(count)
     ]
-    return Record(f"{number:040x}", "", "c" * 40, tuple(edges), "f" * 64, "A change")
+    return ApprovalRecord(f"{number:040x}", "", "c" * 40, tuple(edges), "f" * 64, "A change")
 
 
-def recorded(plain: PlainRepository) -> list[Record]:
-    return list(branch.read(Repository.find(plain.root), None, BRANCH, "main").records)
+def recorded(plain: PlainRepository) -> list[ApprovalRecord]:
+    return list(branch.read_records(Repository.find(plain.root), None, BRANCH, "main").records)
 
 
-def objects(made: Record) -> dict[tuple[str, str], tuple[bool, bool, str]]:
+def objects(made: ApprovalRecord) -> dict[tuple[str, str], tuple[bool, bool, str]]:
     """By cluster and name: whether it was there before, is there after, and the most that may happen."""
     return {(one.cluster, one.key.name): (bool(one.before), bool(one.after), one.severity.name) for one in made.edges}
 
@@ -141,23 +142,23 @@ def test_many_who_record_at_once_lose_nothing(tmp_path: Path, git_remote: GitRem
     clones = [Repository.find(git_remote.clone(tmp_path / f"clone-{number}")) for number in range(3)]
 
     def write(number: int) -> bool:
-        return all(branch.write(clones[number], remote, BRANCH, record(10 * number + one)) for one in range(2))
+        return all(branch.write_record(clones[number], remote, BRANCH, record(10 * number + one)) for one in range(2))
 
     with ThreadPoolExecutor() as pool:
         assert list(pool.map(write, range(3))) == [True] * 3
-    assert {one.tree for one in branch.read(clones[0], remote, BRANCH, "main").records} == {
+    assert {one.tree for one in branch.read_records(clones[0], remote, BRANCH, "main").records} == {
         record(number).tree for number in (0, 1, 10, 11, 20, 21)
     }
 
 
 def test_the_oldest_records_go_when_there_are_too_many(plain: PlainRepository, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(branch, "MOST", 3)
+    monkeypatch.setattr(branch, "MOST_RECORDS", 3)
     repository = Repository.find(plain.root)
     for number in range(5):
         monkeypatch.setattr(
             "fleet.approval.record.timestamp", lambda now, number=number: f"2026-01-0{number + 1}T00:00:00Z"
         )
-        assert branch.write(repository, None, BRANCH, record(number))
+        assert branch.write_record(repository, None, BRANCH, record(number))
     assert sorted(one.tree for one in recorded(plain)) == [record(number).tree for number in (2, 3, 4)]
 
 
@@ -172,7 +173,7 @@ def test_a_change_that_is_too_large_is_an_error_before_anything_is_written(
 ) -> None:
     monkeypatch.setattr("fleet.approval.record.MOST_BYTES", 1000)
     with pytest.raises(ResourceError, match="too large to be recorded"):
-        branch.write(Repository.find(plain.root), None, BRANCH, record(0, 100))
+        branch.write_record(Repository.find(plain.root), None, BRANCH, record(0, 100))
 
 
 @pytest.mark.parametrize(
@@ -202,13 +203,13 @@ def test_a_file_that_is_no_record_or_another_one_counts_for_nothing(field: str, 
 
 def test_records_of_forks_take_away_no_others(plain: PlainRepository, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does what is proposed take away what is merged, and applied by its record."""
-    monkeypatch.setattr(branch, "MOST", 3)
+    monkeypatch.setattr(branch, "MOST_RECORDS", 3)
     repository = Repository.find(plain.root)
 
     def write(number: int, *, fork: bool = False) -> None:
         day = f"2026-01-{number + 1:02}T00:00:00Z"
         monkeypatch.setattr("fleet.approval.record.timestamp", lambda now: day)
-        assert branch.write(repository, None, BRANCH, replace(record(number), fork=fork), merged=merged)
+        assert branch.write_record(repository, None, BRANCH, replace(record(number), fork=fork), merged=merged)
 
     merged = {record(0).tree, record(1).tree}
     for number in range(2):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.adopt.export import plain
+from fleet.adopt.export import export_manifest
 from fleet.apps.workload import references
 from tests.operator.kept import SET_UPS
 
@@ -28,25 +28,25 @@ def managed(**annotations: Any) -> dict[str, Any]:
 
 def test_a_set_is_written_as_it_was_found_also_while_it_is_held() -> None:
     policy = {"whenDeleted": "Delete", "whenScaled": "Retain"}
-    made = plain(managed(**{"found-strategy": {"type": "OnDelete"}, "found-retention": policy}))
+    made = export_manifest(managed(**{"found-strategy": {"type": "OnDelete"}, "found-retention": policy}))
     assert made["spec"]["updateStrategy"] == {"type": "OnDelete"}
     assert made["spec"]["persistentVolumeClaimRetentionPolicy"] == policy
     assert made["metadata"]["labels"] == {"app": "etcd"}
     assert "annotations" not in made["metadata"]
-    ours = plain(managed())
+    ours = export_manifest(managed())
     assert ours["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
 
 
 def test_a_set_whose_pods_have_two_revisions_is_written_with_what_holds_them() -> None:
     found = managed(**{"found-strategy": {"type": "OnDelete"}})
     found["status"]["updateRevision"] = "b"
-    assert plain(found)["spec"]["updateStrategy"] == HELD
+    assert export_manifest(found)["spec"]["updateStrategy"] == HELD
 
 
 def test_a_set_that_nobody_holds_is_written_as_it_is() -> None:
     found = managed()
     del found["metadata"]["labels"]
-    assert plain(found)["spec"]["updateStrategy"] == HELD
+    assert export_manifest(found)["spec"]["updateStrategy"] == HELD
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])

@@ -23,8 +23,8 @@ from fleet.lab import Lab
 from fleet.lab.programs.process import identify
 from fleet.plan.budget import DeletionBudget
 from fleet.plan.ownership import RepositoryOwnership
-from fleet.preview.compare import between
-from fleet.preview.merge import reachable, sides
+from fleet.preview.compare import compare_evaluations
+from fleet.preview.merge import clusters_to_ask, open_sides
 from fleet.sync.apply import rehearsed
 from fleet.sync.progress import Lines
 from fleet.sync.result import Result
@@ -121,16 +121,16 @@ def _figures(fleet: Path, root: Path, lab: Lab, environment: dict[str, str]) -> 
 def _stages(root: Path, kubeconfig: Path) -> dict[str, float]:
     took: dict[str, float] = {}
     begin = time.monotonic()
-    with sides("main", "change", root) as both, Pool() as pool:
+    with open_sides("main", "change", root) as both, Pool() as pool:
         took["git: two trees, merged"] = time.monotonic() - begin
         begin = time.monotonic()
         before = evaluate(both.base.repository, pool=pool).check()
         after = evaluate(both.merged, pool=pool).check()
         took["evaluate both sides"] = time.monotonic() - begin
     begin = time.monotonic()
-    between(before, after, budget=DeletionBudget())
+    compare_evaluations(before, after, budget=DeletionBudget())
     took["diff, git against git"] = time.monotonic() - begin
-    asked, _ = reachable(before, after, stacks=(), clusters=())
+    asked, _ = clusters_to_ask(before, after, stacks=(), clusters=())
     begin = time.monotonic()
     claim = RepositoryOwnership(both.base.identity)
     found = asyncio.run(preview(asked, How(kubeconfig, claim=claim), Lines(said=False)))

@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from fleet.bundle import storage
-from fleet.bundle.model import Budget, RenderedSet
-from fleet.bundle.rollout import Head, release
-from fleet.bundle.storage import INDEX, check_set, encode, path, read_index, read_stack
+from fleet.bundle.model import Budget, Bundle
+from fleet.bundle.rollout import BundleHeader, plan_bundles
+from fleet.bundle.storage import INDEX, check_bundle, encode_bundle, read_index, read_stack, stack_path
 from fleet.errors import ConfigurationError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.objects.desired import Desired, Key, Object
@@ -20,7 +20,7 @@ from fleet.sync.rollout.gates import UNSEEN
 
 REVISION = "a" * 40
 NOON = 1_767_268_800.0  # Thursday, 2026-01-01T12:00:00Z
-HEAD = Head("example.com/team/fleet", REVISION, "A change", Budget(10, 0.1), "", "fleet/status")
+HEAD = BundleHeader("example.com/team/fleet", REVISION, "A change", Budget(10, 0.1), "", "fleet/status")
 HERE = Source("stacks/orders.py", 3)
 
 
@@ -54,29 +54,29 @@ def evaluation(**data: str) -> Evaluation:
     return Evaluation((cluster,), (StackResult("orders", HERE, ("edge-1",), rollout, (desired,), drift="report"),))
 
 
-def rendered(**data: str) -> RenderedSet:
-    return release(evaluation(**data), ["edge-1"], HEAD, {}, lambda pair: UNSEEN, now=NOON).sets["edge-1"]
+def rendered(**data: str) -> Bundle:
+    return plan_bundles(evaluation(**data), ["edge-1"], HEAD, {}, lambda pair: UNSEEN, now=NOON).bundles["edge-1"]
 
 
-def read(files: dict[str, bytes], cluster: str = "edge-1") -> RenderedSet:
+def read(files: dict[str, bytes], cluster: str = "edge-1") -> Bundle:
     index = read_index(files[INDEX], "rendered", cluster)
-    stacks = {one.stack: read_stack(files[path(one.stack)], "rendered", one.stack) for one in index.stacks}
-    return check_set(RenderedSet(index, stacks), files, "rendered")
+    stacks = {one.stack: read_stack(files[stack_path(one.stack)], "rendered", one.stack) for one in index.stacks}
+    return check_bundle(Bundle(index, stacks), files, "rendered")
 
 
 def test_what_is_read_is_what_was_written_and_unchanged_stacks_are_unchanged_files() -> None:
     made = rendered()
     assert made.stacks, "it is a Thursday noon, within the window"
-    files = encode(made)
+    files = encode_bundle(made)
     found = read(files)
     assert (found.index, found.stacks) == (made.index, made.stacks)
     assert all(one.hash == manifest_hash(one.manifest) for one in found.stacks["orders"].objects)
-    assert encode(found) == files, "hashes are not written"
+    assert encode_bundle(found) == files, "hashes are not written"
     (stack,) = found.evaluation().stacks
     (wanted,) = evaluation().stacks
     assert (stack.desired, stack.drift, stack.rollout.windows) == (wanted.desired, "report", wanted.rollout.windows)
     assert all(type(key) is Key for one in stack.desired[0].objects for key in one.depends_on)
-    later = encode(replace(made, index=replace(made.index, revision="b" * 40)))
+    later = encode_bundle(replace(made, index=replace(made.index, revision="b" * 40)))
     assert [name for name in files if files[name] != later[name]] == [INDEX]
 
 
@@ -84,17 +84,19 @@ def test_the_same_stacks_make_the_same_bytes_in_any_order_of_keys() -> None:
     turned = rendered()
     file = turned.stacks["orders"]
     backwards = tuple(replace(one, manifest=dict(reversed(one.manifest.items()))) for one in file.objects)
-    assert encode(replace(turned, stacks={"orders": replace(file, objects=backwards)})) == encode(rendered())
+    assert encode_bundle(replace(turned, stacks={"orders": replace(file, objects=backwards)})) == encode_bundle(
+        rendered()
+    )
 
 
 def damaged(name: str, **fields: Any) -> dict[str, bytes]:
-    files = encode(rendered())
+    files = encode_bundle(rendered())
     data = {**orjson.loads(files[name]), **fields}
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
     return {**files, name: orjson.dumps(data, option=options)}
 
 
-STACK = path("orders")
+STACK = stack_path("orders")
 PART = {"stack": "orders", "revision": REVISION, "content": "0" * 32}
 BARE: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
 HOSTILE: dict[str, tuple[dict[str, bytes], str]] = {
@@ -129,15 +131,18 @@ HOSTILE: dict[str, tuple[dict[str, bytes], str]] = {
     "a timezone that is a file": (damaged(STACK, timezone="../../../etc/passwd"), "timezone"),
     "a word for drift": (damaged(STACK, drift="ignore"), "drift"),
     "a need that is not there": (damaged(STACK, needs=["other"]), "stacks.orders.needs: other"),
-    "no JSON": ({**encode(rendered()), STACK: b"\xff"}, "stacks/orders.json"),
-    "a list": ({**encode(rendered()), INDEX: b"[]\n"}, "schema"),
-    "another form": ({**encode(rendered()), INDEX: encode(rendered())[INDEX].rstrip()}, "another form"),
+    "no JSON": ({**encode_bundle(rendered()), STACK: b"\xff"}, "stacks/orders.json"),
+    "a list": ({**encode_bundle(rendered()), INDEX: b"[]\n"}, "schema"),
+    "another form": ({**encode_bundle(rendered()), INDEX: encode_bundle(rendered())[INDEX].rstrip()}, "another form"),
     "a key twice": (
-        {**encode(rendered()), INDEX: encode(rendered())[INDEX].replace(b"{\n", b'{\n  "account": "a/b",\n', 1)},
+        {
+            **encode_bundle(rendered()),
+            INDEX: encode_bundle(rendered())[INDEX].replace(b"{\n", b'{\n  "account": "a/b",\n', 1),
+        },
         "another form",
     ),
-    "a file too many": ({**encode(rendered()), path("more"): b"{}"}, "stacks/more.json is in no list"),
-    "nesting without end": ({**encode(rendered()), STACK: b"[" * 100_000}, "stacks/orders.json"),
+    "a file too many": ({**encode_bundle(rendered()), stack_path("more"): b"{}"}, "stacks/more.json is in no list"),
+    "nesting without end": ({**encode_bundle(rendered()), STACK: b"[" * 100_000}, "stacks/orders.json"),
 }
 
 
@@ -153,4 +158,4 @@ def test_what_is_no_rendered_set_is_refused_with_its_file_and_field(what: str) -
 def test_a_file_that_is_too_large_is_not_even_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "MOST_BYTES", 100)
     with pytest.raises(ConfigurationError, match="more than 100 bytes"):
-        read(encode(rendered()))
+        read(encode_bundle(rendered()))

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fleet.agent.agent import FromBranch
-from fleet.bundle.publish import heard_of_agents
+from fleet.agent.agent import BundleReader
+from fleet.bundle.publish import read_agent_states
 from fleet.cli import run
 from fleet.errors import FleetError
-from fleet.git.status_records import Record
+from fleet.git.status_records import StatusRecord
 from fleet.serve.commits import Origin
 from fleet.sync.source import commit
 from fleet.testing import GitRemote
@@ -285,7 +285,7 @@ def test_an_agent_reads_its_branch_whatever_was_pushed_there_and_says_which_file
         git(clone, "push", "--quiet", "--force", "origin", "HEAD:refs/heads/fleet/rendered/edge-1")
         mirror.fetch((origin.refspec,))
         with pytest.raises(FleetError) as refused:
-            FromBranch("edge-1").read(origin, mirror, git(clone, "rev-parse", "HEAD").strip(), None)
+            BundleReader("edge-1").read(origin, mirror, git(clone, "rev-parse", "HEAD").strip(), None)
         return str(refused.value)
 
     def link(root: Path) -> None:
@@ -303,7 +303,7 @@ def test_an_agent_reads_its_branch_whatever_was_pushed_there_and_says_which_file
 
     assert "the set says 'main', and this agent reports to 'fleet/status'" in forged(elsewhere)
     with pytest.raises(FleetError, match="the set is for 'edge-1', and this is 'edge-2'"):
-        FromBranch("edge-2").read(origin, mirror, good, None)
+        BundleReader("edge-2").read(origin, mirror, good, None)
 
 
 def test_a_sync_of_the_others_goes_by_the_agents_words_about_what_they_were_told(centre: Centre) -> None:
@@ -313,18 +313,18 @@ def test_a_sync_of_the_others_goes_by_the_agents_words_about_what_they_were_told
     revision = centre.commit()
     pair = ("orders", "edge-1")
     with commit("HEAD") as files:
-        assert heard_of_agents(files, [pair], {}) == {}, "nothing was rendered yet"
+        assert read_agent_states(files, [pair], {}) == {}, "nothing was rendered yet"
         assert centre.push()[0] == 0
         content = next(one["content"] for one in centre.index("edge-1")["stacks"])
-        said = Record(*pair, "Synced", "Healthy", "2026-11-16T12:00:00Z", revision, revision, content=content)
-        assert heard_of_agents(files, [pair], {pair: said})[pair].is_well
+        said = StatusRecord(*pair, "Synced", "Healthy", "2026-11-16T12:00:00Z", revision, revision, content=content)
+        assert read_agent_states(files, [pair], {pair: said})[pair].is_well
         for other in (
             replace(said, content="of before"),
             replace(said, wanted="a" * 40),
             replace(said, health="Degraded"),
             replace(said, sync="Waiting"),
         ):
-            assert not heard_of_agents(files, [pair], {pair: other})[pair].is_well
+            assert not read_agent_states(files, [pair], {pair: other})[pair].is_well
     code, out, err = centre.fleet("sync")
     assert (code, "✗ orders on centre: failed" in out) == (3, True), (
         err

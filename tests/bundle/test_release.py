@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from fleet.bundle.model import Budget, RenderedSet
-from fleet.bundle.rollout import Head, Release, Told, release, standing
+from fleet.bundle.model import Budget, Bundle
+from fleet.bundle.rollout import BundledStack, BundleHeader, BundlePlan, plan_bundles, state_from_record
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.git.status_records import Record
+from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import Desired, Object
 from fleet.sync.rollout.approvals import digest
 from fleet.sync.rollout.gates import UNSEEN, Standing
@@ -40,23 +40,27 @@ class Fleet:
     """A centre and agents that answer when they are told to."""
 
     def __init__(self) -> None:
-        self.sets: dict[str, RenderedSet] = {}
-        self.records: dict[tuple[str, str], Record] = {}
+        self.bundles: dict[str, Bundle] = {}
+        self.records: dict[tuple[str, str], StatusRecord] = {}
 
-    def render(self, revision: str, *stacks: StackResult, now: float = NOON, approved: tuple[int, ...] = ()) -> Release:
-        head = Head("f", revision, "", Budget(10, 0.1), "", "fleet/status")
+    def render(
+        self, revision: str, *stacks: StackResult, now: float = NOON, approved: tuple[int, ...] = ()
+    ) -> BundlePlan:
+        head = BundleHeader("f", revision, "", Budget(10, 0.1), "", "fleet/status")
 
         def look(pair: tuple[str, str]) -> Standing:
-            told = self.sets.get(pair[1])
-            return standing(self.records.get(pair), revision, Told.of(told, pair[0]) if told else None)
+            told = self.bundles.get(pair[1])
+            return state_from_record(self.records.get(pair), revision, BundledStack.of(told, pair[0]) if told else None)
 
-        found = release(evaluation(*stacks), "abc", head, self.sets, look, approved=lambda one: approved, now=now)
-        self.sets = found.sets
+        found = plan_bundles(
+            evaluation(*stacks), "abc", head, self.bundles, look, approved=lambda one: approved, now=now
+        )
+        self.bundles = found.bundles
         return found
 
     def answer(self, cluster: str, health: str = "Healthy", sync: str = "Synced") -> None:
         """As an agent does that has carried out its set."""
-        told = self.sets[cluster].index
+        told = self.bundles[cluster].index
         contents = {one.stack: one.content for one in told.stacks}
         for name in {*contents, *told.waiting}:
             word = "Waiting" if name in told.waiting else sync
@@ -64,12 +68,12 @@ class Fleet:
             revision = told.revision if word == "Synced" else before.revision if before else ""
             state = health if name in contents else "Missing"
             content = contents.get(name, "")
-            self.records[name, cluster] = Record(
+            self.records[name, cluster] = StatusRecord(
                 name, cluster, word, state, SINCE, revision, told.revision, content=content
             )
 
     def value(self, cluster: str, name: str = "s") -> str:
-        found = self.sets[cluster].stacks.get(name)
+        found = self.bundles[cluster].stacks.get(name)
         return found.objects[0].manifest["data"]["v"] if found else ""
 
 
@@ -95,8 +99,8 @@ def test_a_wave_begins_when_the_agents_of_those_before_say_that_they_are_well_at
     found = fleet.render(SECOND, two)
     assert [fleet.value(cluster) for cluster in "abc"] == ["2", "1", "1"], "healthy at the commit before is not enough"
     assert "wave 1 is not done: a was not looked at yet" in found.waiting["s", "b"]
-    assert fleet.sets["b"].index.revision == SECOND
-    assert fleet.sets["b"].parts["s"].revision == FIRST, "what it has is of the commit before"
+    assert fleet.bundles["b"].index.revision == SECOND
+    assert fleet.bundles["b"].parts["s"].revision == FIRST, "what it has is of the commit before"
     fleet.answer("a", health="Degraded")
     for cluster in "bc":
         fleet.answer(cluster)
@@ -124,8 +128,8 @@ def test_what_options_say_passes_the_waves_as_any_change_does() -> None:
         changed = tuple(replace(each, objects=(replace(said, **one),)) for each in before.desired)
         after = replace(before, desired=changed, rollout=replace(before.rollout, waves=(("a",), ("b",), ("c",))))
         assert digest(after) != digest(before), "a word of before is none about it"
-        head = Head("f", SECOND, "", Budget(10, 0.1), "", "fleet/status")
-        found = release(evaluation(after), "abc", head, fleet.sets, lambda pair: UNSEEN, now=NOON)
+        head = BundleHeader("f", SECOND, "", Budget(10, 0.1), "", "fleet/status")
+        found = plan_bundles(evaluation(after), "abc", head, fleet.bundles, lambda pair: UNSEEN, now=NOON)
         assert found.waiting.keys() == {("s", "b"), ("s", "c")}, one
 
 
@@ -173,7 +177,7 @@ def test_a_stack_goes_with_what_it_needs_here_and_waits_for_what_it_needs_elsewh
     found = fleet.render(FIRST, base, top)
     assert set(found.waiting) == {("base", "b"), ("base", "c"), ("top", "b"), ("top", "c")}
     assert found.waiting["top", "b"] == "it needs stack base, which waits here"
-    assert fleet.sets["a"].stacks["top"].needs == ("base",), "the agent sees to the order"
+    assert fleet.bundles["a"].stacks["top"].needs == ("base",), "the agent sees to the order"
 
     other = Fleet()
     base = stack("base", "1", "a")
@@ -182,7 +186,7 @@ def test_a_stack_goes_with_what_it_needs_here_and_waits_for_what_it_needs_elsewh
     other.answer("a")
     other.answer("b")
     assert not other.render(FIRST, base, top).waiting
-    assert other.sets["b"].stacks["top"].needs == ()
+    assert other.bundles["b"].stacks["top"].needs == ()
 
 
 def test_a_freeze_reaches_the_agent_with_what_it_had() -> None:
@@ -190,34 +194,34 @@ def test_a_freeze_reaches_the_agent_with_what_it_had() -> None:
     free: dict[str, Any] = {"waves": (("a", "b", "c"),)}
     fleet.render(FIRST, stack("s", "1", **free))
     fleet.render(SECOND, stack("s", "2", freeze=True, **free))
-    assert (fleet.value("a"), fleet.sets["a"].stacks["s"].freeze) == ("1", True)
+    assert (fleet.value("a"), fleet.bundles["a"].stacks["s"].freeze) == ("1", True)
 
 
 def test_what_is_in_other_clusters_only_by_now_is_told_as_such_and_what_left_git_is_not() -> None:
     fleet = Fleet()
     fleet.render(FIRST, stack("s", "1", "ab"), stack("gone", "1", "a"))
     found = fleet.render(SECOND, stack("s", "1", "b"))
-    assert (found.sets["a"].index.elsewhere, dict(found.sets["a"].stacks)) == (("s",), {})
-    assert found.sets["c"].index.elsewhere == ()
+    assert (found.bundles["a"].index.elsewhere, dict(found.bundles["a"].stacks)) == (("s",), {})
+    assert found.bundles["c"].index.elsewhere == ()
     again = fleet.render(SECOND, stack("s", "1", "b"))
-    assert again.sets["a"].index.elsewhere == ("s",), "an agent may have missed one set"
+    assert again.bundles["a"].index.elsewhere == ("s",), "an agent may have missed one set"
 
 
 def test_a_record_that_says_otherwise_is_never_well() -> None:
-    record = Record("s", "a", "Synced", "Healthy", SINCE, FIRST, FIRST, content="c")
-    told = Told(FIRST, "c", waits=False)
-    assert standing(record, FIRST, told).is_well
-    assert standing(record, FIRST).is_well, "a cluster that is reached from here has no content"
+    record = StatusRecord("s", "a", "Synced", "Healthy", SINCE, FIRST, FIRST, content="c")
+    told = BundledStack(FIRST, "c", waits=False)
+    assert state_from_record(record, FIRST, told).is_well
+    assert state_from_record(record, FIRST).is_well, "a cluster that is reached from here has no content"
     for other in (
-        standing(None, FIRST, told),
-        standing(record, SECOND, told),
-        standing(record, FIRST, replace(told, revision=SECOND)),
-        standing(record, FIRST, replace(told, content="d")),
-        standing(replace(record, sync="Failed"), FIRST, told),
-        standing(replace(record, sync="Suspended", revision=SECOND), FIRST, told),
-        standing(replace(record, revision=SECOND), FIRST, told),
-        standing(replace(record, health="Unknown"), FIRST, told),
+        state_from_record(None, FIRST, told),
+        state_from_record(record, SECOND, told),
+        state_from_record(record, FIRST, replace(told, revision=SECOND)),
+        state_from_record(record, FIRST, replace(told, content="d")),
+        state_from_record(replace(record, sync="Failed"), FIRST, told),
+        state_from_record(replace(record, sync="Suspended", revision=SECOND), FIRST, told),
+        state_from_record(replace(record, revision=SECOND), FIRST, told),
+        state_from_record(replace(record, health="Unknown"), FIRST, told),
     ):
         assert not other.is_well
-    partly = standing(replace(record, sync="Waiting", health="Degraded"), FIRST, told)
+    partly = state_from_record(replace(record, sync="Waiting", health="Degraded"), FIRST, told)
     assert (partly.partly, partly.has_it) == (True, True)

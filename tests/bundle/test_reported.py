@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle.reports import Reports, reported, reports
+from fleet.bundle.reports import ReportRepository, parse_report_repository, read_reports
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.git.refs import address
 from fleet.git.repository import Repository
 from fleet.git.status import BRANCH, report
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from tests.git.repositories import bare, clone
 
 URL = "https://git.example.com/team/reports.git"
@@ -21,24 +21,24 @@ URL = "https://git.example.com/team/reports.git"
     ("text", "clusters"), [(URL, ()), (f"eu-1={URL}", ("eu-1",)), (f"eu-1,eu-2={URL}", ("eu-1", "eu-2"))]
 )
 def test_a_place_is_an_address_and_perhaps_who_is_told_of_there(text: str, clusters: tuple[str, ...]) -> None:
-    assert reports(text) == Reports(address(URL, by_person=True), frozenset(clusters))
+    assert parse_report_repository(text) == ReportRepository(address(URL, by_person=True), frozenset(clusters))
 
 
 @pytest.mark.parametrize("url", [f"{URL}?key=value", "/srv/a=b.git", "git@git.example.com:a=b.git"])
 def test_a_sign_within_an_address_names_no_cluster(url: str) -> None:
-    assert reports(url) == Reports(address(url, by_person=True))
+    assert parse_report_repository(url) == ReportRepository(address(url, by_person=True))
 
 
 @pytest.mark.parametrize("text", ["eu-1=", f"={URL}", f"eu-1,={URL}"])
 def test_half_of_it_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(ConfigurationError, match="missing") as refused:
-        reports(text)
+        parse_report_repository(text)
     assert refused.value.hint == "write URL, or CLUSTER=URL, or CLUSTER,CLUSTER=URL"
 
 
 def test_an_address_behind_a_name_is_judged_as_any_other() -> None:
     with pytest.raises(PolicyError, match="remote helper"):
-        reports("eu-1=ext::sh -c true")
+        parse_report_repository("eu-1=ext::sh -c true")
 
 
 def test_who_has_a_place_of_its_own_cannot_speak_for_others_there(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_who_has_a_place_of_its_own_cannot_speak_for_others_there(tmp_path: Path
     agent = Repository.find(clone(tmp_path / "agent", own))
 
     def says(repository: Repository, cluster: str, health: str) -> None:
-        report(repository, [Report("orders", cluster, repository.resolve().id, sync="Synced", health=health)])
+        report(repository, [StatusReport("orders", cluster, repository.resolve().id, sync="Synced", health=health)])
 
     says(centre, "eu-1", "Unknown")
     says(centre, "us-1", "Degraded")
@@ -56,7 +56,9 @@ def test_who_has_a_place_of_its_own_cannot_speak_for_others_there(tmp_path: Path
 
     def heard(place: str) -> dict[str, str]:
         at_home = address(str(home), by_person=True)
-        return {one.cluster: one.health for one in reported(centre, at_home, [reports(place)], BRANCH)}
+        return {
+            one.cluster: one.health for one in read_reports(centre, at_home, [parse_report_repository(place)], BRANCH)
+        }
 
     assert heard(str(own)) == {"eu-1": "Healthy", "us-1": "Healthy"}, "nobody said whose it is"
     assert heard(f"eu-1={own}") == {"eu-1": "Healthy", "us-1": "Degraded"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.git.status import parse
+from fleet.git.status import parse_note
 from tests.docs.document import ROOT, blocks
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -32,7 +32,7 @@ def test_the_reference_is_what_the_code_says() -> None:
 def test_the_reference_shows_a_note_as_it_is_read() -> None:
     page = ROOT / "docs" / "reference" / "status-file.md"
     note = blocks(page)[-1].text
-    assert [str(outcome) for outcome in parse(note)] == note.splitlines() != []
+    assert [str(outcome) for outcome in parse_note(note)] == note.splitlines() != []
     assert page.read_text(encoding="utf-8").count("## ") == 1, "what else the module says is not for this page"
 
 

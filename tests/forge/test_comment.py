@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from fleet.forge import http
-from fleet.forge.comments import command
+from fleet.forge.comments import approval_command
 from fleet.testing import Forge
 from fleet.testing.forge import PullRequest, Repository
 from fleet.testing.git import git
@@ -138,17 +138,17 @@ def test_a_fork_is_previewed_without_any_cluster_until_its_commit_is_approved(
     head = shop.plain.commit("From outside")
     shop.push("idea", fork)
     request = shop.remote.as_user(stranger).pull_request(f"{stranger.name}:idea")
-    request.comment(command(head))  # by the stranger
+    request.comment(approval_command(head))  # by the stranger
     # The clusters of this repository are nowhere: whoever asks them fails.
     asked = shop.preview("--pull-request", str(request.number), "--live")
     assert asked.code == 0, asked.err
     assert "a fork's commit that nobody approved: no cluster is asked" in asked.err
     [made] = ours(request)
-    assert f"`{command(head)}`" in made["body"]
+    assert f"`{approval_command(head)}`" in made["body"]
     assert "no cluster asked" in made["body"]
 
     request_of_owner = PullRequest(shop.remote, request.number)
-    request_of_owner.comment(command(head))
+    request_of_owner.comment(approval_command(head))
     approved = shop.preview("--pull-request", str(request.number), "--live")
     assert approved.code != 0
     assert "kubeconfig" in approved.err
@@ -365,7 +365,7 @@ def test_whether_a_forks_commit_is_approved_the_forge_says_and_not_the_file(
     forged["preview"]["depth"] = "live"
     file.write_bytes(orjson.dumps(forged))
     assert shop.plain.fleet("comment", str(file), "--pull-request", number).code == 0
-    assert f"`{command(head)}`" in ours(request)[0]["body"]
+    assert f"`{approval_command(head)}`" in ours(request)[0]["body"]
 
 
 def test_a_forged_file_calls_nobody_and_leads_nowhere_on_a_real_forge(forge: Forge, shop: Shop, tmp_path: Path) -> None:

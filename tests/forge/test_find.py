@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from fleet.errors import AccessError, ConfigurationError
-from fleet.forge.detect import Job, find, job, token
+from fleet.forge.detect import CiJob, detect_job, detect_repository, read_token
 from fleet.forge.forge import Kind, Repository
 from fleet.repository.settings import Forge, read_settings
 
@@ -53,7 +53,7 @@ ON_GITHUB = Repository(Kind.GITHUB, "https://github.com", "team/fleet")
     ],
 )
 def test_settings_go_before_the_remote(remote: str, settings: Forge, found: Repository) -> None:
-    assert find(remote, settings) == found
+    assert detect_repository(remote, settings) == found
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,18 @@ def test_settings_go_before_the_remote(remote: str, settings: Forge, found: Repo
 )
 def test_what_is_not_known_names_the_setting(remote: str, settings: Forge, field: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        find(remote, settings)
+        detect_repository(remote, settings)
     assert caught.value.field == field
     assert "base branch" in (caught.value.hint or "")
 
 
 def test_a_job_of_ci_knows_and_settings_go_before_it() -> None:
-    running = Job(Repository(Kind.GITEA, "https://git.example.com", "a/fleet"), 7)
-    assert find("/somewhere", Forge(), running) == running.repository
-    assert find("/somewhere", Forge(url="https://other.example.com"), running).url == "https://other.example.com"
+    running = CiJob(Repository(Kind.GITEA, "https://git.example.com", "a/fleet"), 7)
+    assert detect_repository("/somewhere", Forge(), running) == running.repository
+    assert (
+        detect_repository("/somewhere", Forge(url="https://other.example.com"), running).url
+        == "https://other.example.com"
+    )
 
 
 def test_settings_of_a_forge_are_checked() -> None:
@@ -107,7 +110,7 @@ def test_settings_of_a_forge_are_checked() -> None:
     ],
 )
 def test_the_token_comes_from_the_environment(kind: Kind, environment: dict[str, str], found: str) -> None:
-    assert token(Repository(kind, "https://example.com", "a/fleet"), environment) == found
+    assert read_token(Repository(kind, "https://example.com", "a/fleet"), environment) == found
 
 
 @pytest.mark.parametrize(
@@ -122,13 +125,13 @@ def test_the_token_comes_from_the_environment(kind: Kind, environment: dict[str,
 )
 def test_a_token_for_one_forge_is_not_sent_to_another(kind: Kind, environment: dict[str, str]) -> None:
     with pytest.raises(AccessError, match="there is no token for") as caught:
-        token(Repository(kind, "https://example.com", "a/fleet"), environment)
+        read_token(Repository(kind, "https://example.com", "a/fleet"), environment)
     assert "FLEET_FORGE_TOKEN" in (caught.value.hint or "")
 
 
 def test_what_cannot_be_a_token_is_not_sent_and_not_shown() -> None:
     with pytest.raises(AccessError) as caught:
-        token(ON_GITHUB, {"GITHUB_TOKEN": "two words"})
+        read_token(ON_GITHUB, {"GITHUB_TOKEN": "two words"})
     assert "two" not in str(caught.value)
 
 
@@ -141,25 +144,25 @@ def test_a_job_of_github_for_a_pull_request_and_for_a_comment_on_one(tmp_path: P
         "GITHUB_EVENT_PATH": str(event),
     }
     event.write_bytes(orjson.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
-    assert job(environment) == Job(ON_GITHUB, 7, SHA)
+    assert detect_job(environment) == CiJob(ON_GITHUB, 7, SHA)
     sides = {"head": {"sha": SHA, "ref": "francs"}, "base": {"sha": "1" * 40, "ref": "main"}}
     event.write_bytes(orjson.dumps({"pull_request": {"number": 7, **sides}}))
-    assert job(environment) == Job(ON_GITHUB, 7, SHA, "francs", "main", "1" * 40)
+    assert detect_job(environment) == CiJob(ON_GITHUB, 7, SHA, "francs", "main", "1" * 40)
     event.write_bytes(orjson.dumps({"issue": {"number": 8, "pull_request": {"url": "https://x"}}}))
-    assert job(environment) == Job(ON_GITHUB, 8)
+    assert detect_job(environment) == CiJob(ON_GITHUB, 8)
     event.write_bytes(orjson.dumps({"issue": {"number": 8}}))
-    assert job(environment) == Job(ON_GITHUB)
+    assert detect_job(environment) == CiJob(ON_GITHUB)
     event.write_bytes(orjson.dumps({"ref": "refs/heads/main"}))
-    assert job(environment | {"GITEA_ACTIONS": "true"}) == Job(
+    assert detect_job(environment | {"GITEA_ACTIONS": "true"}) == CiJob(
         Repository(Kind.GITEA, "https://github.com", "team/fleet")
     )
     for wrong in (b"", b"[]", orjson.dumps({"pull_request": {"number": 7, "head": {"sha": "--exec"}}})):
         event.write_bytes(wrong)
         with pytest.raises(ConfigurationError, match="GITHUB_EVENT_PATH"):
-            job(environment)
+            detect_job(environment)
     event.unlink()
     with pytest.raises(ConfigurationError, match="GITHUB_EVENT_PATH"):
-        job(environment)
+        detect_job(environment)
 
 
 def test_a_job_of_gitlab_is_about_the_project_that_is_merged_into() -> None:
@@ -169,10 +172,12 @@ def test_a_job_of_gitlab_is_about_the_project_that_is_merged_into() -> None:
         "CI_PROJECT_PATH": "ann/fleet",
         "CI_COMMIT_SHA": "2" * 40,
     }
-    assert job(environment) == Job(Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "ann/fleet"))
+    assert detect_job(environment) == CiJob(Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "ann/fleet"))
     merging = environment | {"CI_MERGE_REQUEST_IID": "7", "CI_MERGE_REQUEST_PROJECT_PATH": "team/fleet"}
-    assert job(merging) == Job(Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, "2" * 40)
-    assert job(merging | {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": SHA}) == Job(
+    assert detect_job(merging) == CiJob(
+        Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, "2" * 40
+    )
+    assert detect_job(merging | {"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": SHA}) == CiJob(
         Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/fleet"), 7, SHA
     )
     sides = {
@@ -180,12 +185,12 @@ def test_a_job_of_gitlab_is_about_the_project_that_is_merged_into() -> None:
         "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": "1" * 40,
     }
-    found = job(merging | sides)
+    found = detect_job(merging | sides)
     assert found is not None
     assert (found.head_ref, found.base_ref, found.base_sha) == ("francs", "main", "1" * 40)
 
 
 def test_elsewhere_there_is_no_job() -> None:
-    assert job({"CI": "true"}) is None
+    assert detect_job({"CI": "true"}) is None
     with pytest.raises(ConfigurationError, match="GITHUB_SERVER_URL is not set"):
-        job({"GITHUB_ACTIONS": "true"})
+        detect_job({"GITHUB_ACTIONS": "true"})

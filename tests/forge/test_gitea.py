@@ -12,10 +12,10 @@ from typing import TypeVar
 import pytest
 
 from fleet.errors import AccessError, NotFoundError
-from fleet.forge.comments import Approval, Topic, approval, command, post
-from fleet.forge.forge import Action, Commented, Kind, PullRequestChanged, Pushed, Repository, State, connect
+from fleet.forge.comments import ForkApproval, StickyComment, approval_command, post_sticky_comment, read_fork_approval
+from fleet.forge.forge import Action, CommentEvent, Kind, PullRequestEvent, PushEvent, Repository, State, connect
 from fleet.forge.forge import Forge as Client
-from fleet.forge.webhook import read
+from fleet.forge.webhook import read_event
 from fleet.testing import Forge
 from fleet.testing.forge import ForgeUser, PullRequest
 from fleet.testing.forge import Repository as Shop
@@ -23,7 +23,7 @@ from fleet.testing.git import git
 from tests.lab.services.receiver import Delivery, Receiver
 
 T = TypeVar("T")
-TOPIC = Topic("preview", "shop")
+TOPIC = StickyComment("preview", "shop")
 
 
 def place(shop: Shop) -> Repository:
@@ -82,27 +82,29 @@ def test_webhooks_of_the_forge_are_read_with_their_signature(shop: tuple[Shop, P
     def event(delivery: Delivery) -> object:
         headers = {"X-Gitea-Event": delivery.event, "X-Gitea-Signature": delivery.signature}
         with pytest.raises(AccessError):
-            read(Kind.GITEA, headers, delivery.body, "another secret")
-        return read(Kind.GITEA, headers, delivery.body, "between-us")
+            read_event(Kind.GITEA, headers, delivery.body, "another secret")
+        return read_event(Kind.GITEA, headers, delivery.body, "between-us")
 
     with Receiver() as receiver:
         repository.webhook(receiver.url, "between-us", ["push", "pull_request", "pull_request_sync", "issue_comment"])
         before = git(clone, "rev-parse", "HEAD").strip()
         head = commit(repository, clone, "replicas = 5", "change")
-        assert event(receiver.next("push", about=head)) == Pushed(place(repository), "refs/heads/change", before, head)
+        assert event(receiver.next("push", about=head)) == PushEvent(
+            place(repository), "refs/heads/change", before, head
+        )
         moved = event(receiver.next("pull_request", about=head))
-        assert isinstance(moved, PullRequestChanged)
+        assert isinstance(moved, PullRequestEvent)
         assert (moved.action, moved.pull_request.head_sha) == (Action.PUSHED, head)
         assert moved.pull_request == say(repository, lambda forge: forge.pull_request(request_.number))
-        written = request_.comment(command(head))
-        assert event(receiver.next("issue_comment")) == Commented(
-            place(repository), request_.number, repository.owner, command(head), written.id
+        written = request_.comment(approval_command(head))
+        assert event(receiver.next("issue_comment")) == CommentEvent(
+            place(repository), request_.number, repository.owner, approval_command(head), written.id
         )
         written.edit("something else")
         assert event(receiver.next("issue_comment")) is None
         request_.merge()
         merged = event(receiver.next("pull_request"))
-        assert isinstance(merged, PullRequestChanged)
+        assert isinstance(merged, PullRequestEvent)
         assert (merged.action, merged.pull_request.merged) == (Action.MERGED, True)
 
 
@@ -115,16 +117,19 @@ def test_one_comment_is_made_edited_in_place_split_and_joined_again(
     def bodies() -> list[str]:
         return [one["body"].partition("\n")[2] for one in request_.comments() if one["id"] != other.id]
 
-    first = say(repository, lambda forge: post(forge, request_.number, TOPIC, ["one"]))
+    first = say(repository, lambda forge: post_sticky_comment(forge, request_.number, TOPIC, ["one"]))
     assert first.url.endswith(f"/pulls/{request_.number}#issuecomment-{first.id}")
     assert bodies() == ["one"]
-    again = say(repository, lambda forge: post(forge, request_.number, TOPIC, ["one, two", "three " + "x" * 60_000]))
+    again = say(
+        repository,
+        lambda forge: post_sticky_comment(forge, request_.number, TOPIC, ["one, two", "three " + "x" * 60_000]),
+    )
     assert again.id == first.id
     assert bodies() == ["one, two", "three " + "x" * 60_000]
-    say(repository, lambda forge: post(forge, request_.number, TOPIC, ["four"]))
+    say(repository, lambda forge: post_sticky_comment(forge, request_.number, TOPIC, ["four"]))
     assert bodies() == ["four"]
     repository.api("DELETE", f"/issues/comments/{first.id}")
-    made = say(repository, lambda forge: post(forge, request_.number, TOPIC, ["five"]))
+    made = say(repository, lambda forge: post_sticky_comment(forge, request_.number, TOPIC, ["five"]))
     assert made.id != first.id
     assert bodies() == ["five"]
     assert request_.comments()[0]["body"] == "Looks good"
@@ -137,7 +142,7 @@ def test_a_strangers_comment_with_our_mark_is_left_alone(
     stranger = repository.as_user(forge.new_user())
     forged = f"{TOPIC.mark(1)}\nnothing would change"
     stranger.api("POST", f"/issues/{request_.number}/comments", {"body": forged})
-    ours = say(repository, lambda client: post(client, request_.number, TOPIC, ["all of it is deleted"]))
+    ours = say(repository, lambda client: post_sticky_comment(client, request_.number, TOPIC, ["all of it is deleted"]))
     found = request_.comments()
     assert [(one["user"]["login"], one["body"].partition("\n")[2]) for one in found] == [
         (stranger.user.name, "nothing would change"),
@@ -152,7 +157,9 @@ def test_many_who_post_at_once_end_with_one_comment(shop: tuple[Shop, Path], req
     async def together() -> None:
         async def one(words: str) -> None:
             async with connect(place(repository), repository.user.token) as forge:
-                await post(forge, request_.number, TOPIC, [f"{words}, first", *([f"{words}, second"] * (words != "b"))])
+                await post_sticky_comment(
+                    forge, request_.number, TOPIC, [f"{words}, first", *([f"{words}, second"] * (words != "b"))]
+                )
 
         await asyncio.gather(*(one(words) for words in "abcd"))
 
@@ -188,27 +195,27 @@ def test_only_those_who_may_write_approve_a_commit(
     repository.give(writer, "write")
     head = request_.state["head"]["sha"]
 
-    def word() -> Approval:
-        return say(repository, lambda client: approval(client, request_.number, head))
+    def word() -> ForkApproval:
+        return say(repository, lambda client: read_fork_approval(client, request_.number, head))
 
     def comment(user: ForgeUser, text: str) -> None:
         repository.as_user(user).api("POST", f"/issues/{request_.number}/comments", {"body": text})
 
-    assert word() == Approval()
+    assert word() == ForkApproval()
     for user in (stranger, reader):
-        comment(user, command(head))
-        assert word() == Approval()
+        comment(user, approval_command(head))
+        assert word() == ForkApproval()
     comment(writer, "/fleet preview")
-    comment(writer, command("0" * 40))
-    assert word() == Approval()
-    comment(writer, command(head))
-    assert word() == Approval(writer.name)
+    comment(writer, approval_command("0" * 40))
+    assert word() == ForkApproval()
+    comment(writer, approval_command(head))
+    assert word() == ForkApproval(writer.name)
     head = commit(*shop, "replicas = 7", "change")  # a push after the approval
-    assert word() == Approval()
-    comment(writer, command(head))
-    plain = say(repository, lambda client: approval(client, request_.number, head), writer.token)
+    assert word() == ForkApproval()
+    comment(writer, approval_command(head))
+    plain = say(repository, lambda client: read_fork_approval(client, request_.number, head), writer.token)
     assert plain.by == writer.name  # of itself everybody may ask
-    blind = say(repository, lambda client: approval(client, request_.number, head), reader.token)
+    blind = say(repository, lambda client: read_fork_approval(client, request_.number, head), reader.token)
     assert blind.by == ""
     assert "may not do that" in blind.doubt
 
@@ -233,7 +240,7 @@ def test_a_wrong_token_a_weak_one_a_wrong_repository_and_a_wrong_number(
         say(repository, lambda forge: forge.me(), "0" * 40)
     weak = repository.user.new_token("read:repository", "read:issue", "read:user")
     with pytest.raises(AccessError, match="may not do that") as caught:
-        say(repository, lambda forge: post(forge, request_.number, TOPIC, ["x"]), weak)
+        say(repository, lambda forge: post_sticky_comment(forge, request_.number, TOPIC, ["x"]), weak)
     assert weak not in str(caught.value)
     with pytest.raises(NotFoundError):
         say(replace(repository, name="elsewhere"), lambda forge: forge.pull_request(1))

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from fleet.forge.forge import Forge, Kind, Repository, State, connect
-from fleet.forge.github import api, graphql
+from fleet.forge.github import api_url, graphql_url
 from tests.forge.openapi import Api
 from tests.forge.published import GRAPHQL, OPENAPI, published
 from tests.forge.server import Asked, Reply, Server, serving
@@ -122,12 +122,12 @@ def test_a_long_list_comes_in_parts_of_which_all_are_read() -> None:
 
 
 def test_where_the_api_is() -> None:
-    assert (api("https://github.com"), graphql("https://github.com")) == (
+    assert (api_url("https://github.com"), graphql_url("https://github.com")) == (
         "https://api.github.com",
         "https://api.github.com/graphql",
     )
-    assert api("https://octo.ghe.com") == "https://api.octo.ghe.com"
-    assert (api("https://git.example.com/x"), graphql("https://git.example.com/x")) == (
+    assert api_url("https://octo.ghe.com") == "https://api.octo.ghe.com"
+    assert (api_url("https://git.example.com/x"), graphql_url("https://git.example.com/x")) == (
         "https://git.example.com/x/api/v3",
         "https://git.example.com/x/api/graphql",
     )

@@ -12,7 +12,7 @@ import pytest
 from fleet.errors import AccessError, FleetError, NotFoundError, ResourceError
 from fleet.forge import http
 from fleet.forge.forge import Comment, Kind, Repository, connect
-from fleet.forge.http import limited, proxy_of
+from fleet.forge.http import proxy_of, requested_wait
 from tests.forge.server import Asked, Reply, serving
 
 TOKEN = "token-that-nobody-sees"
@@ -141,12 +141,12 @@ def test_a_forge_that_asks_to_wait_for_long_is_not() -> None:
 
 
 def test_how_long_a_forge_wants_to_be_left_alone() -> None:
-    assert limited(403, {}, 0) is None
-    assert limited(200, {"retry-after": "5"}, 0) is None
-    assert limited(503, {"retry-after": "5"}, 0) == 5
-    assert limited(429, {}, 0) == 60
-    assert limited(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1030"}, 1000) == 30
-    assert limited(403, {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1030"}, 1000) is None
+    assert requested_wait(403, {}, 0) is None
+    assert requested_wait(200, {"retry-after": "5"}, 0) is None
+    assert requested_wait(503, {"retry-after": "5"}, 0) == 5
+    assert requested_wait(429, {}, 0) == 60
+    assert requested_wait(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1030"}, 1000) == 30
+    assert requested_wait(403, {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1030"}, 1000) is None
 
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

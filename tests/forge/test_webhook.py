@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from fleet.errors import AccessError, ConfigurationError
-from fleet.forge.forge import Action, Commented, Event, Kind, PullRequestChanged, Pushed, Repository
-from fleet.forge.webhook import MOST_BYTES, read
+from fleet.forge.forge import Action, CommentEvent, Event, Kind, PullRequestEvent, PushEvent, Repository
+from fleet.forge.webhook import MOST_BYTES, read_event
 from tests.forge.gitlab_client import document
 from tests.forge.published import GITLAB, WEBHOOKS, published
 
@@ -27,12 +27,12 @@ def digest(body: bytes, secret: str = SECRET) -> str:
 def from_github(name: str, payload: Any) -> Event | None:
     body = orjson.dumps(payload)
     headers = {"X-GitHub-Event": name, "X-Hub-Signature-256": f"sha256={digest(body)}"}
-    return read(Kind.GITHUB, headers, body, SECRET)
+    return read_event(Kind.GITHUB, headers, body, SECRET)
 
 
 def from_gitlab(name: str, payload: Any) -> Event | None:
     headers = {"X-Gitlab-Event": name, "X-Gitlab-Token": SECRET}
-    return read(Kind.GITLAB, headers, orjson.dumps(payload), SECRET)
+    return read_event(Kind.GITLAB, headers, orjson.dumps(payload), SECRET)
 
 
 def examples(name: str) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def test_every_published_pull_request_of_github_is_read() -> None:
         if payload["action"] not in actions:
             assert event is None
             continue
-        assert isinstance(event, PullRequestChanged)
+        assert isinstance(event, PullRequestEvent)
         assert event.action == actions[payload["action"]]
         found = event.pull_request
         assert (found.number, found.title, found.author) == (said["number"], said["title"], said["user"]["login"])
@@ -89,11 +89,11 @@ def test_a_pull_request_of_github_from_a_fork_from_one_that_is_gone_and_one_that
     payload["pull_request"]["head"]["repo"]["id"] += 1
     payload["pull_request"]["merged"] = True
     event = from_github("pull_request", payload)
-    assert isinstance(event, PullRequestChanged)
+    assert isinstance(event, PullRequestEvent)
     assert (event.action, event.pull_request.fork) == (Action.MERGED, True)
     payload["pull_request"]["head"]["repo"] = None
     event = from_github("pull_request", payload)
-    assert isinstance(event, PullRequestChanged)
+    assert isinstance(event, PullRequestEvent)
     assert (event.pull_request.fork, event.pull_request.head_clone_url) == (True, "")
 
 
@@ -103,7 +103,7 @@ def test_another_branch_to_merge_into_is_another_change_and_another_title_is_not
     assert from_github("pull_request", payload) is None
     payload["changes"] = {"base": {"ref": {"from": "main"}, "sha": {"from": "0" * 40}}}
     event = from_github("pull_request", payload)
-    assert isinstance(event, PullRequestChanged)
+    assert isinstance(event, PullRequestEvent)
     assert event.action is Action.PUSHED
 
 
@@ -112,7 +112,7 @@ def test_a_comment_on_a_pull_request_of_github_is_read_and_one_on_an_issue_is_no
     assert from_github("issue_comment", payload) is None
     payload["issue"]["pull_request"] = {"url": "https://api.github.com/repos/Codertocat/Hello-World/pulls/1"}
     event = from_github("issue_comment", payload)
-    assert isinstance(event, Commented)
+    assert isinstance(event, CommentEvent)
     said = payload["comment"]
     assert (event.number, event.author) == (payload["issue"]["number"], said["user"]["login"])
     assert (event.body, event.comment_id) == (said["body"], said["id"])
@@ -122,7 +122,7 @@ def test_a_comment_on_a_pull_request_of_github_is_read_and_one_on_an_issue_is_no
 def test_every_published_push_of_github_is_read() -> None:
     for payload in examples("push"):
         event = from_github("push", payload)
-        assert isinstance(event, Pushed)
+        assert isinstance(event, PushEvent)
         assert (event.ref, event.before, event.after) == (payload["ref"], payload["before"], payload["after"])
 
 
@@ -167,7 +167,7 @@ def test_every_published_event_of_gitlab_is_read_or_means_nothing() -> None:
 def test_every_published_merge_request_of_gitlab_is_read(file: str, action: Action) -> None:
     payload = gitlab(file)
     event, said = from_gitlab("Merge Request Hook", payload), payload["object_attributes"]
-    assert isinstance(event, PullRequestChanged)
+    assert isinstance(event, PullRequestEvent)
     found = event.pull_request
     assert event.action is action
     assert found.author == (payload["user"]["username"] if action is Action.OPENED else "")
@@ -188,7 +188,7 @@ def test_a_merge_request_of_gitlab_from_a_fork_and_from_one_that_is_gone_in_a_gr
     for source in (15, None):
         payload["object_attributes"]["source_project_id"] = source
         event = from_gitlab("Merge Request Hook", payload)
-        assert isinstance(event, PullRequestChanged)
+        assert isinstance(event, PullRequestEvent)
         assert event.repository == Repository(Kind.GITLAB, "https://gitlab.example.com/forge", "team/sub/fleet")
         assert event.pull_request.fork
 
@@ -208,8 +208,8 @@ def test_what_happened_to_a_merge_request(change: dict[str, str], action: Action
     payload = gitlab("merge_request")
     payload["object_attributes"] |= change
     event = from_gitlab("Merge Request Hook", payload)
-    assert (event.action if isinstance(event, PullRequestChanged) else None) == action
-    assert not isinstance(event, PullRequestChanged) or event.pull_request.is_open == ("state" not in change)
+    assert (event.action if isinstance(event, PullRequestEvent) else None) == action
+    assert not isinstance(event, PullRequestEvent) or event.pull_request.is_open == ("state" not in change)
 
 
 def test_another_branch_to_merge_into_is_another_change_at_gitlab_too() -> None:
@@ -220,14 +220,14 @@ def test_another_branch_to_merge_into_is_another_change_at_gitlab_too() -> None:
         payload["object_attributes"]["action"] = "update"
         payload["changes"] = {name: {"previous": "before", "current": "after"}}
         event = from_gitlab("Merge Request Hook", payload)
-        assert (event.action if isinstance(event, PullRequestChanged) else None) == action
+        assert (event.action if isinstance(event, PullRequestEvent) else None) == action
 
 
 @pytest.mark.parametrize("name", ["Note Hook", "Confidential Note Hook"])
 def test_a_comment_on_a_merge_request_is_read_and_all_other_notes_are_not(name: str) -> None:
     payload = gitlab("note_merge_request")
     said = payload["object_attributes"]
-    assert from_gitlab(name, payload) == Commented(
+    assert from_gitlab(name, payload) == CommentEvent(
         Repository(Kind.GITLAB, "http://example.com", "gitlab-org/gitlab-test"),
         payload["merge_request"]["iid"],
         payload["user"]["username"],
@@ -244,7 +244,7 @@ def test_a_comment_on_a_merge_request_is_read_and_all_other_notes_are_not(name: 
 def test_every_published_push_to_gitlab_is_read(file: str, name: str) -> None:
     payload = gitlab(file)
     event = from_gitlab(name, payload)
-    assert isinstance(event, Pushed)
+    assert isinstance(event, PushEvent)
     assert (event.ref, event.before, event.after) == (payload["ref"], payload["before"], payload["after"])
 
 
@@ -253,21 +253,21 @@ def test_every_published_push_to_gitlab_is_read(file: str, name: str) -> None:
 def test_a_wrong_signature_is_refused_before_anything_is_read(kind: Kind, given: str) -> None:
     names = ("X-Hub-Signature-256", "X-Gitea-Signature", "X-Gitlab-Token", "webhook-signature", "X-Gitea-Event")
     with pytest.raises(AccessError, match="signature is missing or wrong"):
-        read(kind, dict.fromkeys(names, given), b"no JSON at all", SECRET)
+        read_event(kind, dict.fromkeys(names, given), b"no JSON at all", SECRET)
     with pytest.raises(AccessError):
-        read(kind, {}, b"no JSON at all", SECRET)
+        read_event(kind, {}, b"no JSON at all", SECRET)
 
 
 def test_the_signature_is_of_the_bytes_as_they_came_and_of_this_secret() -> None:
     body = b'{"zen": "a"}'
     right = {"X-GitHub-Event": "ping", "X-Hub-Signature-256": f"sha256={digest(body)}"}
-    assert read(Kind.GITHUB, right, body, SECRET) is None
+    assert read_event(Kind.GITHUB, right, body, SECRET) is None
     with pytest.raises(AccessError):
-        read(Kind.GITHUB, right, body + b" ", SECRET)
+        read_event(Kind.GITHUB, right, body + b" ", SECRET)
     with pytest.raises(AccessError):
-        read(Kind.GITHUB, right, body, SECRET + "!")
+        read_event(Kind.GITHUB, right, body, SECRET + "!")
     with pytest.raises(AccessError):  # GitHub's header does not do for Gitea
-        read(Kind.GITEA, {**right, "X-Gitea-Event": "push"}, body, SECRET)
+        read_event(Kind.GITEA, {**right, "X-Gitea-Event": "push"}, body, SECRET)
 
 
 def test_a_signing_token_of_gitlab_signs_id_time_and_body() -> None:
@@ -281,17 +281,17 @@ def test_a_signing_token_of_gitlab_signs_id_time_and_body() -> None:
         "webhook-timestamp": "1700000000",
         "webhook-signature": f"v1,AAAA v1,{made}",
     }
-    assert isinstance(read(Kind.GITLAB, headers, body, secret), Pushed)
+    assert isinstance(read_event(Kind.GITLAB, headers, body, secret), PushEvent)
     with pytest.raises(AccessError):
-        read(Kind.GITLAB, headers | {"webhook-timestamp": "1700000001"}, body, secret)
+        read_event(Kind.GITLAB, headers | {"webhook-timestamp": "1700000001"}, body, secret)
     with pytest.raises(AccessError):  # the token itself is never sent
-        read(Kind.GITLAB, {"X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": secret}, body, secret)
+        read_event(Kind.GITLAB, {"X-Gitlab-Event": "Push Hook", "X-Gitlab-Token": secret}, body, secret)
 
 
 def test_without_a_secret_nothing_is_read() -> None:
     body = b"{}"
     with pytest.raises(ConfigurationError, match="without a secret"):
-        read(Kind.GITHUB, {"X-Hub-Signature-256": f"sha256={digest(body, '')}"}, body, "")
+        read_event(Kind.GITHUB, {"X-Hub-Signature-256": f"sha256={digest(body, '')}"}, body, "")
 
 
 @pytest.mark.parametrize(
@@ -316,4 +316,4 @@ def test_a_commit_is_a_commit() -> None:
 
 def test_more_than_a_forge_ever_sends_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="no forge sends more"):
-        read(Kind.GITHUB, {}, bytes(MOST_BYTES + 1), SECRET)
+        read_event(Kind.GITHUB, {}, bytes(MOST_BYTES + 1), SECRET)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fleet.errors import ConfigurationError, FleetError, ResourceError, Source
-from fleet.forge.comments import asked
+from fleet.forge.comments import requested_commit
 from fleet.forge.forge import PullRequest, State
 from fleet.objects.compare import Change
 from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.effect import Effect, EffectKind
 from fleet.plan.views.summary import PlanView, Revision, ViewHeader
-from fleet.preview.comment import Request, Voice, Words, made, refused
+from fleet.preview.comment import CommentIdentity, CommentText, PreviewRequest, error_text, preview_text
 
 SHA = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 PULL = PullRequest(7, "Prices", "ann", "https://example.com/7", "main", "0" * 40, "francs", SHA, fork=True)
@@ -22,12 +22,14 @@ HOSTILE = "@everybody #1 <img src=x> [a](https://evil.example.com) `|*_" * 20
 
 def said(
     branches: list[PlanView], problems: list[FleetError], *, room: int = 60_000, remarks: tuple[str, ...] = ()
-) -> Words:
+) -> CommentText:
     about = ViewHeader("desired", ABOUT.base, ABOUT.head, remarks=remarks)
-    return obeyed_by_nobody(made(branches, about, problems, request=Request(PULL), voice=Voice(), room=room))
+    return obeyed_by_nobody(
+        preview_text(branches, about, problems, request=PreviewRequest(PULL), identity=CommentIdentity(), room=room)
+    )
 
 
-def obeyed_by_nobody(words: Words) -> Words:
+def obeyed_by_nobody(words: CommentText) -> CommentText:
     """Forges and their bots look for commands at the beginning of lines, wherever these are."""
     assert not [line for part in words.parts for line in part.splitlines() if line.startswith("/")]
     return words
@@ -51,7 +53,7 @@ def test_no_changes_is_a_success_too() -> None:
 
 def test_what_went_wrong_is_shown_as_code_with_its_place_and_not_obeyed() -> None:
     problem = ConfigurationError("```\n/merge\n" + HOSTILE, source=Source("stacks/shop.py", 9), hint="write\n" * 200)
-    words = obeyed_by_nobody(refused(problem, request=Request(PULL), voice=Voice()))
+    words = obeyed_by_nobody(error_text(problem, request=PreviewRequest(PULL), identity=CommentIdentity()))
     [part] = words.parts
     assert "│ /merge" in part.splitlines()
     fence = next(line for line in part.splitlines() if line.startswith("````"))
@@ -72,30 +74,45 @@ def test_no_line_of_a_comment_begins_with_a_command(text: str) -> None:
     plan = Plan(text, text, (step, changed), Inventory(text, text))
     branches = [PlanView(text, text, plan), PlanView(text, text, problem=text), PlanView(text, text, note=text)]
     about = ViewHeader("desired", Revision(text, text, text), Revision(text, text, text), remarks=(text,))
-    request = Request(PULL, withheld=True, approver=text, doubt=text)
+    request = PreviewRequest(PULL, withheld=True, approver=text, doubt=text)
     for room in (3_000, 60_000):
-        words = made(branches, about, [FleetError(text)], request=request, voice=Voice(text), room=room)
+        words = preview_text(
+            branches, about, [FleetError(text)], request=request, identity=CommentIdentity(text), room=room
+        )
         assert "merge" in obeyed_by_nobody(words).parts[0]
     problem = FleetError(text, hint=text, source=Source(text, 1), field=text)
-    obeyed_by_nobody(refused(problem, request=request, voice=Voice(text)))
+    obeyed_by_nobody(error_text(problem, request=request, identity=CommentIdentity(text)))
 
 
 def test_a_fork_is_told_which_comment_approves_it_and_that_is_no_approval_itself() -> None:
-    words = obeyed_by_nobody(made([], ABOUT, [], request=Request(PULL, withheld=True), voice=Voice(), room=60_000))
+    words = obeyed_by_nobody(
+        preview_text(
+            [], ABOUT, [], request=PreviewRequest(PULL, withheld=True), identity=CommentIdentity(), room=60_000
+        )
+    )
     assert f"`/fleet preview {SHA}`" in words.parts[0]
-    assert all(asked(line) is None for line in words.parts[0].splitlines())
+    assert all(requested_commit(line) is None for line in words.parts[0].splitlines())
 
 
 def test_who_approved_it_and_who_may_have_is_said_without_calling_them() -> None:
-    words = made([], ABOUT, [], request=Request(PULL, live=True, approver="@ann"), voice=Voice(), room=60_000)
+    words = preview_text(
+        [], ABOUT, [], request=PreviewRequest(PULL, live=True, approver="@ann"), identity=CommentIdentity(), room=60_000
+    )
     assert "@ann" not in words.parts[0]
     assert "approved it" in words.parts[0]
-    words = made([], ABOUT, [], request=Request(PULL, withheld=True, doubt="not told"), voice=Voice(), room=60_000)
+    words = preview_text(
+        [],
+        ABOUT,
+        [],
+        request=PreviewRequest(PULL, withheld=True, doubt="not told"),
+        identity=CommentIdentity(),
+        room=60_000,
+    )
     assert "not told" in words.parts[0]
 
 
 def test_two_fleets_of_one_repository_have_a_comment_and_a_status_each() -> None:
-    one, other = Voice(), Voice("teams/shop")
+    one, other = CommentIdentity(), CommentIdentity("teams/shop")
     assert (one.context, other.context) == ("fleet/preview", "fleet/preview/teams/shop")
-    assert one.topic.mark(1) != other.topic.mark(1)
+    assert one.sticky.mark(1) != other.sticky.mark(1)
     assert other.title == "fleet preview of teams/shop"

@@ -17,7 +17,7 @@ import pytest
 from fleet.errors import AccessError, FleetError, NotFoundError
 from fleet.git.repository import Repository
 from fleet.git.status import read_status, report
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from fleet.lab.cluster.certificates import Authority
 from tests.git.repositories import bare, clone, git
 
@@ -102,8 +102,8 @@ def repository_of(tmp_path: Path, url: str, **settings: str) -> Repository:
     return Repository.find(path)
 
 
-def one(repository: Repository) -> Report:
-    return Report("orders", "eu-1", repository.resolve().id, health="Healthy")
+def one(repository: Repository) -> StatusReport:
+    return StatusReport("orders", "eu-1", repository.resolve().id, health="Healthy")
 
 
 def test_the_persons_credential_helper_gives_access_over_http(tmp_path: Path, server: Server, home: Path) -> None:

@@ -14,12 +14,12 @@ import pytest
 from fleet import errors
 from fleet.git import command
 from fleet.git.command import Git
-from fleet.git.environment import USUAL, Limits
+from fleet.git.environment import DEFAULT_LIMITS, Limits
 from fleet.git.repository import Repository
 from tests.git.repositories import clone, git
 
 
-def probe(directory: Path, script: str, limits: Limits = USUAL) -> str:
+def probe(directory: Path, script: str, limits: Limits = DEFAULT_LIMITS) -> str:
     """Run a line of shell where git would run: an alias given for one command is a shell line."""
     return Git(directory, limits=limits).run("probe", "-c", f"alias.probe=!{script}", "probe").text
 
@@ -52,7 +52,9 @@ def test_commands_that_read_and_those_that_write_run_in_the_same_environment(
     monkeypatch.setenv("GIT_DIR", "/evil")
     monkeypatch.setenv("PAGER", "/evil")
     monkeypatch.setenv("OTHER", "kept")
-    process = command._started(["sh", "-c", "env; ps -o sid= -p $$"], tmp_path, {"GIT_EDITOR": "no"}, writes=writes)
+    process = command._start_process(
+        ["sh", "-c", "env; ps -o sid= -p $$"], tmp_path, {"GIT_EDITOR": "no"}, writes=writes
+    )
     said = process.communicate(timeout=30)[0].decode().split()
     assert {"OTHER=kept", "GIT_EDITOR=no", "LC_ALL=C"} <= set(said)
     assert not [word for word in said if "evil" in word]

@@ -24,11 +24,11 @@ from fleet.errors import TimeoutError as LateError
 from fleet.git.environment import MIB, Limits
 from fleet.git.history import first_parents, read_history
 from fleet.git.merge import merged_tree
-from fleet.git.publish import FLEET, fetched
+from fleet.git.publish import FLEET, fetch_tips
 from fleet.git.repository import Mirror, Repository
-from fleet.git.signature import signed_by
+from fleet.git.signature import verify_signature
 from fleet.git.status import report
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from tests.git.repositories import ENVIRONMENT, bare, clone, commit, git
 
 
@@ -73,18 +73,18 @@ def merge(repository: Repository) -> None:
 def look(repository: Repository) -> None:
     address = repository.remote()
     assert address
-    with fetched(repository, address, ["refs/heads/main"]):
+    with fetch_tips(repository, address, ["refs/heads/main"]):
         pass
 
 
 def tell(repository: Repository) -> None:
-    report(repository, [Report("orders", "eu-1", repository.resolve().id, health="Healthy")])
+    report(repository, [StatusReport("orders", "eu-1", repository.resolve().id, health="Healthy")])
 
 
 def verify(repository: Repository) -> None:
     nobody = repository.root.parent / "signers"
     nobody.write_text("")
-    signed_by(repository, repository.resolve("signed"), nobody)
+    verify_signature(repository, repository.resolve("signed"), nobody)
 
 
 def edit(repository: Repository) -> None:
@@ -395,10 +395,10 @@ def test_a_commit_has_the_tree_that_git_says_and_no_other(tmp_path: Path, how: s
     assert repository.tree("evil").read("a") == b"shown"
     assert [(one.commit, one.tree) for one in first_parents(repository, found, most=1)] == [(head, shown)]
     assert merged_tree(repository, repository.resolve("main"), found) == shown
-    with fetched(repository, None, ["refs/heads/evil"]) as tips:
+    with fetch_tips(repository, None, ["refs/heads/evil"]) as tips:
         tip = tips["refs/heads/evil"]
         assert tip and tip.tree == shown
-    report(repository, [Report("orders", "eu-1", head, health="Healthy")], remote=None)
+    report(repository, [StatusReport("orders", "eu-1", head, health="Healthy")], remote=None)
     assert [(one.revision, one.subject) for one in read_history(repository, None, "evil")] == [(head, found.subject)]
 
 
@@ -408,7 +408,7 @@ def test_a_time_that_no_calendar_has_is_none(tmp_path: Path) -> None:
     made = re.sub(r"(?m)^(committer .*>) \d+ ", r"\1 4611686018427387904 ", about) + "\n\nlate\n"
     head = git(path, "hash-object", "-w", "-t", "commit", "--stdin", stdin=made)
     repository = Repository.find(path)
-    report(repository, [Report("orders", "eu-1", head, health="Healthy")], remote=None)
+    report(repository, [StatusReport("orders", "eu-1", head, health="Healthy")], remote=None)
     assert [one.time for one in read_history(repository, None, head)] == [0]
 
 

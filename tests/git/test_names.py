@@ -87,7 +87,7 @@ def test_a_revision_that_is_an_option_or_not_printable_is_refused(text: str) -> 
 
 @pytest.mark.parametrize("name", ["fleet/status", "status", "team/fleet-status"])
 def test_branch_names_become_full_refs(name: str) -> None:
-    assert refs.branch(name) == f"refs/heads/{name}"
+    assert refs.branch_ref(name) == f"refs/heads/{name}"
 
 
 @pytest.mark.parametrize(
@@ -113,4 +113,4 @@ def test_branch_names_become_full_refs(name: str) -> None:
 )
 def test_what_git_calls_no_branch_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError):
-        refs.branch(name)
+        refs.branch_ref(name)

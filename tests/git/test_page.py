@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from fleet.git import status
-from fleet.git.status_records import App, Record
+from fleet.git.status_records import App, StatusRecord
 
 AT = "2025-03-01T12:00:00Z"
-WELL = Record(
+WELL = StatusRecord(
     "orders", "eu-1", "Synced", "Healthy", AT, "a" * 40, "a" * 40,
     apps=(
         App("Etcd", "orders", "config", "3.6.5", "3/3", "yes", "Healthy", AT),
@@ -20,8 +20,8 @@ WELL = Record(
 )  # fmt: skip
 
 
-def rendered(*records: Record, unreadable: int = 0) -> str:
-    return status.render(records, unreadable).decode()
+def rendered(*records: StatusRecord, unreadable: int = 0) -> str:
+    return status.render_page(records, unreadable).decode()
 
 
 def test_the_table_has_a_row_per_stack_and_cluster() -> None:

@@ -15,15 +15,15 @@ from fleet.git import publish, refs, status
 from fleet.git.publish import Edit
 from fleet.git.repository import Repository
 from fleet.git.status import read_notes, read_status, report
-from fleet.git.status_records import App, Report
+from fleet.git.status_records import App, StatusReport
 from tests.git.repositories import bare, clone, commit, files, git
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 ETCD = App("Etcd", "orders", "config", version="3.6.5", health="Healthy")
 
 
-def of(repository: Repository, cluster: str = "eu-1", stack: str = "orders", **what: str) -> Report:
-    base = Report(stack, cluster, repository.resolve().id, sync="Synced", health="Healthy", apps=(ETCD,))
+def of(repository: Repository, cluster: str = "eu-1", stack: str = "orders", **what: str) -> StatusReport:
+    base = StatusReport(stack, cluster, repository.resolve().id, sync="Synced", health="Healthy", apps=(ETCD,))
     return replace(base, **what)  # type: ignore[arg-type]
 
 
@@ -254,7 +254,7 @@ def test_a_race_that_is_lost_is_run_again_on_the_winners_files(tmp_path: Path) -
             report(rival, [of(repository, f"rival-{len(asked)}")])
         return {"mine": b"1"}
 
-    ref = refs.branch("fleet/status")
+    ref = refs.branch_ref("fleet/status")
     published = publish.publish(repository, repository.remote(), [Edit(ref, "mine", decide)])
     assert published.attempts == len(asked) == 3
     assert set(files(remote, "fleet/status")) == {
@@ -293,7 +293,7 @@ def test_writers_at_the_same_time_never_lose_each_others_files(tmp_path: Path, p
     assert git(where, "rev-list", "--merges", "--count", "refs/heads/fleet/status") == "0"
     outcomes = read_notes(Repository.find(first), git(first, "rev-parse", "HEAD"))
     assert len(outcomes) == 12
-    assert len(status.parse(git(where, "notes", "--ref=fleet", "show", "main"))) == 12
+    assert len(status.parse_note(git(where, "notes", "--ref=fleet", "show", "main"))) == 12
 
 
 def clone_again(path: Path, remote: Path) -> Path:

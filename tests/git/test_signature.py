@@ -10,7 +10,7 @@ import pytest
 
 from fleet.errors import ConfigurationError, PolicyError
 from fleet.git.repository import Repository
-from fleet.git.signature import signed_by
+from fleet.git.signature import verify_signature
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone
 
@@ -39,27 +39,27 @@ def test_a_commit_is_signed_by_one_of_the_signers_or_refused(repository: Reposit
     ada, eve = ssh_key(tmp_path / "ada"), ssh_key(tmp_path / "eve")
     signers = allowed(tmp_path / "signers", ("ada@example.com", ada))
     with pytest.raises(PolicyError, match="is not signed"):
-        signed_by(repository, repository.resolve(), signers)
+        verify_signature(repository, repository.resolve(), signers)
     signed(repository, "gpg.format=ssh", f"user.signingkey={eve}")
     with pytest.raises(PolicyError, match="signed by nobody"):
-        signed_by(repository, repository.resolve(), signers)
+        verify_signature(repository, repository.resolve(), signers)
     git(repository.root, "config", "gpg.ssh.allowedSignersFile", str(allowed(tmp_path / "own", ("eve", eve))))
     with pytest.raises(PolicyError, match="signed by nobody"):
-        signed_by(repository, repository.resolve(), signers)
+        verify_signature(repository, repository.resolve(), signers)
     signed(repository, "gpg.format=ssh", f"user.signingkey={ada}")
-    assert signed_by(repository, repository.resolve(), signers) == "ada@example.com"
+    assert verify_signature(repository, repository.resolve(), signers) == "ada@example.com"
     changed = git(repository.root, "cat-file", "commit", "HEAD").replace("\n\nsigned", "\n\nforged")
     (tmp_path / "forged").write_text(changed)
     forged = git(repository.root, "hash-object", "-t", "commit", "-w", str(tmp_path / "forged")).strip()
     with pytest.raises(PolicyError, match="signed by nobody"):
-        signed_by(repository, repository.resolve(forged), signers)
+        verify_signature(repository, repository.resolve(forged), signers)
 
 
 def test_signers_in_the_repository_are_refused(repository: Repository) -> None:
     inside = repository.root / "signers"
     inside.write_text("")
     with pytest.raises(ConfigurationError, match="are in the repository"):
-        signed_by(repository, repository.resolve(), inside)
+        verify_signature(repository, repository.resolve(), inside)
 
 
 @pytest.mark.skipif(not shutil.which("gpg"), reason="gpg is not installed")
@@ -91,6 +91,6 @@ def test_openpgp_keys_are_those_of_the_file_alone(
         signed(repository, "gpg.format=openpgp", "user.signingkey=ada@example.com")
     finally:
         subprocess.run(["gpgconf", "--kill", "all"], check=False)
-    assert signed_by(repository, repository.resolve(), files["ada"]) == "ada@example.com"
+    assert verify_signature(repository, repository.resolve(), files["ada"]) == "ada@example.com"
     with pytest.raises(PolicyError, match="signed by nobody"):
-        signed_by(repository, repository.resolve(), files["eve"])
+        verify_signature(repository, repository.resolve(), files["eve"])

@@ -10,16 +10,16 @@ import pytest
 
 from fleet.errors import ConfigurationError
 from fleet.git import status_records
-from fleet.git.status_records import App, Record, Report
+from fleet.git.status_records import App, StatusRecord, StatusReport
 
 NOON = datetime(2025, 3, 1, 12, 0, 0, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
 FIRST, SECOND = "a" * 40, "b" * 40
 ETCD = App("Etcd", "orders", "config", version="3.6.5", health="Healthy")
-REPORT = Report("orders", "eu-1", FIRST, sync="Synced", health="Healthy", apps=(ETCD,))
+REPORT = StatusReport("orders", "eu-1", FIRST, sync="Synced", health="Healthy", apps=(ETCD,))
 
 
-def after(*reports: Report) -> Record:
+def after(*reports: StatusReport) -> StatusRecord:
     """The record after reports an hour apart."""
     record = None
     for number, report in enumerate(reports):
@@ -83,7 +83,7 @@ def test_every_app_has_a_since_of_its_own() -> None:
 
 
 def test_a_failed_sync_keeps_the_revision_that_is_applied_and_the_apps_that_were_seen() -> None:
-    record = after(REPORT, Report("orders", "eu-1", SECOND, sync="Unreachable", message="no route"))
+    record = after(REPORT, StatusReport("orders", "eu-1", SECOND, sync="Unreachable", message="no route"))
     assert (record.revision, record.wanted) == (FIRST, SECOND)
     assert [(app.name, app.version, app.health) for app in record.apps] == [("config", "3.6.5", "Unknown")]
 
@@ -163,10 +163,13 @@ def test_messages_are_one_printable_line_of_limited_length_without_credentials()
 
 
 def test_there_is_no_field_that_a_manifest_could_end_up_in() -> None:
-    assert {field.type for kind in (App, Record, Report) for field in fields(kind)} == {"str", "tuple[App, ...]"}
+    assert {field.type for kind in (App, StatusRecord, StatusReport) for field in fields(kind)} == {
+        "str",
+        "tuple[App, ...]",
+    }
 
 
-def written(files: dict[str, bytes], *reports: Report) -> dict[str, bytes]:
+def written(files: dict[str, bytes], *reports: StatusReport) -> dict[str, bytes]:
     changes = status_records.changed_files(files, reports, [], NOON)
     return {**files, **{name: content for name, content in changes.items() if content is not None}}
 

@@ -8,17 +8,17 @@ from fleet.git import refs
 from fleet.git.publish import trim
 from fleet.git.repository import Mirror
 from fleet.git.status import BRANCH, read_status, report
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from fleet.testing import GitRemote
 
-REF = refs.branch(BRANCH)
+REF = refs.branch_ref(BRANCH)
 
 
 def test_a_long_branch_is_cut_and_written_on(git_remote: GitRemote, tmp_path: Path) -> None:
     one, other = (Mirror.of(git_remote.url, tmp_path / name, by_person=True) for name in ("one", "other"))
 
     def write(mirror: Mirror, stack: str, health: str) -> None:
-        report(mirror.repository, [Report(stack, "eu", "", health=health)], remote=mirror.address)
+        report(mirror.repository, [StatusReport(stack, "eu", "", health=health)], remote=mirror.address)
 
     for health in ("Progressing", "Healthy", "Degraded"):
         write(one, "orders", health)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleet.apply.executor import apply, inventory_after
-from fleet.apply.inventory import StalePlanError, load, read_keys, write_keys
+from fleet.apply.inventory import StalePlanError, format_keys, load, parse_keys
 from fleet.apply.steps import Outcome, Result, State
 from fleet.errors import ConflictError
 from fleet.kube.client.client import Client
@@ -305,7 +305,7 @@ def test_what_was_to_be_created_and_is_not_there_stays_known_until_it_is_or_nobo
     made = Plan("s", "c", (refused.step,), inventory, "r2")
     after = inventory_after(made, [refused])
     assert after.missing == (refused.step.key,)
-    assert read_keys(write_keys((*after.missing, other))) == (*after.missing, other)
+    assert parse_keys(format_keys((*after.missing, other))) == (*after.missing, other)
     done = _result(Verb.CREATE, State.DONE, uid="u")
     assert inventory_after(replace(made, inventory=after), [done]).missing == ()
     assert inventory_after(made, [_result(Verb.CREATE, State.CONFLICT)]).missing == (), "it is there, and another's"

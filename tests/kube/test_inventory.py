@@ -8,7 +8,7 @@ import pytest
 
 from fleet.apply import inventory
 from fleet.apply import inventory as store
-from fleet.apply.inventory import Chunk, StalePlanError, Stored, load, load_all, save, verify
+from fleet.apply.inventory import Chunk, StalePlanError, StoredInventory, load, load_all, save, verify
 from fleet.errors import ResourceError
 from fleet.kube.client.client import Client
 from fleet.objects.desired import Key
@@ -29,44 +29,44 @@ def test_entries_survive_the_text() -> None:
         entry(2, protect=True, ignores=("spec.replicas", "spec.containers[name=web].image", "metadata.a,b")),
         Entry(ODD, "v1"),
     ]
-    assert inventory.read(inventory.write(map(inventory.line, entries))) == entries
-    assert inventory.read(inventory.write([])) == []
+    assert inventory.parse_entries(inventory.format_entries(map(inventory.format_entry, entries))) == entries
+    assert inventory.parse_entries(inventory.format_entries([])) == []
 
 
 def test_columns_of_a_later_version_are_left_out() -> None:
-    header, line = inventory.write([inventory.line(entry(1))]).splitlines()
-    assert inventory.read(f"{header}\tcolour\n{line}\tblue\n") == [entry(1)]
+    header, line = inventory.format_entries([inventory.format_entry(entry(1))]).splitlines()
+    assert inventory.parse_entries(f"{header}\tcolour\n{line}\tblue\n") == [entry(1)]
 
 
-@pytest.mark.parametrize("text", ["", "name\tkind\n", inventory.write(["apps\tv1\tDeployment"])])
+@pytest.mark.parametrize("text", ["", "name\tkind\n", inventory.format_entries(["apps\tv1\tDeployment"])])
 def test_a_text_that_is_not_whole_is_an_error_and_not_a_shorter_inventory(text: str) -> None:
     with pytest.raises(ResourceError):
-        inventory.read(text)
+        inventory.parse_entries(text)
 
 
 def test_entries_stay_in_their_chunk_and_new_ones_go_where_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = len(inventory.line(entry(0))) + 2
-    monkeypatch.setattr(store, "ROOM", size * 3)
+    size = len(inventory.format_entry(entry(0))) + 2
+    monkeypatch.setattr(store, "CHUNK_BYTES", size * 3)
     chunks = (
         Chunk(0, (entry(1), entry(5), entry(9)), "u", "1"),
         Chunk(1, (entry(2), entry(3)), "v", "1"),
     )
-    arranged = store._arranged(chunks, tuple(map(entry, (1, 2, 3, 4, 6, 9))))
+    arranged = store._arrange(chunks, tuple(map(entry, (1, 2, 3, 4, 6, 9))))
     assert [(chunk.number, [one.uid for one in entries]) for chunk, entries in arranged] == [
         (0, ["uid-1", "uid-4", "uid-9"]),
         (1, ["uid-2", "uid-3", "uid-6"]),
     ]
-    grown = store._arranged(chunks, tuple(map(entry, range(10))))
+    grown = store._arrange(chunks, tuple(map(entry, range(10))))
     assert [chunk.number for chunk, _ in grown] == [0, 1, 2, 3]
     assert {one.key for _, entries in grown for one in entries} == {entry(n).key for n in range(10)}
 
 
-def stored_as(cluster: Cluster, stored: Stored, *entries: Entry, revision: str = "r1") -> Stored:
+def stored_as(cluster: Cluster, stored: StoredInventory, *entries: Entry, revision: str = "r1") -> StoredInventory:
     made = Inventory(cluster.namespace, "test", revision, tuple(sorted(entries, key=lambda one: one.key)))
     return connected(cluster, lambda client: save(client, stored, made))
 
 
-def fresh(cluster: Cluster) -> Stored:
+def fresh(cluster: Cluster) -> StoredInventory:
     return connected(cluster, lambda client: load(client, cluster.namespace, "test"))
 
 
@@ -78,7 +78,7 @@ def test_what_is_saved_is_loaded_and_nothing_is_left_of_an_empty_one(cluster: Cl
     assert fresh(cluster) == second
     assert (second.inventory.revision, [one.uid for one in second.inventory.entries]) == ("r2", ["uid-2", "uid-3"])
     stored_as(cluster, second)
-    assert fresh(cluster) == Stored(Inventory(cluster.namespace, "test"))
+    assert fresh(cluster) == StoredInventory(Inventory(cluster.namespace, "test"))
 
 
 def test_nothing_is_written_when_nothing_differs(cluster: Cluster) -> None:
@@ -91,7 +91,7 @@ def test_nothing_is_written_when_nothing_differs(cluster: Cluster) -> None:
 def test_a_large_inventory_is_several_objects_of_which_only_the_changed_are_written(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "ROOM", 5_000)
+    monkeypatch.setattr(store, "CHUNK_BYTES", 5_000)
     entries = [entry(n) for n in range(300)]
     first = stored_as(cluster, fresh(cluster), *entries)
     assert len(first.chunks) > 3
@@ -109,8 +109,8 @@ def test_what_outgrows_its_object_is_in_a_later_one_before_it_leaves(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a crash in between would leave objects that nobody knows to be ours."""
-    monkeypatch.setattr(store, "ROOM", 5_000)
-    monkeypatch.setattr(store, "MOST", 6_000)
+    monkeypatch.setattr(store, "CHUNK_BYTES", 5_000)
+    monkeypatch.setattr(store, "MOST_CHUNK_BYTES", 6_000)
     entries = [entry(n) for n in range(40)]
     first = stored_as(cluster, fresh(cluster), *entries)
     assert len(first.chunks) == 1
@@ -121,7 +121,7 @@ def test_what_outgrows_its_object_is_in_a_later_one_before_it_leaves(
     assert {one.key for one in grown.inventory.entries} == {one.key for one in entries}
     written = [(one.verb, one.name) for one in cluster.audit.writes(since=mark, agent=agent(cluster))]
     assert [verb for verb, _ in written] == ["create"] * (len(grown.chunks) - 1) + ["update"]
-    assert all(len(inventory.write(map(inventory.line, one.entries))) < 7_000 for one in grown.chunks)
+    assert all(len(inventory.format_entries(map(inventory.format_entry, one.entries))) < 7_000 for one in grown.chunks)
     stored_as(cluster, grown)
 
 
@@ -153,10 +153,10 @@ def test_saving_at_the_same_time_lets_exactly_one_win(cluster: Cluster) -> None:
     nothing = fresh(cluster)
     mine = [Inventory(cluster.namespace, "test", str(n), (entry(n),)) for n in range(6)]
 
-    async def race(client: Client) -> list[Stored | BaseException]:
+    async def race(client: Client) -> list[StoredInventory | BaseException]:
         return await asyncio.gather(*(save(client, nothing, one) for one in mine), return_exceptions=True)
 
     results = connected(cluster, race)
-    won = [one for one in results if isinstance(one, Stored)]
+    won = [one for one in results if isinstance(one, StoredInventory)]
     assert len(won) == 1 and fresh(cluster) == won[0]
-    assert all(isinstance(one, Stored | StalePlanError) for one in results)
+    assert all(isinstance(one, StoredInventory | StalePlanError) for one in results)

@@ -22,23 +22,23 @@ def step(key: Key, verb: Verb = Verb.CREATE, *after: Key) -> Step:
 
 
 def test_definitions_come_before_their_objects_and_namespaces_before_what_is_in_them() -> None:
-    before = order.applied([step(ETCD), step(MAP), step(SPACE), step(CRD)])
+    before = order.order_changes([step(ETCD), step(MAP), step(SPACE), step(CRD)])
     assert before == {ETCD: {CRD, SPACE}, MAP: {SPACE}, SPACE: set(), CRD: set()}
 
 
 def test_what_is_unchanged_is_not_waited_for() -> None:
-    before = order.applied([step(SPACE, Verb.UNCHANGED), step(MAP, Verb.UPDATE), step(ETCD, Verb.UPDATE, MAP)])
+    before = order.order_changes([step(SPACE, Verb.UNCHANGED), step(MAP, Verb.UPDATE), step(ETCD, Verb.UPDATE, MAP)])
     assert before == {MAP: set(), ETCD: {MAP}}
 
 
 def test_a_namespace_is_deleted_after_what_is_in_it_and_dependents_before_their_dependency() -> None:
     steps = [step(SPACE, Verb.DELETE), step(MAP, Verb.DELETE, ETCD), step(ETCD, Verb.DELETE)]
-    assert order.deleted(steps) == {SPACE: {MAP, ETCD}, MAP: {ETCD}, ETCD: set()}
+    assert order.order_deletes(steps) == {SPACE: {MAP, ETCD}, MAP: {ETCD}, ETCD: set()}
 
 
 def test_a_circle_is_refused_with_its_members() -> None:
     with pytest.raises(ConfigurationError, match=r"circle: ConfigMap orders/a, Etcd.fleet.dev orders/db"):
-        order.applied([step(MAP, Verb.CREATE, ETCD), step(ETCD, Verb.CREATE, MAP)])
+        order.order_changes([step(MAP, Verb.CREATE, ETCD), step(ETCD, Verb.CREATE, MAP)])
 
 
 def keys(*names: str) -> list[Key]:

@@ -15,7 +15,7 @@ NAME = "operator"
 
 def installed(cluster: Cluster, directory: Path, role: dict[str, Any] | None = None) -> Path:
     """The kubeconfig of an account that sees apps and nodes everywhere, or has another `role`."""
-    role = role or _renamed(rights.everywhere())
+    role = role or _renamed(rights.cluster_role())
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}}
     cluster.apply(account, role, _bound(cluster, role, f"{cluster.namespace}-{NAME}"))
     view = orjson.loads(
@@ -29,7 +29,7 @@ def installed(cluster: Cluster, directory: Path, role: dict[str, Any] | None = N
 
 def allow(cluster: Cluster) -> None:
     """In the test's namespace, as `fleet operator allow` does it."""
-    role = _renamed(rights.in_namespaces())
+    role = _renamed(rights.apps_role())
     cluster.apply(role, {**_bound(cluster, role, NAME), "kind": "RoleBinding"})
 
 
@@ -44,4 +44,4 @@ def _renamed(role: dict[str, Any]) -> dict[str, Any]:
 
 def _bound(cluster: Cluster, role: dict[str, Any], name: str) -> dict[str, Any]:
     subjects = [{"kind": "ServiceAccount", "name": NAME, "namespace": cluster.namespace}]
-    return {**rights.bound(role), "metadata": {"name": name}, "subjects": subjects}
+    return {**rights.bind_role(role), "metadata": {"name": name}, "subjects": subjects}

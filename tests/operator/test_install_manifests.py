@@ -13,14 +13,14 @@ from fleet_operator.run import NAME, SYSTEM, engines
 
 from fleet.install import rights
 from fleet.install.manifests import Settings, deployment, manifests, settings_of
-from fleet.install.status import fits, leader_of
+from fleet.install.status import is_current, leader_of
 from fleet.kube.discovery import Resource
 from fleet.objects.desired import Key
 from fleet.render import operator_rights as names
 from fleet.render.crd import definitions
 
 TWO = Settings("registry.test/fleet-operator:1", {"etcd": "registry.test/etcd:{version}"}, replicas=2)
-ROLES = [rights.everywhere(), rights.in_namespaces(), rights.at_home()]
+ROLES = [rights.cluster_role(), rights.apps_role(), rights.lease_role()]
 
 
 def allowed(role: dict[str, Any], resource: Resource, subresource: str = "") -> set[str]:
@@ -45,7 +45,7 @@ def test_no_rule_has_a_wildcard_or_a_way_to_more_rights() -> None:
 
 
 def test_secrets_and_pods_are_nowhere_but_where_a_binding_says_so() -> None:
-    everywhere = rights.everywhere()
+    everywhere = rights.cluster_role()
     assert {resource for rule in everywhere["rules"] for resource in rule["resources"]} == {
         "etcds",
         "etcds/status",
@@ -61,25 +61,25 @@ def test_secrets_and_pods_are_nowhere_but_where_a_binding_says_so() -> None:
 
 @pytest.mark.parametrize("resource", kinds.CHILDREN, ids=lambda one: one.plural)
 def test_the_operator_may_see_and_change_all_that_apps_are_made_of(resource: Resource) -> None:
-    verbs = allowed(rights.in_namespaces(), resource)
+    verbs = allowed(rights.apps_role(), resource)
     assert {"list", "watch", "delete"} <= verbs
     if resource is not kinds.PODS:  # made by StatefulSets and Jobs
         assert {"create", "patch", "get"} <= verbs
 
 
 def test_the_operator_may_see_and_report_on_apps_everywhere() -> None:
-    everywhere = rights.everywhere()
+    everywhere = rights.cluster_role()
     for engine in engines({}):
         assert {"list", "watch", "patch"} <= allowed(everywhere, engine.resource)
         assert "create" not in allowed(everywhere, engine.resource)
         assert allowed(everywhere, engine.resource, "status") == {"patch"}
     assert {"list", "watch"} <= allowed(everywhere, kinds.NODES)
-    assert {"get"} == allowed(rights.in_namespaces(), kinds.REVISIONS)
+    assert {"get"} == allowed(rights.apps_role(), kinds.REVISIONS)
 
 
 def test_names_are_those_that_the_operator_itself_uses() -> None:
     assert (names.OPERATOR, names.SYSTEM) == (NAME, SYSTEM)
-    lease = next(rule for rule in rights.at_home()["rules"] if "update" in rule["verbs"])
+    lease = next(rule for rule in rights.lease_role()["rules"] if "update" in rule["verbs"])
     assert lease["resourceNames"] == [NAME]
 
 
@@ -116,7 +116,7 @@ def test_the_manifests_are_plain_yaml_with_one_object_each() -> None:
 
 def test_a_definition_fits_only_if_neither_has_a_field_that_the_other_has_not() -> None:
     (wanted,) = definitions().values()
-    assert fits(wanted, yaml.safe_load(yaml.safe_dump({**wanted, "status": {"conditions": []}})))
+    assert is_current(wanted, yaml.safe_load(yaml.safe_dump({**wanted, "status": {"conditions": []}})))
     changes: list[Callable[[dict[str, Any]], object]] = [
         lambda fields: fields.pop("members"),
         lambda fields: fields.update(future={"type": "string"}),
@@ -126,7 +126,7 @@ def test_a_definition_fits_only_if_neither_has_a_field_that_the_other_has_not() 
         other = yaml.safe_load(yaml.safe_dump(wanted))
         schema = other["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         change(schema["properties"]["spec"]["properties"])
-        assert not fits(wanted, other)
+        assert not is_current(wanted, other)
 
 
 def test_a_leader_that_has_been_silent_for_long_leads_no_more() -> None:

@@ -22,7 +22,7 @@ def app(cluster: Cluster, tmp_path: Path) -> Iterator[App]:
 
 
 def test_an_app_is_not_torn_down_while_nobody_can_tell_whether_its_kind_is_deleted(app: App, tmp_path: Path) -> None:
-    whole = rights.everywhere()
+    whole = rights.cluster_role()
     role = {**whole, "metadata": {"name": f"{app.namespace}-blind"}}
     role["rules"] = [rule for rule in whole["rules"] if DEFINITIONS not in rule["resources"]]
     app.operator.kubeconfig = installed(app.cluster, tmp_path, role)

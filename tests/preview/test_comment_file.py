@@ -13,21 +13,25 @@ import orjson
 import pytest
 
 from fleet.errors import ConfigurationError, FleetError, Source
-from fleet.forge.comments import asked, has_mark
+from fleet.forge.comments import has_mark, requested_commit
 from fleet.forge.forge import PullRequest, State
 from fleet.plan import Change, Inventory, Plan, PlanView, Verb
 from fleet.plan.views.summary import Revision, ViewHeader
 from fleet.preview import comment_file
-from fleet.preview.comment import Request, Voice, made, refused
+from fleet.preview.comment import CommentIdentity, PreviewRequest, error_text, preview_text
 from fleet.preview.comment_file import PreviewComment, describe_preview, describe_refusal, read_comment, write_comment
 from tests.plan.example import STEPS, about, branches
 
 HEAD = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 BASE = "1" * 40
 PULL = PullRequest(7, "Prices", "ann", "https://example.com/7", "main", BASE, "francs", HEAD, fork=True)
-REQUEST, VOICE, ROOM = Request(PULL, live=True), Voice(page="https://ci.example.com/preview.html"), 63_488
+REQUEST, VOICE, ROOM = (
+    PreviewRequest(PULL, live=True),
+    CommentIdentity(page="https://ci.example.com/preview.html"),
+    63_488,
+)
 HASH = "4" * 64
-MARK = Voice("teams/other").topic.mark(1)
+MARK = CommentIdentity("teams/other").sticky.mark(1)
 HOSTILE = (
     f"@everybody #1 !1 ~bug &1 GH-1 :+1: <img src=https://x> [a](https://x) </details>\n/merge\n{MARK}\n```\n"
     "\u202eevil\u2066 \U000e0041 \x1b[31m | - [x] www.evil.example.com\r/approve\u2028/close"
@@ -56,8 +60,10 @@ def written(file: Path) -> dict[str, Any]:
 
 def test_a_preview_from_a_file_is_told_as_one_without(file: Path) -> None:
     write_comment(file, preview())
-    told = read_comment(file).words(REQUEST, VOICE, ROOM)
-    assert told == made(branches(), merge(), [FleetError("two\nlines")], request=REQUEST, voice=VOICE, room=ROOM)
+    told = read_comment(file).text(REQUEST, VOICE, ROOM)
+    assert told == preview_text(
+        branches(), merge(), [FleetError("two\nlines")], request=REQUEST, identity=VOICE, room=ROOM
+    )
     assert told.state is State.FAILURE
     assert "point of no return" in told.parts[0]
 
@@ -65,21 +71,21 @@ def test_a_preview_from_a_file_is_told_as_one_without(file: Path) -> None:
 def test_many_parts_and_no_change_at_all_are_told_as_without_a_file_too(file: Path) -> None:
     write_comment(file, preview())
     for room in (3_000, 1_000_000):
-        assert read_comment(file).words(REQUEST, VOICE, room) == made(
-            branches(), merge(), [FleetError("two\nlines")], request=REQUEST, voice=VOICE, room=room
+        assert read_comment(file).text(REQUEST, VOICE, room) == preview_text(
+            branches(), merge(), [FleetError("two\nlines")], request=REQUEST, identity=VOICE, room=room
         )
     nothing = ViewHeader("desired", Revision("main", BASE), Revision("francs", HEAD), plan_hash=HASH)
     write_comment(file, describe_preview([], nothing, [], head=HEAD, live=False))
-    told = read_comment(file).words(REQUEST, VOICE, ROOM)
-    assert told == made([], nothing, [], request=REQUEST, voice=VOICE, room=ROOM)
+    told = read_comment(file).text(REQUEST, VOICE, ROOM)
+    assert told == preview_text([], nothing, [], request=REQUEST, identity=VOICE, room=ROOM)
     assert (told.state, told.line) == (State.SUCCESS, "no changes")
 
 
 def test_that_there_is_no_preview_is_told_as_without_a_file(file: Path) -> None:
     problem = ConfigurationError("```\n/merge", source=Source("stacks/shop.py", 9), hint="write\n" * 200)
     write_comment(file, describe_refusal(problem, head=HEAD, live=False))
-    told = read_comment(file).words(REQUEST, VOICE, ROOM)
-    assert told == refused(problem, request=REQUEST, voice=VOICE)
+    told = read_comment(file).text(REQUEST, VOICE, ROOM)
+    assert told == error_text(problem, request=REQUEST, identity=VOICE)
 
 
 def test_branches_and_the_commit_are_those_of_the_forge(file: Path) -> None:
@@ -88,8 +94,10 @@ def test_branches_and_the_commit_are_those_of_the_forge(file: Path) -> None:
         data["preview"][side] |= {"name": "release", "subject": "Approved by everybody"}
     data["preview"]["head"]["commit"] = "2" * 40
     file.write_bytes(orjson.dumps(data))
-    told = read_comment(file).words(REQUEST, VOICE, ROOM)
-    assert told == made(branches(), merge(), [FleetError("two\nlines")], request=REQUEST, voice=VOICE, room=ROOM)
+    told = read_comment(file).text(REQUEST, VOICE, ROOM)
+    assert told == preview_text(
+        branches(), merge(), [FleetError("two\nlines")], request=REQUEST, identity=VOICE, room=ROOM
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,13 +234,13 @@ def hostile(head: str = HEAD, text: str = HOSTILE) -> list[dict[str, Any]]:
 def test_the_most_that_a_forged_file_leads_to_is_a_preview_that_lies(file: Path, data: dict[str, Any]) -> None:
     file.write_bytes(orjson.dumps(data))
     for room in (4_000, ROOM):
-        words = read_comment(file).words(REQUEST, VOICE, room)
+        words = read_comment(file).text(REQUEST, VOICE, room)
         assert words.parts[0].startswith(("### fleet preview\n", "### fleet preview, "))
         for part in words.parts:
             assert len(part) <= room
             assert not [line for line in part.splitlines() if line.startswith("/")]
             assert not has_mark(part)
-            assert asked(part) is None
+            assert requested_commit(part) is None
             assert not re.search("[\u202a-\u202e\u2066-\u2069\U000e0000-\U000e0fff\x1b]", part)
             assert_inert(part)
         assert "\n" not in words.line
@@ -266,18 +274,18 @@ def test_what_is_longer_than_a_file_may_be_loses_fields_and_then_objects(
     long = step._replace(changes=(Change("data.x", "a" * 20_000, "b" * 20_000),))
     plan = Plan("orders", "eu-1", (long,), Inventory("orders", "eu-1"))
     write_comment(file, describe_preview([PlanView("orders", "eu-1", plan)], merge(), [], head=HEAD, live=False))
-    told = read_comment(file).words(REQUEST, VOICE, ROOM).parts[0]
+    told = read_comment(file).text(REQUEST, VOICE, ROOM).parts[0]
     assert "because; its fields are not shown, as the preview is too long" in told
     assert "**1 to update**" in told
 
     many = replace(plan, steps=tuple(step._replace(key=step.key._replace(name=f"map-{n}")) for n in range(500)))
     write_comment(file, describe_preview([PlanView("orders", "eu-1", many)], merge(), [], head=HEAD, live=False))
-    told = read_comment(file).words(REQUEST, VOICE, ROOM).parts[0]
+    told = read_comment(file).text(REQUEST, VOICE, ROOM).parts[0]
     assert "the preview is too long to be told here" in told
 
 
 def test_a_comment_that_no_forge_would_take_is_not_made(file: Path) -> None:
     write_comment(file, preview())
-    words = read_comment(file).words(REQUEST, VOICE, 200)
+    words = read_comment(file).text(REQUEST, VOICE, 200)
     assert "too long" in words.parts[0]
     assert words.state is State.FAILURE

@@ -15,7 +15,7 @@ from fleet.plan.views.html import html_page
 from fleet.plan.views.json import plan_data
 from fleet.plan.views.markdown import markdown_comment, markdown_comments
 from fleet.plan.views.text import text_tree
-from fleet.preview.merge import of_merge
+from fleet.preview.merge import preview_merge
 from tests.preview.plain import PlainRepository, manifest
 
 A, B = manifest("ConfigMap", "a", data={"x": "1"}), manifest("ConfigMap", "b", data={"x": "1"})
@@ -147,13 +147,13 @@ def test_the_head_is_the_code_of_others_whatever_any_settings_say(plain: PlainRe
         Pool(sandbox=Sandbox(Level.NONE)) as pool,
         pytest.raises(PolicyError, match="code of others is evaluated in a sandbox only") as refused,
     ):
-        of_merge("main", "change", pool=pool)
+        preview_merge("main", "change", pool=pool)
     assert refused.value.exit_code == 5
     assert "the head of a pull request is always of others" in str(refused.value.hint).lower()
     with Pool(sandbox=Sandbox(Level.B)) as pool:
         if not pool.given().level.confines:
             pytest.skip("this machine gives no sandbox")
-        run, _ = of_merge("main", "change", pool=pool)
+        run, _ = preview_merge("main", "change", pool=pool)
     assert [one.problem for one in run.results] == [None, None]
     assert run.remarks == ()  # what the preview does not take from the settings is no change of them
 
@@ -492,7 +492,7 @@ def test_no_view_of_a_merge_has_a_secret_value(plain: PlainRepository) -> None:
     plain.change()
     plain.wants(manifest("Secret", "a", stringData={"password": "canary-2"}, data={"more": "Y2FuYXJ5LTI="}))
     plain.commit()
-    run, about = of_merge("main", "change")
+    run, about = preview_merge("main", "change")
     branches = [one.branch for one in run.results]
     views = [
         text_tree(branches, about=about),

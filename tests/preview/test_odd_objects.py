@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from fleet.approval.record import merged, pairs, states
+from fleet.approval.record import changes_of_merge, desired_by_placement, states_of
 from fleet.errors import Source
 from fleet.evaluate.decode import MalformedError
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
@@ -24,7 +24,7 @@ from fleet.plan.views.json import plan_data
 from fleet.plan.views.markdown import markdown_comments
 from fleet.plan.views.summary import PlanView
 from fleet.plan.views.text import text_tree
-from fleet.preview.compare import between
+from fleet.preview.compare import compare_evaluations
 
 ROUNDS = 200
 PODS = {
@@ -139,7 +139,7 @@ def test_whatever_is_in_a_manifest_it_is_shown_recorded_or_refused() -> None:
 
 def check(chance: random.Random) -> None:
     before, after = evaluation(chance), evaluation(chance)
-    results, _ = between(before, after, budget=DeletionBudget(1000, 1.0))
+    results, _ = compare_evaluations(before, after, budget=DeletionBudget(1000, 1.0))
     plans: list[Plan] = [one.plan for one in results if one.plan]
     branches: list[PlanView] = [one.branch for one in results]
     assert markdown_comments(branches)
@@ -147,10 +147,10 @@ def check(chance: random.Random) -> None:
     assert html_page(branches)
     assert orjson.dumps(plan_data(branches))
     assert plan_hash(plans)
-    merged(before, after, plans)
-    for one in pairs(after).values():
-        states(one)
-    manifests = [one.manifest for each in pairs(after).values() for one in each.objects]
+    changes_of_merge(before, after, plans)
+    for one in desired_by_placement(after).values():
+        states_of(one)
+    manifests = [one.manifest for each in desired_by_placement(after).values() for one in each.objects]
     secrecy = declared_secrecy(manifests)
     SecretValues.of(manifests, secrecy)
     for manifest in manifests:

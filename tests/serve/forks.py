@@ -10,7 +10,7 @@ from typing import IO
 from fleet.evaluate.pool import Pool
 from fleet.forge.forge import PullRequest
 from fleet.git.repository import Mirror
-from fleet.preview.comment import Request
+from fleet.preview.comment import PreviewRequest
 from fleet.serve.cluster_secrets import Reach
 from fleet.serve.commits import Origin, Wanted, wanted
 from fleet.serve.report.preview_process import Task, written
@@ -125,4 +125,4 @@ class Fork:
         """As the service gives it for a pull request from a fork."""
         asked = PullRequest(1, "", "stranger", "", "main", "", "change", head, fork=True)
         files = replace(self.base.files, remembered=None)
-        return Task(Request(asked), files, self.evaluation.fileno(), Reach(None), page, 60_000, 1)
+        return Task(PreviewRequest(asked), files, self.evaluation.fileno(), Reach(None), page, 60_000, 1)

@@ -16,8 +16,8 @@ from aiohttp import web
 
 from fleet.errors import ResourceError
 from fleet.forge import http
-from fleet.forge.forge import Action, Commented, Kind, PullRequest, PullRequestChanged, Repository, connect
-from fleet.forge.http import told
+from fleet.forge.forge import Action, CommentEvent, Kind, PullRequest, PullRequestEvent, Repository, connect
+from fleet.forge.http import error_text
 from fleet.git import status
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.operator import serving
@@ -101,7 +101,7 @@ def test_a_pull_request_that_another_repository_closed_is_not_closed_here() -> N
     made = previews()
     address = made.pages.keep(7, "a preview")
     found = PullRequest(7, "", "ann", "", "main", "", "change", "a" * 40, fork=True, is_open=False)
-    made.hear(PullRequestChanged(Repository(Kind.GITEA, "https://git.example.com", "other/one"), found, Action.CLOSED))
+    made.hear(PullRequestEvent(Repository(Kind.GITEA, "https://git.example.com", "other/one"), found, Action.CLOSED))
     assert made.pages.find(address.removeprefix(AT)) == b"a preview"
     assert len(made._queue) == 1, "the forge is asked"
 
@@ -119,7 +119,9 @@ def test_a_number_that_nobody_has_is_asked_for_once(tmp_path: Path, monkeypatch:
         )
         running = asyncio.create_task(made.run(fork.mirror))
         for command in ("/fleet preview", f"/fleet preview {'a' * 40}"):
-            made.hear(Commented(Repository(Kind.GITEA, "https://git.example.com", "other/one"), 999, "ann", command, 1))
+            made.hear(
+                CommentEvent(Repository(Kind.GITEA, "https://git.example.com", "other/one"), 999, "ann", command, 1)
+            )
         async with asyncio.timeout(20):
             while not any("999" in asked.target for asked in requests):  # noqa: ASYNC110 - of another thread
                 await asyncio.sleep(0.05)
@@ -159,7 +161,7 @@ FORGES: Mapping[str, tuple[Reply, str]] = {
 
 @pytest.mark.parametrize(("reply", "words"), FORGES.values(), ids=FORGES)
 def test_an_answer_of_a_forge_is_refused(reply: Reply, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "MOST_IN_ALL", 4 * MIB, raising=False)
+    monkeypatch.setattr(http, "MOST_LIST_BYTES", 4 * MIB, raising=False)
     monkeypatch.setattr(http, "MOST_PAGES", 20)
     with forge_serving(lambda _: reply) as server, pytest.raises(ResourceError) as caught:
         look(server.url)
@@ -170,7 +172,7 @@ def test_an_answer_of_a_forge_is_refused(reply: Reply, words: str, monkeypatch: 
 @pytest.mark.parametrize("before", [0, 290, 595, 5000])
 def test_no_part_of_a_token_is_told_wherever_an_answer_is_cut(before: int) -> None:
     for gap in (" ", "x"):
-        assert TOKEN[:4] not in told((gap * before + TOKEN + " and more").encode(), TOKEN)
+        assert TOKEN[:4] not in error_text((gap * before + TOKEN + " and more").encode(), TOKEN)
 
 
 def test_a_change_far_inside_a_long_value_is_shown() -> None:
@@ -197,7 +199,7 @@ def test_no_reference_of_any_forge_comes_out_of_a_name(text: str) -> None:
 @pytest.mark.parametrize("version", ["https://evil.example/x", "www.evil.example", "@everybody", "!1", "#1"])
 def test_what_a_member_says_is_its_version_is_no_link_on_the_status_page(version: str) -> None:
     sick = replace(WELL.apps[0], version=version, name="www.evil.example", health="Degraded", message="x")
-    text = status.render([replace(WELL, apps=(sick,), health="Degraded")]).decode()
+    text = status.render_page([replace(WELL, apps=(sick,), health="Degraded")]).decode()
     read = re.sub(r"&#(\d+);", lambda found: chr(int(found[1])), text)
     assert not re.search(r"://|www\.|@\w|!\d|#\d", read)
     assert version in read.replace("\u200b", "")

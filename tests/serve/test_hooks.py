@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fleet.forge.forge import Event, Kind, Pushed
+from fleet.forge.forge import Event, Kind, PushEvent
 from fleet.forge.webhook import MOST_BYTES
 from fleet.kube.runtime import operator as server
 from fleet.kube.runtime.metrics import Counter
@@ -136,7 +136,7 @@ def test_bodies_of_all_connections_together_are_bounded_and_the_forge_is_heard_m
             assert largest <= 4 << 20
             for stranger in strangers:
                 stranger.writer.close()
-            assert [type(one) for one in place.heard] == [Pushed]
+            assert [type(one) for one in place.heard] == [PushEvent]
             async with asyncio.timeout(10):
                 while bodies.size:  # noqa: ASYNC110 - of connections that are being closed
                     await asyncio.sleep(0.01)

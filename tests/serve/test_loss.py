@@ -10,7 +10,7 @@ import pytest
 from fleet.errors import FleetError, PolicyError, Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.git.repository import Mirror, Repository
-from fleet.git.status_records import Record
+from fleet.git.status_records import StatusRecord
 from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository as Settings
 from fleet.serve.safety import check_loss, told
@@ -27,8 +27,8 @@ def evaluation(*stacks: str) -> Evaluation:
     return Evaluation(clusters, tuple(StackResult(name, HERE, ("eu",), rollout, ()) for name in stacks))
 
 
-def record(stack: str, revision: str) -> Record:
-    return Record(stack, "eu", "Synced", "Healthy", "2026-01-01T00:00:00Z", revision, revision)
+def record(stack: str, revision: str) -> StatusRecord:
+    return StatusRecord(stack, "eu", "Synced", "Healthy", "2026-01-01T00:00:00Z", revision, revision)
 
 
 def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
     four = evaluation("a", "b", "c", "d")
     pairs = {(name, "eu") for name in "abcd"}
 
-    def check(revision: str, what: Evaluation, before: str | None, told: list[Record]) -> None:
+    def check(revision: str, what: Evaluation, before: str | None, told: list[StatusRecord]) -> None:
         known = (before, pairs) if before else None
         check_loss(repository, revision, what, DeletionBudget(), before=known, memory=lambda: told)
 

@@ -16,7 +16,7 @@ from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackRes
 from fleet.forge.forge import State
 from fleet.git.repository import Mirror
 from fleet.git.status import read_status
-from fleet.git.status_records import Record, Report
+from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.operator import serving
 from fleet.repository import Repository
@@ -31,11 +31,11 @@ from fleet.testing import GitRemote
 from tests.serve.counted import counts
 
 
-def told(cluster: str, sync: str = "Synced", health: str = "Healthy", message: str = "") -> Report:
-    return Report("orders", cluster, "a" * 40, sync, health, message)
+def told(cluster: str, sync: str = "Synced", health: str = "Healthy", message: str = "") -> StatusReport:
+    return StatusReport("orders", cluster, "a" * 40, sync, health, message)
 
 
-def decided(*reports: Report, before: dict[str, Said] | None = None) -> dict[str, Said]:
+def decided(*reports: StatusReport, before: dict[str, Said] | None = None) -> dict[str, Said]:
     return statuses("orders", {one.cluster: one for one in reports}, before or {})
 
 
@@ -106,7 +106,7 @@ def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none
         running = [asyncio.create_task(each.run()) for each, _ in writers]
         for number in range(50):
             for place, (each, its) in enumerate(writers):
-                each.tell(its, Report(f"s{number % 10}", f"c{place}", "", health=health(number)))
+                each.tell(its, StatusReport(f"s{number % 10}", f"c{place}", "", health=health(number)))
             await asyncio.sleep(0.02)
         async with asyncio.timeout(60):
             while any(each.pending for each, _ in writers):  # noqa: ASYNC110 - nor is this
@@ -135,8 +135,8 @@ def test_what_agents_report_about_this_commit_is_told_on_and_only_what_they_got_
     heard: list[tuple[str, bool]] = []
     agents = ForAgents(lambda: current, Order(), lambda: None, lambda one, moved: heard.append((one.health, moved)))
 
-    def record(cluster: str, revision: str, health: str, content: str) -> Record:
-        return Record("s", cluster, "Synced", health, "2026-01-01T00:00:00Z", revision, revision, content=content)
+    def record(cluster: str, revision: str, health: str, content: str) -> StatusRecord:
+        return StatusRecord("s", cluster, "Synced", health, "2026-01-01T00:00:00Z", revision, revision, content=content)
 
     agents.hear(current, [record("edge", "a" * 40, "Unknown", "1"), record("eu", "b" * 40, "Unknown", "1")])
     agents.hear(current, [record("edge", "b" * 40, "Healthy", "1")])

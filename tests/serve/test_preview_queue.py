@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fleet.forge.forge import Action, Kind, PullRequestChanged
+from fleet.forge.forge import Action, Kind, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asking
 from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
@@ -136,7 +136,7 @@ def test_a_thousand_pull_requests_of_a_stranger_wait_as_numbers(
         place = ForgeRepository(Kind.GITEA, "https://git.example.com", "team/fleet")
         request = Asking(0, "", "stranger", "", "main", "", "change", HEAD, fork=True)
         for number in range(1, MANY + 1):
-            made.hear(PullRequestChanged(place, replace(request, number=number), Action.OPENED))
+            made.hear(PullRequestEvent(place, replace(request, number=number), Action.OPENED))
         sessions = tasks = 0
         numbers = {f"/api/v1/repos/team/fleet/pulls/{number}" for number in range(1, MANY + 1)}
         async with asyncio.timeout(60):

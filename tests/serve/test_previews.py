@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from fleet.evaluate.pool import Pool
-from fleet.forge.comments import command
-from fleet.forge.forge import Action, Kind, PullRequestChanged
+from fleet.forge.comments import approval_command
+from fleet.forge.forge import Action, Kind, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asked
 from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
@@ -106,7 +106,7 @@ def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog
     async def heard(previews: Previews) -> bool:
         running = asyncio.create_task(previews.run(origin.mirror(tmp_path / "cache")))
         for number in (1, 2):
-            previews.hear(PullRequestChanged(place, replace(request, number=number), Action.PUSHED))
+            previews.hear(PullRequestEvent(place, replace(request, number=number), Action.PUSHED))
         async with asyncio.timeout(10):
             await until(lambda: running.done() or counts(counted).get((str(origin), "failed"), 0) > 2)
         goes_on = not running.done()
@@ -298,8 +298,8 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     asked = remote.as_user(stranger).pull_request(f"{stranger.name}:theirs")
     ours = PullRequest(remote, asked.number)
     served.until("it is previewed without clusters", lambda: "comes from a fork" in comment_of(ours)["body"])
-    asked.comment(command(foreign))  # who may not write cannot let it
-    ours.comment(command(head))  # and another commit's word is none for this one
+    asked.comment(approval_command(foreign))  # who may not write cannot let it
+    ours.comment(approval_command(head))  # and another commit's word is none for this one
 
     git(fleet.root, "switch", "--quiet", "change")
     fleet.wants(config_map("prices", {"a": "3"}))
@@ -310,7 +310,7 @@ def test_pull_requests_are_previewed_and_what_is_merged_is_applied(served: Serve
     assert "comes from a fork" in comment_of(ours)["body"], (
         "pull requests have their turn as they come: both were heard"
     )
-    ours.comment(command(foreign))
+    ours.comment(approval_command(foreign))
     served.until("it is compared with the clusters", lambda: "approved it" in comment_of(ours)["body"])
     assert f"because {forge.user.name} approved it" in comment_of(ours)["body"], "and nobody before"
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle.reports import reports
+from fleet.bundle.reports import parse_report_repository
 from fleet.evaluate.pool import Pool
 from fleet.git.refs import address
 from fleet.git.repository import Repository
 from fleet.git.status import report
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from fleet.plan import Inventory, Plan
 from fleet.serve.bundles import LOOK, ForAgents
 from fleet.serve.commits import Origin, Wanted, wanted
@@ -52,7 +52,7 @@ class Centre:
 
     def __post_init__(self) -> None:
         self.agents = ForAgents(
-            lambda: self.current, self.order, lambda: None, reports=tuple(map(reports, self.reports))
+            lambda: self.current, self.order, lambda: None, reports=tuple(map(parse_report_repository, self.reports))
         )
 
     def take(self) -> Wanted:
@@ -105,7 +105,7 @@ class Fleet:
         """Its agent, about what its branch has now."""
         index = json.loads(self.remote.git("show", f"fleet/rendered/{cluster}:fleet.json"))
         content = next(one["content"] for one in index["stacks"])
-        about = Report("orders", cluster, index["revision"], "Synced", health, content=content)
+        about = StatusReport("orders", cluster, index["revision"], "Synced", health, content=content)
         now = datetime.fromtimestamp(time.time() + after, UTC)
         to = address(where or self.remote.url, by_person=True)
         report(Repository.find(self.root), [about], remote=to, by="agent", now=now)

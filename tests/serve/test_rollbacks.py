@@ -13,7 +13,7 @@ from fleet.evaluate.pool import Pool
 from fleet.git.refs import address
 from fleet.git.repository import Repository
 from fleet.git.status import report
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from fleet.serve.commits import Origin, Wanted
 from fleet.serve.rollback import Followed, Illness, Made, Rollbacks, roll_back
 from fleet.sync.result import ObjectHealth
@@ -75,7 +75,7 @@ class Fleet:
         git(self.root, "commit", "--quiet", "--allow-empty", "--message", f"it will be {health}")
         git(self.root, "push", "--quiet", "origin", "HEAD:main")
         revision = self.tip
-        told = [Report(stack, "eu", revision, "Synced", health) for stack in stacks]
+        told = [StatusReport(stack, "eu", revision, "Synced", health) for stack in stacks]
         report(Repository.find(self.root), told, remote=address(self.remote.url, by_person=True), by="ada")
         return revision
 
@@ -135,7 +135,9 @@ def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet
     tip = fleet.tip
     assert roll_back(*other, "orders", ILL, direct=True) is None, "another replica is too late"
     assert fleet.tip == tip
-    report(Repository.find(fleet.root), [Report("orders", "eu", bad, "Synced", "Healthy")], remote="origin", by="ada")
+    report(
+        Repository.find(fleet.root), [StatusReport("orders", "eu", bad, "Synced", "Healthy")], remote="origin", by="ada"
+    )
     assert (fleet.rolled_back(), fleet.tip) == (Made("", ""), tip), "whoever comes after a kill finds it"
     git(fleet.root, "pull", "--quiet", "--no-rebase", "origin", "main")
     git(fleet.root, "commit", "--quiet", "--amend", "--message", "squashed by hand, without the last line")
@@ -220,7 +222,7 @@ def test_where_agents_report_somewhere_else_nobody_knows_what_was_well(fleet: Fl
         fleet.write("stacks/orders.py", text.replace('clusters="eu"', 'clusters=["eu", "us"]'))
 
     def told(revision: str, health: str) -> None:
-        about = Report("orders", "us", revision, "Synced", health)
+        about = StatusReport("orders", "us", revision, "Synced", health)
         report(Repository.find(fleet.root), [about], remote=address(fleet.remote.url, by_person=True), by="agent")
 
     wants("'1'")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from fleet.git.repository import Mirror
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from fleet.repository import Repository as Settings
 from fleet.serve.report.status import Telling
 from fleet.sync.source import NO_FILES, Files
@@ -29,8 +29,8 @@ def test_the_newest_word_is_the_one_that_stays_though_an_older_one_is_being_writ
     mirror = Mirror.of(remote.as_uri(), tmp_path / "cache", by_person=True)
     files = Files(Settings(NO_FILES), git=mirror.repository, remotes={"origin": remote.as_uri()})
 
-    def word(health: str) -> Report:
-        return Report("orders", "eu", "a" * 40, health=health)
+    def word(health: str) -> StatusReport:
+        return StatusReport("orders", "eu", "a" * 40, health=health)
 
     async def run() -> None:
         telling = Telling()

@@ -47,18 +47,23 @@ def files() -> dict[str, bytes]:
     return {
         "rendered.json": _json([_manifests(evaluation)]),
         "waves.json": _json({stack.name: digest(stack) for stack in evaluation.stacks}),
-        "inventory.txt": inventory.write(inventory.line(entry) for entry in entries(evaluation)).encode(),
+        "inventory.txt": inventory.format_entries(
+            inventory.format_entry(entry) for entry in entries(evaluation)
+        ).encode(),
         "status.json": status_records.encode(status_records.follow(None, REPORT, NOW)),
         "approval.json": approval.encode(APPROVAL),
         "plans.json": _json(dict(_plans(evaluation))),
         "members.json": members.founders(PODS).write().encode(),
         "layout.json": _json(write_layout(LAYOUT)),
         "etcd.json": _json(_etcd()),
-        **{f"bundle-{name.replace('/', '-')}": content for name, content in storage.encode(bundle(evaluation)).items()},
+        **{
+            f"bundle-{name.replace('/', '-')}": content
+            for name, content in storage.encode_bundle(bundle(evaluation)).items()
+        },
     }
 
 
-REPORT = status_records.Report(
+REPORT = status_records.StatusReport(
     stack="coordination",
     cluster="eu",
     revision=COMMIT,
@@ -66,13 +71,13 @@ REPORT = status_records.Report(
     message="c-0: it is not ready",
     apps=(status_records.App("Etcd", "orders", "db", "3.5.21", "2/3", "yes", "Degraded", "", "db-2 is not ready"),),
 )
-APPROVAL = approval.Record(
+APPROVAL = approval.ApprovalRecord(
     tree="1" * 40,
     base="2" * 40,
     head="3" * 40,
     edges=(
-        approval.Edge("orders", "eu", Key("", "ConfigMap", "orders", "c"), "", "a" * 20, Severity.CREATE),
-        approval.Edge("orders", "eu", Key("", "ConfigMap", "orders", "d"), "b" * 20, "", Severity.DELETE),
+        approval.ApprovedChange("orders", "eu", Key("", "ConfigMap", "orders", "c"), "", "a" * 20, Severity.CREATE),
+        approval.ApprovedChange("orders", "eu", Key("", "ConfigMap", "orders", "d"), "b" * 20, "", Severity.DELETE),
     ),
     plan_hash="5" * 64,
     subject="orders: one more",
@@ -101,20 +106,22 @@ def entries(evaluation: Evaluation) -> list[Entry]:
     return [*found, flags]
 
 
-def bundle(evaluation: Evaluation) -> rendered.RenderedSet:
+def bundle(evaluation: Evaluation) -> rendered.Bundle:
     """Return what the first cluster would be given, if it pulled."""
     cluster = evaluation.stacks[0].desired[0].cluster
     stacks = {
-        stack.name: rendered.with_hashes(rendered.stack_file(stack, cluster))
+        stack.name: rendered.add_hashes(rendered.make_stack_file(stack, cluster))
         for stack in evaluation.stacks
         if any(desired.cluster == cluster for desired in stack.desired)
     }
-    parts = tuple(rendered.Part(name, COMMIT, rendered.content_of(file, cluster)) for name, file in stacks.items())
+    parts = tuple(
+        rendered.BundlePart(name, COMMIT, rendered.content_digest(file, cluster)) for name, file in stacks.items()
+    )
     budget = rendered.Budget(5, 0.5)
-    index = rendered.Index(
+    index = rendered.BundleIndex(
         rendered.SCHEMA, "fleet", cluster, {"region": "eu"}, COMMIT, "a subject", budget, "", "fleet-status", parts
     )
-    return rendered.RenderedSet(index, stacks)
+    return rendered.Bundle(index, stacks)
 
 
 def _plans(evaluation: Evaluation) -> Iterator[tuple[str, str]]:

@@ -32,8 +32,8 @@ def test_there_is_a_file_for_each(made: dict[str, bytes]) -> None:
 
 
 def test_an_inventory_of_before_is_read_whole() -> None:
-    entries = inventory.read(KEPT["inventory.txt"].decode())
-    assert inventory.write(map(inventory.line, entries)).encode() == KEPT["inventory.txt"]
+    entries = inventory.parse_entries(KEPT["inventory.txt"].decode())
+    assert inventory.format_entries(map(inventory.format_entry, entries)).encode() == KEPT["inventory.txt"]
     assert (entries[-1].retain, entries[-1].protect, entries[-1].seen) == (True, True, "77")
     assert entries[-1].after == (entries[0].key,)
 
@@ -41,13 +41,15 @@ def test_an_inventory_of_before_is_read_whole() -> None:
 def test_an_inventory_from_before_its_last_columns_is_read() -> None:
     lines = KEPT["inventory.txt"].decode().splitlines()
     older = "".join("\t".join(line.split("\t")[: len(inventory.COLUMNS)]) + "\n" for line in lines)
-    entries = inventory.read(older)
-    assert [entry.key for entry in entries] == [entry.key for entry in inventory.read(KEPT["inventory.txt"].decode())]
+    entries = inventory.parse_entries(older)
+    assert [entry.key for entry in entries] == [
+        entry.key for entry in inventory.parse_entries(KEPT["inventory.txt"].decode())
+    ]
     assert {entry.seen for entry in entries} == {""}
 
 
 def test_a_record_of_the_status_branch_is_read() -> None:
-    path = status_records.path("eu", "coordination")
+    path = status_records.record_path("eu", "coordination")
     record = status_records.decode(KEPT["status.json"], path)
     assert status_records.encode(record) == KEPT["status.json"]
     assert (record.health, record.apps[0].members) == ("Degraded", "2/3")

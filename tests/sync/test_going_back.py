@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import Source
 from fleet.objects.desired import Desired, Object
 from fleet.objects.redaction import BUILT_IN
-from fleet.preview.compare import changed
+from fleet.preview.compare import plan_difference
 from fleet.sync.result import ObjectHealth
 from fleet.sync.rollout.rollback import NoWayBackError, Past, check_cause, check_data, is_rollback, trailer, way_back
 
@@ -158,7 +158,7 @@ def test_the_way_back_takes_no_data_away_and_says_what_to_do(
     now: list[dict[str, Any]], then: list[dict[str, Any]], why: str
 ) -> None:
     with pytest.raises(NoWayBackError, match=why):
-        check_data(changed(wants(*now), wants(*then), BUILT_IN))
+        check_data(plan_difference(wants(*now), wants(*then), BUILT_IN))
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_the_way_back_takes_no_data_away_and_says_what_to_do(
     ],
 )
 def test_a_way_back_that_takes_no_data_away_is_gone(now: list[dict[str, Any]], then: list[dict[str, Any]]) -> None:
-    check_data(changed(wants(*now), wants(*then), BUILT_IN))
+    check_data(plan_difference(wants(*now), wants(*then), BUILT_IN))

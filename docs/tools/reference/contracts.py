@@ -34,7 +34,7 @@ def status_file() -> str:
     _, form, *rest = text.split("\n\n")
     parts = ["# The status branch", "", form, "", *rest]
     body = "\n\n".join(part for part in parts if part)
-    return f"{shown(body)}\n\n## Notes\n\n{shown(_constant_docstring(status, 'REF'))}\n"
+    return f"{shown(body)}\n\n## Notes\n\n{shown(_constant_docstring(status, 'NOTES_REF'))}\n"
 
 
 def _constant_docstring(module: ModuleType, name: str) -> str:

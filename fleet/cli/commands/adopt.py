@@ -101,10 +101,10 @@ def _find_cluster_name(context: str) -> str:
 
 async def _find_apps(cluster: ClusterRef, namespace: str, labels: str) -> list[Finding]:
     """Return a finding for each StatefulSet that could be adopted."""
-    from fleet.adopt.find import look
+    from fleet.adopt.find import find_engines
 
     async with cluster.client() as client:
-        return await look(client, namespace, labels)
+        return await find_engines(client, namespace, labels)
 
 
 def _describe_as_stacks(findings: Sequence[Finding], cluster: str) -> dict[str, str]:
@@ -138,13 +138,13 @@ def _write_files(files: dict[str, str], directory: Path) -> None:
 
 def _commit_files(files: dict[str, str], branch: str) -> None:
     """Commit stack files to a new branch."""
-    from fleet.adopt.stack_file import commit
+    from fleet.adopt.stack_file import commit_files
 
     if not files:
         print_message("there is nothing to take over, and no branch")
         return
     preview = f"fleet preview --base HEAD --head {branch} --live"
-    for path in commit(files, branch):
+    for path in commit_files(files, branch):
         print_message(f"wrote {path} on branch {branch}; look at it with `{preview}`")
 
 

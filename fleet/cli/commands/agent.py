@@ -22,7 +22,7 @@ from fleet.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from fleet.agent.agent import FromBranch
+    from fleet.agent.agent import BundleReader
     from fleet.kube.runtime.guard import GuardedClient
     from fleet.serve.commits import Origin
 
@@ -94,16 +94,16 @@ def agent(
     fleet agent --repository https://… --cluster edge-1 --context edge --once
     fleet agent --repository https://… --cluster edge-1 --manifests --image registry.example.com/fleet-serve:1.0
     """
-    from fleet.agent.agent import FromBranch
+    from fleet.agent.agent import BundleReader
     from fleet.agent.manifests import NAME
-    from fleet.bundle.storage import branch_of
+    from fleet.bundle.storage import bundle_branch
     from fleet.git import refs
     from fleet.repository.settings import Git
     from fleet.serve.commits import Origin
 
     if allow_rewritten and not once:
         raise click.UsageError("--allow-rewritten is a word for one time: say --once")
-    origin = Origin.parse(f"{url}#{branch or branch_of(Git().rendered, cluster)}")
+    origin = Origin.parse(f"{url}#{branch or bundle_branch(Git().rendered, cluster)}")
     if report:
         refs.address(report, by_person=True)
     if manifests:
@@ -112,7 +112,7 @@ def agent(
         flags += [f"--{name}={value}" for name, value in values.items() if value]
         return _print_manifests(image, [f"--cluster={cluster}", f"--branch={origin.branch}", *flags], origin, replicas)
     inside = _is_inside(kubeconfig, context)
-    reader = FromBranch(cluster, context, report, status_branch)
+    reader = BundleReader(cluster, context, report, status_branch)
     directory = cache or get_default_cache()
     if once:
         return _run_once(
@@ -177,7 +177,7 @@ def _make_lease_client() -> GuardedClient:
 
 def _run_once(
     origin: Origin,
-    reader: FromBranch,
+    reader: BundleReader,
     cache: Path,
     kubeconfig: Path | None,
     timeout: float,
@@ -187,7 +187,7 @@ def _run_once(
     rewritten: bool,
 ) -> int:
     """Apply the bundle there is, print the results, and return the exit code; raise the errors as one."""
-    from fleet.agent.agent import once
+    from fleet.agent.agent import sync_once
     from fleet.cli.output import print_message
     from fleet.cli.results import collect_errors, finish, format_results
     from fleet.sync.progress import shown
@@ -196,7 +196,9 @@ def _run_once(
 
     how = How(kubeconfig, timeout=timeout)
     with shown(quiet=False) as progress:
-        bundle, results = once(origin, reader, cache, how, progress, inside=inside, status=status, rewritten=rewritten)
+        bundle, results = sync_once(
+            origin, reader, cache, how, progress, inside=inside, status=status, rewritten=rewritten
+        )
     print_message(f"{origin.branch} is {bundle.files.title}")
     waiting = [result for result in results if isinstance(result.problem, WaitingError)]
     ended = [result for result in results if result not in waiting]

@@ -114,7 +114,7 @@ def approve_wave(stack: str, wave: int, revision: str) -> int:
     """Record that a wave of a stack may begin with what the stack is at a commit."""
     from datetime import UTC, datetime
 
-    from fleet.git.status import chosen as choose_remote
+    from fleet.git.status import choose_remote
     from fleet.git.status_records import timestamp
     from fleet.kube.identity import name
     from fleet.sync.rollout.approvals import Approval, digest

@@ -69,25 +69,25 @@ def comment(*, file: Path, number: int | None, directory: str | None, page: str)
     from fleet.cli.preview_comment import ForgeSession, is_overtaken
     from fleet.errors import FleetError
     from fleet.forge import detect
-    from fleet.forge.detect import find, token
-    from fleet.preview.comment import Voice, consult, refused
+    from fleet.forge.detect import detect_repository, read_token
+    from fleet.preview.comment import CommentIdentity, error_text, read_request
     from fleet.preview.comment_file import read_comment
 
-    job = detect.job(os.environ)
+    job = detect.detect_job(os.environ)
     number = number or (job.number if job else None)
     if number is None:
         raise click.UsageError("which pull request? Say --pull-request NUMBER: this is no CI job of one")
     remote, settings, fleet_directory = _read_clone()
-    voice = Voice(fleet_directory if directory is None else directory, page)
-    repository = find(remote, settings, job)
-    forge_session = ForgeSession(repository, token(repository, os.environ), voice)
+    identity = CommentIdentity(fleet_directory if directory is None else directory, page)
+    repository = detect_repository(remote, settings, job)
+    forge_session = ForgeSession(repository, read_token(repository, os.environ), identity)
     written: PreviewComment | FleetError
     try:
         written = read_comment(file)
     except FleetError as error:
         written = error
     live = not isinstance(written, FleetError) and written.live
-    request = forge_session.ask(lambda forge: consult(forge, number, live=live))
+    request = forge_session.ask(lambda forge: read_request(forge, number, live=live))
     if is_overtaken(job, request.pull_request):
         return 0
     if not isinstance(written, FleetError) and written.head != request.pull_request.head_sha:
@@ -95,9 +95,9 @@ def comment(*, file: Path, number: int | None, directory: str | None, page: str)
         if not (job and job.number == number and job.head):  # another job may be about the newest commit
             raise written
     if isinstance(written, FleetError):
-        forge_session.post(request, refused(written, request=request, voice=voice))
+        forge_session.post(request, error_text(written, request=request, identity=identity))
         raise written
-    forge_session.post(request, written.words(request, voice, forge_session.room))
+    forge_session.post(request, written.text(request, identity, forge_session.room))
     return 0
 
 

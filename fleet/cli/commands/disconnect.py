@@ -56,23 +56,23 @@ async def _release(app: LiveApp, target: Path, seconds: float) -> int:
 
     They are written before and after: a run that is ended in between leaves the first file, which says the same.
     """
-    from fleet.adopt.export import Whose, manifests, parts
+    from fleet.adopt.export import AppReference, find_parts, read_manifests
     from fleet.errors import ResourceError
     from fleet.kube.objects import delete
     from fleet.model.app import ADOPTION
 
     async with app.cluster.client() as client:
         adoption = app.manifest.get("spec", {}).get(ADOPTION) or {}
-        owner = Whose(app.name, app.resource.kind, adoption.get("statefulSet") or app.name)
-        objects = await parts(client, app.namespace, owner)
-        _write_manifests(target, await manifests(client, app.namespace, objects))
+        owner = AppReference(app.name, app.resource.kind, adoption.get("statefulSet") or app.name)
+        objects = await find_parts(client, app.namespace, owner)
+        _write_manifests(target, await read_manifests(client, app.namespace, objects))
         await _mark_released(client, app)
         uid = str(app.manifest["metadata"]["uid"])
         response = await delete(client, app.resource, app.namespace, app.name, uid=uid)
         if response.status == 409:
             raise ResourceError(f"{app} is another one than a moment ago", hint="try again")
         await _wait_until_gone(client, app, seconds)
-        released = await manifests(client, app.namespace, objects)
+        released = await read_manifests(client, app.namespace, objects)
     _write_manifests(target, released)
     return len(released)
 

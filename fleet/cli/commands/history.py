@@ -15,7 +15,7 @@ from fleet.text import count_noun
 
 if TYPE_CHECKING:
     from fleet.errors import FleetError
-    from fleet.git.history import Entry
+    from fleet.git.history import HistoryEntry
     from fleet.git.status import Outcome
     from fleet.sync.source import Files
 
@@ -45,7 +45,7 @@ def history(
     fleet history --git -o json
     """
     from fleet.cli.results import finish
-    from fleet.git.history import chosen, read_history
+    from fleet.git.history import read_history, select_entries
     from fleet.git.repository import Repository as Git
     from fleet.git.status import destination
     from fleet.sync.source import working_tree
@@ -53,7 +53,7 @@ def history(
     with working_tree() as files:
         git = files.git or Git.find(files.repository.root)  # which says why there is none
         remote = destination(git, files.repository.settings.git.remote)
-        entries = chosen(read_history(git, remote), stacks, clusters)
+        entries = select_entries(read_history(git, remote), stacks, clusters)
         current, errors = ({}, []) if from_git else _read_current(files, clusters, kubeconfig)
     emit_result(_history_data(entries[:limit], current), form, lambda: _format_entries(entries[:limit], current))
     if git.shallow:
@@ -83,7 +83,7 @@ def _read_current(files: Files, names: Sequence[str], kubeconfig: Path | None) -
     return current, errors
 
 
-def _format_entries(entries: Sequence[Entry], current: Current) -> str:
+def _format_entries(entries: Sequence[HistoryEntry], current: Current) -> str:
     from fleet.plan.views.escape import escape_line
 
     if not entries:
@@ -100,14 +100,14 @@ def _format_entries(entries: Sequence[Entry], current: Current) -> str:
     return "\n".join(lines)
 
 
-def _format_outcome(outcome: Outcome, entry: Entry, current: Current) -> tuple[str, ...]:
+def _format_outcome(outcome: Outcome, entry: HistoryEntry, current: Current) -> tuple[str, ...]:
     is_current = current.get((outcome.stack, outcome.cluster)) == entry.revision
     when = f"{outcome.at.replace('T', ' ').removesuffix('Z')[:16]} {outcome.by}".strip()
     notes = [text for text in ("changed it last" if is_current else "", outcome.message) if text]
     return (outcome.stack, outcome.cluster, f"{outcome.sync}, {outcome.health}", when, "; ".join(notes))
 
 
-def _history_data(entries: Sequence[Entry], current: Current) -> dict[str, Any]:
+def _history_data(entries: Sequence[HistoryEntry], current: Current) -> dict[str, Any]:
     return {
         "commits": [
             {

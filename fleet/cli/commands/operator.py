@@ -23,8 +23,8 @@ from fleet.cli.output import emit_result, format_json, output_option
 if TYPE_CHECKING:
     from fleet.apps.permissions import Permissions
     from fleet.cli.lab_images import LabImages
-    from fleet.install.apply import Done
-    from fleet.install.install import Installed, Removed
+    from fleet.install.apply import ObjectOutcome
+    from fleet.install.install import InstallResult, RemoveResult
     from fleet.install.manifests import Settings
     from fleet.install.status import OperatorState
     from fleet.kube.client.client import Client
@@ -136,15 +136,15 @@ def install(
     image_lock = asyncio.Lock()  # clusters of a lab have the same images
     with shown(quiet=form != "text") as progress:
 
-        async def install_in(cluster: ClusterRef, client: Client) -> Installed:
-            from fleet.install.install import install, settings_now
+        async def install_in(cluster: ClusterRef, client: Client) -> InstallResult:
+            from fleet.install.install import install, read_settings
 
             def report(phase: str, detail: str) -> None:
                 progress.update("operator", cluster.name, phase, detail)
 
             await asyncio.to_thread(_select_images, cluster, image, build=False)  # raises before the cluster is asked
             report("looking", "")
-            before = await settings_now(client)
+            before = await read_settings(client)
             async with image_lock:
                 if not image:
                     report("images", "a lab gets those that it lacks")
@@ -280,7 +280,7 @@ def uninstall(
         click.confirm(f"Remove the operator from {names}? Apps run on.", abort=True, err=True)
     with shown(quiet=form != "text") as progress:
 
-        async def remove_from(cluster: ClusterRef, client: Client) -> Removed:
+        async def remove_from(cluster: ClusterRef, client: Client) -> RemoveResult:
             from fleet.install.install import remove
 
             def report(phase: str, detail: str) -> None:
@@ -320,12 +320,12 @@ def allow(
     from fleet.cli.results import finish
 
     async def allow_in(cluster: ClusterRef, client: Client) -> None:
-        from fleet.install.apply import allow
+        from fleet.install.apply import allow_namespaces
 
-        def report(change: Done) -> None:
+        def report(change: ObjectOutcome) -> None:
             click.echo(f"✓ {cluster.name}: {change.key} {change.what}")
 
-        await allow(client, namespaces, take_over=take_over, tell=report)
+        await allow_namespaces(client, namespaces, take_over=take_over, tell=report)
 
     _, problems = asyncio.run(run_in_each(resolve_clusters(clusters, context, kubeconfig), allow_in))
     return finish(problems)

@@ -16,7 +16,7 @@ from fleet.cli.results import collect_errors, finish, make_changes_error
 if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.plan.views.summary import ViewHeader
-    from fleet.preview.merge import Merged
+    from fleet.preview.merge import MergePreview
     from fleet.sync.run import Run
 
 
@@ -141,11 +141,11 @@ def preview(
             return finish(write_for_comment(options, comment_file, show, judge))
         return finish(post_preview(options, show, judge))
     if base:
-        from fleet.preview.merge import of_merge
+        from fleet.preview.merge import preview_merge
 
         with shown(quiet=form != "text" or not live, lines=False) as progress:
             asking = (how, progress) if live else ()
-            run, about = of_merge(base, head or "HEAD", *asking, stacks=stacks, clusters=clusters, keep=keep)
+            run, about = preview_merge(base, head or "HEAD", *asking, stacks=stacks, clusters=clusters, keep=keep)
         print_plan(run, form, unchanged=show_unchanged, about=about)
         write_page(run, page, about)
         return finish(collect_errors(run.results), count_changes(run) if expect_no_changes else 0)
@@ -184,11 +184,11 @@ def _check_record(*, record: bool, merging: bool, narrowed: bool) -> None:
         raise click.UsageError("--record is of a whole change: leave out --stack and --cluster")
 
 
-def _keep_nothing(merge: Merged, *, fork: bool = False) -> None:
+def _keep_nothing(merge: MergePreview, *, fork: bool = False) -> None:
     """Keep nothing of a preview: the user did not ask for a record."""
 
 
-def _record_merge(merge: Merged, *, fork: bool = False) -> None:
+def _record_merge(merge: MergePreview, *, fork: bool = False) -> None:
     """Record a preview as approvals need it. One that could not be planned is not; the reason is printed at the end."""
     from fleet.approval.recording import record_merge
 

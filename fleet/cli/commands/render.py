@@ -18,7 +18,7 @@ from fleet.cli.repository import open_repository
 from fleet.text import count_noun
 
 if TYPE_CHECKING:
-    from fleet.bundle.publish import Rendering
+    from fleet.bundle.publish import PublishResult
     from fleet.evaluate import Evaluation
     from fleet.git.refs import Address
     from fleet.objects.desired import Desired, Object
@@ -77,9 +77,9 @@ def render_and_push(
     """Render a commit for the clusters that pull, and push a bundle for each; print what was pushed and what waits."""
     import time
 
-    from fleet.bundle.publish import Seen, Wish, chosen_clusters, render
-    from fleet.bundle.reports import reported
-    from fleet.bundle.reports import reports as parse_report
+    from fleet.bundle.publish import ObservedState, PublishOptions, publish_bundles, select_clusters
+    from fleet.bundle.reports import parse_report_repository as parse_report
+    from fleet.bundle.reports import read_reports
     from fleet.cli.results import finish
     from fleet.sync.rollout import approvals
     from fleet.sync.source import check_branch, commit, evaluated
@@ -96,7 +96,7 @@ def render_and_push(
             assert files.git is not None  # noqa: S101 - commits come from git
             check_signature(files.git, files.revision, signers)
         evaluation = evaluated(files, ())
-    if not chosen_clusters(evaluation, clusters):
+    if not select_clusters(evaluation, clusters):
         from fleet.errors import ConfigurationError
 
         raise ConfigurationError(
@@ -105,12 +105,12 @@ def render_and_push(
         )
     assert files.git is not None  # noqa: S101 - commits come from git
     home, target = _find_remote(files, None), _find_remote(files, remote)
-    options = Wish(
+    options = PublishOptions(
         tuple(clusters), allow_deletes, allow_rewritten, revision is not None, with_secrets, require_approved
     )
     branch = files.repository.settings.git.status_branch
-    seen = Seen(reported(files.git, home, elsewhere, branch), approvals.read(files.git, home))
-    rendering = render(files, evaluation, options, target, seen, now=time.time())
+    seen = ObservedState(read_reports(files.git, home, elsewhere, branch), approvals.read(files.git, home))
+    rendering = publish_bundles(files, evaluation, options, target, seen, now=time.time())
     _tidy_status(files, evaluation, home)
     emit_result(_push_data(files, rendering), form, lambda: _format_push(rendering))
     for line in rendering.remarks:
@@ -121,10 +121,10 @@ def render_and_push(
 def _find_remote(files: Files, remote: str | None) -> Address | None:
     """Return the address of a remote that the user named or wrote out; None for no remote."""
     from fleet.git import refs
-    from fleet.git.status import chosen
+    from fleet.git.status import choose_remote
 
     if remote is None or remote in files.remotes:
-        return chosen(files.remotes, remote or files.repository.settings.git.remote)
+        return choose_remote(files.remotes, remote or files.repository.settings.git.remote)
     return refs.address(remote, by_person=True)
 
 
@@ -143,16 +143,16 @@ def _tidy_status(files: Files, evaluation: Evaluation, home: Address | None) -> 
         print_message(f"the status branch was not tidied: {error.message}")
 
 
-def _format_push(rendering: Rendering) -> str:
+def _format_push(rendering: PublishResult) -> str:
     results = rendering.results
     changed = [result.branch for result in results if result.problem or (result.plan and not result.plan.empty)]
     plans = [view_plan(changed, "text")] if changed else []
-    clusters = sorted({*rendering.sets, *_list_refused(rendering)})
+    clusters = sorted({*rendering.bundles, *_list_refused(rendering)})
     return "\n".join([*plans, *(f"{cluster}: {_describe_push(rendering, cluster)}" for cluster in clusters)])
 
 
-def _describe_push(rendering: Rendering, cluster: str) -> str:
-    if cluster not in rendering.sets:
+def _describe_push(rendering: PublishResult, cluster: str) -> str:
+    if cluster not in rendering.bundles:
         return "not pushed, something speaks against it"
     outcome = f"pushed as {rendering.written[cluster][:8]}" if cluster in rendering.written else "nothing new"
     waiting = sorted(rendering.waiting.items())
@@ -160,11 +160,11 @@ def _describe_push(rendering: Rendering, cluster: str) -> str:
     return "; ".join([outcome, *waits])
 
 
-def _list_refused(rendering: Rendering) -> set[str]:
+def _list_refused(rendering: PublishResult) -> set[str]:
     return {result.cluster for result in rendering.results if result.problem}
 
 
-def _push_data(files: Files, rendering: Rendering) -> dict[str, Any]:
+def _push_data(files: Files, rendering: PublishResult) -> dict[str, Any]:
     return {
         "revision": files.revision,
         "clusters": [
@@ -174,7 +174,7 @@ def _push_data(files: Files, rendering: Rendering) -> dict[str, Any]:
                 "stacks": [stack.stack for stack in bundle.index.stacks],
                 "waiting": dict(bundle.index.waiting),
             }
-            for cluster, bundle in sorted(rendering.sets.items())
+            for cluster, bundle in sorted(rendering.bundles.items())
         ],
         "refused": sorted(_list_refused(rendering)),
     }

@@ -37,7 +37,7 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
     fleet rollback orders --to HEAD~3 --dry-run
     """
     from fleet.errors import ConfigurationError
-    from fleet.git.merge import give_branch, propose, tip_of, who
+    from fleet.git.merge import propose, set_branch, tip_of, user_identity
     from fleet.git.repository import Repository as Git
     from fleet.git.status import destination
     from fleet.sync.rollout.rollback import message
@@ -58,12 +58,12 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
         print_message(f"left as it is, because other stacks read it too: {path}")
     changes = {history.prefix + path: content for path, content in difference.changes.items()}
     text = message(stack, target, git.resolve(target).subject, changes)
-    commit = propose(git, tip, changes, text, identity=who(git.root))
+    commit = propose(git, tip, changes, text, identity=user_identity(git.root))
     name = synced if direct else branch or f"fleet/rollback-{stack}-{target[:8]}"
     if form == "text":
         _show_preview(tip, commit, stack)
     if not dry_run:
-        give_branch(git, remote, commit, name, seen=tip if direct else None)
+        set_branch(git, remote, commit, name, seen=tip if direct else None)
     emit_result(
         {"stack": stack, "to": target, "commit": commit, "branch": None if dry_run else name, "files": sorted(changes)},
         form,
@@ -109,10 +109,10 @@ class _StackHistory:
     def _find_last_good(self, current: Ground) -> str:
         """Return the newest commit at which the stack was healthy with other files of its own than now."""
         from fleet.errors import NotFoundError
-        from fleet.git.history import good, read_history
+        from fleet.git.history import good_entries, read_history
 
         own = {self.prefix + path for path in current.own}
-        for entry in good(read_history(self.git, self.remote, self.tip), self.stack):
+        for entry in good_entries(read_history(self.git, self.remote, self.tip), self.stack):
             if any(change.path in own for change in self.git.changes(entry.revision, self.tip)):
                 return entry.revision
         raise NotFoundError(
@@ -148,10 +148,10 @@ def _show_preview(base: str, head: str, stack: str) -> None:
     """Print what merging the commit changes in the stack, without asking any cluster."""
     from fleet.cli.plans import print_plan
     from fleet.errors import PolicyError
-    from fleet.preview.merge import of_merge
+    from fleet.preview.merge import preview_merge
 
     try:
-        run, about = of_merge(base, head, stacks=[stack])
+        run, about = preview_merge(base, head, stacks=[stack])
     except PolicyError as error:  # a machine without a sandbox shows no merges
         print_message(f"what it would do is not shown: {error.message}")
         return

@@ -129,7 +129,7 @@ def serve(
     fleet serve https://git.example.com/team/fleet.git#main --listen :8080
     fleet serve https://… --manifests --image registry.example.com/fleet-serve:1.0 | kubectl apply --server-side -f -
     """
-    from fleet.bundle.reports import reports as parse_report
+    from fleet.bundle.reports import parse_report_repository as parse_report
 
     report_sources = tuple(parse_report(report) for report in reports)
     if manifests:

@@ -23,7 +23,7 @@ from fleet.cli.results import collect_errors, finish, format_results, results_da
 if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.evaluate.result import Evaluation
-    from fleet.git.status_records import Record
+    from fleet.git.status_records import StatusRecord
     from fleet.plan.inventory import Suspension
     from fleet.sync.rollout.order import Order
     from fleet.sync.run import Run
@@ -128,7 +128,7 @@ def sync(
     import asyncio
     from dataclasses import replace
 
-    from fleet.approval.gate import Gate
+    from fleet.approval.gate import ApprovalCheck
     from fleet.plan.ownership import RepositoryOwnership
     from fleet.plan.selection import Selection
     from fleet.sync.progress import shown
@@ -142,7 +142,7 @@ def sync(
     selected = targets(chosen, stacks, clusters, narrowing)
     budget = select_deletion_budget(files.repository.settings, allow_deletes)
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
-    gate = Gate(files, evaluation, required=require_approved)
+    gate = ApprovalCheck(files, evaluation, required=require_approved)
     settings = files.repository.settings
     how = How(
         kubeconfig,
@@ -201,8 +201,7 @@ def _make_rollout_order(
     from contextlib import suppress
 
     from fleet.errors import FleetError
-    from fleet.git.status import chosen as choose_remote
-    from fleet.git.status import read_status
+    from fleet.git.status import choose_remote, read_status
     from fleet.sync.rollout.approvals import Approvals, read
     from fleet.sync.rollout.order import Order, bystanders, watched
     from fleet.times import seconds
@@ -213,7 +212,7 @@ def _make_rollout_order(
     def approvals() -> Approvals:
         return read(git, choose_remote(files.remotes, settings.remote))
 
-    records: dict[tuple[str, str], Record] = {}
+    records: dict[tuple[str, str], StatusRecord] = {}
     watched_stacks = watched(chosen.stacks)
     pulling = {cluster.name for cluster in chosen.clusters if cluster.pull}
     pulled = [
@@ -230,9 +229,9 @@ def _make_rollout_order(
             records = {(record.stack, record.cluster): record for record in status.records}
     elsewhere = {}
     if pulled:
-        from fleet.bundle.publish import heard_of_agents
+        from fleet.bundle.publish import read_agent_states
 
-        elsewhere = heard_of_agents(files, pulled, records)
+        elsewhere = read_agent_states(files, pulled, records)
     return Order(
         {stack.name: stack for stack in chosen.stacks},
         wait=wait,

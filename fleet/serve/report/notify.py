@@ -23,9 +23,9 @@ import aiohttp
 import orjson
 
 from fleet.errors import FleetError
-from fleet.forge.detect import find, token
+from fleet.forge.detect import detect_repository, read_token
 from fleet.forge.forge import State, connect
-from fleet.git.status_records import Report
+from fleet.git.status_records import StatusReport
 from fleet.kube.runtime.metrics import Counter
 from fleet.serve.commits import Origin, Wanted
 from fleet.serve.scope import SHARED, RepositoryScope
@@ -45,7 +45,7 @@ def context(stack: str, cluster: str = "") -> str:
     return f"fleet/{stack}/{cluster}" if cluster else f"fleet/{stack}"
 
 
-def statuses(stack: str, reports: Mapping[str, Report], before: Mapping[str, Said]) -> dict[str, Said]:
+def statuses(stack: str, reports: Mapping[str, StatusReport], before: Mapping[str, Said]) -> dict[str, Said]:
     """By context, from the newest report of each cluster of the stack. `before` is what stands there already.
 
     A cluster that failed before and does no longer has its own status turned, as one cannot be taken away.
@@ -70,7 +70,7 @@ def statuses(stack: str, reports: Mapping[str, Report], before: Mapping[str, Sai
     return found
 
 
-def _of(report: Report) -> Said:
+def _of(report: StatusReport) -> Said:
     line = report.message or f"{report.sync}, {report.health}"
     if report.sync in FAILED or (report.sync == "Synced" and report.health == "Degraded"):
         return Said(State.FAILURE, line)
@@ -98,7 +98,7 @@ class Outside:
     secret: str = field(default="", repr=False)  # they are signed with it, as GitHub signs webhooks
     scope: RepositoryScope = SHARED
     forge: bool = True  # commit statuses, where the forge is known and there is a token
-    _reports: dict[str, dict[str, Report]] = field(default_factory=dict)  # stack → cluster → newest
+    _reports: dict[str, dict[str, StatusReport]] = field(default_factory=dict)  # stack → cluster → newest
     _changed: set[str] = field(default_factory=set)  # stacks
     _moved: set[str] = field(default_factory=set)  # stacks that this commit changed
     _said: dict[str, Said] = field(default_factory=dict)  # by context, of the newest commit
@@ -107,7 +107,7 @@ class Outside:
     _call: asyncio.Event = field(default_factory=asyncio.Event)
     _warned: str = ""
 
-    def tell(self, reports: list[Report], *, moved: bool) -> None:
+    def tell(self, reports: list[StatusReport], *, moved: bool) -> None:
         """`moved`: they are about what a pass did or saw, not only about a commit that changes nothing of them."""
         for one in reports:
             known = self._reports.setdefault(one.stack, {})
@@ -124,7 +124,7 @@ class Outside:
         self._changed.update(one.stack for one in reports)
         self._call.set()
 
-    def announce(self, reports: list[Report]) -> None:
+    def announce(self, reports: list[StatusReport]) -> None:
         """What has to be heard though nothing turned: the words about it are new."""
         self._turns += [_turn(str(self.origin), one, one) for one in reports]
         self._call.set()
@@ -170,8 +170,8 @@ class Outside:
         if current is None:
             return
         try:
-            repository = find(self.origin.url, current.files.repository.settings.forge)
-            async with connect(repository, token(repository, self.scope.environment(os.environ))) as forge:
+            repository = detect_repository(self.origin.url, current.files.repository.settings.forge)
+            async with connect(repository, read_token(repository, self.scope.environment(os.environ))) as forge:
                 for stack in stacks:
                     for context, said in statuses(stack, self._reports.get(stack, {}), self._said).items():
                         if self._said.get(context) != said:
@@ -185,7 +185,7 @@ class Outside:
                 log.warning("no commit statuses for %s: %s", self.origin, problem.message)
 
 
-def _turn(repository: str, before: Report, after: Report) -> dict[str, Any]:
+def _turn(repository: str, before: StatusReport, after: StatusReport) -> dict[str, Any]:
     return {
         "repository": repository,
         "stack": after.stack,

@@ -28,8 +28,8 @@ from fleet.evaluate.result import Evaluation
 from fleet.forge.forge import State
 from fleet.plan.views.html import html_page
 from fleet.plan.views.summary import ViewHeader
-from fleet.preview.comment import Request, Voice, Words, made, refused
-from fleet.preview.merge import Merged, of_merge
+from fleet.preview.comment import CommentIdentity, CommentText, PreviewRequest, error_text, preview_text
+from fleet.preview.merge import MergePreview, preview_merge
 from fleet.serve.child_process import MIB, OUT_OF_MEMORY, Bounds, EndedError, ask, begin, bound_memory
 from fleet.serve.cluster_secrets import Reach
 from fleet.serve.scope import TOKENS
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 class Task:
     """What the process is told."""
 
-    request: Request
+    request: PreviewRequest
     files: Files  # of the base
     base: int  # a descriptor of its evaluation, see `written`
     reach: Reach  # of clusters
@@ -73,8 +73,8 @@ class Told:
     frames: str = ""  # and where
 
     @property
-    def words(self) -> Words:
-        return Words(self.parts, State(self.state), self.line)
+    def words(self) -> CommentText:
+        return CommentText(self.parts, State(self.state), self.line)
 
 
 def written(evaluation: Evaluation) -> IO[bytes]:
@@ -114,23 +114,23 @@ def main() -> None:
 
 
 def _told(task: Task, bounds: Bounds) -> Told:
-    voice, text = Voice(), ""
+    voice, text = CommentIdentity(), ""
     try:
         with Pool(width=task.width) as pool:
             pool.given()
             bound_memory(bounds)
             run, about = _merged(task, pool)
     except FleetError as problem:
-        words = refused(problem, request=task.request, voice=voice)
+        words = error_text(problem, request=task.request, identity=voice)
         return Told(words.parts, words.state, words.line)
     about = replace(about, remarks=run.remarks)
     branches = [one.branch for one in run.results]
     if task.page:
         text = html_page(branches, about=about)
         text = text if len(text) <= LARGEST_PAGE else ""
-        voice = Voice(page=task.page if text else "")
+        voice = CommentIdentity(page=task.page if text else "")
     problems = [found for one in run.results if (found := _problem(one))]
-    words = made(branches, about, problems, request=task.request, voice=voice, room=task.room)
+    words = preview_text(branches, about, problems, request=task.request, identity=voice, room=task.room)
     return Told(words.parts, words.state, words.line, text)
 
 
@@ -143,17 +143,17 @@ def _merged(task: Task, pool: Pool) -> tuple[Run, ViewHeader]:
     told = (how, Quiet()) if task.request.live else ()
     recorded = partial(record, fork=pull_request.fork)
     keep = recorded if known.repository.settings.approval.required else nothing
-    run, about = of_merge(known.revision, pull_request.head_sha, *told, keep=keep, known=known, pool=pool)
+    run, about = preview_merge(known.revision, pull_request.head_sha, *told, keep=keep, known=known, pool=pool)
     assert about.base and about.head  # noqa: S101 - it is a merge
     base_name = replace(about.base, name=pull_request.base_ref)
     return run, replace(about, base=base_name, head=replace(about.head, name=pull_request.head_ref))
 
 
-def nothing(_: Merged) -> None:
+def nothing(_: MergePreview) -> None:
     pass
 
 
-def record(made: Merged, *, fork: bool) -> None:
+def record(made: MergePreview, *, fork: bool) -> None:
     if made.is_whole:
         record_merge(made, fork=fork)
 

@@ -35,15 +35,24 @@ from typing import IO
 from aiohttp import web
 
 from fleet.errors import ConfigurationError, FleetError, NotFoundError
-from fleet.forge.comments import asked, room
-from fleet.forge.detect import find, token
-from fleet.forge.forge import Commented, Event, Forge, PullRequest, PullRequestChanged, Repository, connect
-from fleet.git.environment import USUAL
+from fleet.forge.comments import longest_part, requested_commit
+from fleet.forge.detect import detect_repository, read_token
+from fleet.forge.forge import CommentEvent, Event, Forge, PullRequest, PullRequestEvent, Repository, connect
+from fleet.git.environment import DEFAULT_LIMITS
 from fleet.git.repository import Mirror
 from fleet.kube.client.client import Client
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.queue import Backoff, Queue
-from fleet.preview.comment import Request, Voice, Words, begin, consult, give_up, refused, tell
+from fleet.preview.comment import (
+    CommentIdentity,
+    CommentText,
+    PreviewRequest,
+    error_text,
+    post_error,
+    post_pending,
+    post_preview,
+    read_request,
+)
 from fleet.serve.background import in_thread
 from fleet.serve.child_process import HINT, MIB, EndedError
 from fleet.serve.cluster_secrets import Reach
@@ -125,7 +134,7 @@ PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long a
 ASKING = 4  # pull requests of which the forge is asked whose they are, at a time
 LAST_WORD = 5.0  # seconds for a status when the service ends
 # What a head may be: a fork's is of anybody, and while it is fetched others wait for their turn.
-OF_HEADS = replace(USUAL, transfer_seconds=120, transfer_bytes=512 * MIB)
+OF_HEADS = replace(DEFAULT_LIMITS, transfer_seconds=120, transfer_bytes=512 * MIB)
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +162,9 @@ class Previews:
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
     _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
     _tried: dict[int, str] = field(default_factory=dict)  # the head that was last begun with
-    _untold: dict[int, tuple[Request, str, Words, Voice]] = field(default_factory=dict)  # with the base's commit
+    _untold: dict[int, tuple[PreviewRequest, str, CommentText, CommentIdentity]] = field(
+        default_factory=dict
+    )  # with the base's commit
     _waiting: PreviewQueue = field(default_factory=PreviewQueue)
     _call: asyncio.Event = field(default_factory=asyncio.Event)  # something may begin
     _attempts: Attempts = field(default_factory=Attempts)
@@ -162,9 +173,9 @@ class Previews:
 
     def hear(self, event: Event) -> None:
         match event:
-            case PullRequestChanged(pull_request=found):
+            case PullRequestEvent(pull_request=found):
                 self._queue.add(found.number)
-            case Commented(number=number, body=body) if asked(body) is not None:
+            case CommentEvent(number=number, body=body) if requested_commit(body) is not None:
                 self._queue.add(number)
 
     async def run(self, mirror: Mirror) -> None:
@@ -280,12 +291,12 @@ class Previews:
 
     def _forge(self, base: Wanted) -> Forge:
         repository = self._repository(base)
-        return connect(repository, token(repository, self.scope.environment(os.environ)))
+        return connect(repository, read_token(repository, self.scope.environment(os.environ)))
 
-    async def _asked(self, forge: Forge, number: int) -> Request | None:
+    async def _asked(self, forge: Forge, number: int) -> PreviewRequest | None:
         """Return what there is to preview; None: nothing, or that was done."""
         try:
-            request = await consult(forge, number, live=True)
+            request = await read_request(forge, number, live=True)
         except ConfigurationError:
             self._forget(number)  # it is open no more
             return None
@@ -296,7 +307,7 @@ class Previews:
             return None
         return request
 
-    async def _preview_of(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> None:
+    async def _preview_of(self, mirror: Mirror, forge: Forge, base: Wanted, request: PreviewRequest) -> None:
         found = request.pull_request
         number = found.number
         self._tried[number] = found.head_sha
@@ -306,13 +317,13 @@ class Previews:
                 words, voice = await self._words(mirror, forge, base, request)
                 known = self._untold[number] = (request, base.revision, words, voice)
             _, _, words, voice = known
-            await tell(forge, request, voice, words)
+            await post_preview(forge, request, voice, words)
         except FleetError:
             raise  # it could not be told
         except BaseException:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORD):
-                    await give_up(forge, request, Voice(), "the preview did not come to its end")
+                    await post_error(forge, request, CommentIdentity(), "the preview did not come to its end")
             raise
         self._untold.pop(number, None)
         self._done[number] = (found.head_sha, request.live)
@@ -320,24 +331,26 @@ class Previews:
         depth = "compared with the clusters" if request.live else "desired only"
         log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
 
-    async def _words(self, mirror: Mirror, forge: Forge, base: Wanted, request: Request) -> tuple[Words, Voice]:
-        found, voice = request.pull_request, Voice()
+    async def _words(
+        self, mirror: Mirror, forge: Forge, base: Wanted, request: PreviewRequest
+    ) -> tuple[CommentText, CommentIdentity]:
+        found, voice = request.pull_request, CommentIdentity()
         number, head, live = found.number, found.head_sha, request.live
         if reason := self._attempts.reason(number, head, live=live):
             return _ended(reason, request), voice
-        await begin(forge, request, voice)
+        await post_pending(forge, request, voice)
         self._attempts.begin(number, head, live=live)
         try:
             await in_thread(self._fetch, mirror, f"+{found.fetch_ref(forge.repository.kind)}:{PULLS}{number}")
             withheld = self.scope.withheld(pushes=base.files.repository.settings.approval.required)
-            told = await preview(await self._task(base, request, room(forge)), withheld=withheld)
+            told = await preview(await self._task(base, request, longest_part(forge)), withheld=withheld)
         except EndedError as problem:
             self._attempts.give_up(number, head, problem.message, live=live)
             log.warning("pull request %d: %s", number, problem.message, extra=self._about(number))
             return _ended(problem.message, request), voice
         except FleetError as problem:
             self._attempts.forget(number)
-            return refused(problem, request=request, voice=voice), voice
+            return error_text(problem, request=request, identity=voice), voice
         except asyncio.CancelledError:  # the service ends in order: that is nothing against this preview
             self._attempts.forget(number)
             raise
@@ -347,13 +360,13 @@ class Previews:
             log.error("pull request %d: %s\n%s", number, told.fault, told.frames, extra=self._about(number))
             return _ended(reason, request), voice
         self._attempts.forget(number)
-        return told.words, Voice(page=self.pages.keep(number, told.page) if told.page else "")
+        return told.words, CommentIdentity(page=self.pages.keep(number, told.page) if told.page else "")
 
     def _fetch(self, mirror: Mirror, refspec: str) -> None:
         """Apart from the branch: whoever follows it does not wait for a fork."""
         replace(mirror, repository=replace(mirror.repository, limits=OF_HEADS)).fetch((refspec,), lock="pulls")
 
-    async def _task(self, base: Wanted, request: Request, characters: int) -> Task:
+    async def _task(self, base: Wanted, request: PreviewRequest, characters: int) -> Task:
         """Clusters are reached as the base says, which is what the service goes by."""
         reach = Reach(self.kubeconfig)
         if request.live:
@@ -377,7 +390,7 @@ class Previews:
 
     def _repository(self, base: Wanted) -> Repository:
         """By the settings of the base: a head must not say where the token is sent."""
-        return find(self.origin.url, base.files.repository.settings.forge)
+        return detect_repository(self.origin.url, base.files.repository.settings.forge)
 
     def _cannot(self, problem: Exception) -> None:
         said = _said(problem)
@@ -389,6 +402,8 @@ class Previews:
         return {"repository": str(self.origin), "pull_request": number}
 
 
-def _ended(reason: str, request: Request) -> Words:
+def _ended(reason: str, request: PreviewRequest) -> CommentText:
     """What is said of a preview that did not come to its end, and is not tried again."""
-    return refused(EndedError(f"the preview was not made: {reason}", hint=HINT), request=request, voice=Voice())
+    return error_text(
+        EndedError(f"the preview was not made: {reason}", hint=HINT), request=request, identity=CommentIdentity()
+    )

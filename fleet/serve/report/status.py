@@ -16,8 +16,8 @@ from typing import ParamSpec
 from fleet.errors import FleetError
 from fleet.git import refs, status
 from fleet.git.publish import trim
-from fleet.git.status import Gone, chosen, report
-from fleet.git.status_records import Report
+from fleet.git.status import FindRemoved, choose_remote, report
+from fleet.git.status_records import StatusReport
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import StackCluster
 from fleet.serve.background import in_thread
@@ -43,9 +43,9 @@ class Telling:
     written: Callable[[int], None] = lambda count: None
     failed: Callable[[FleetError], None] = lambda problem: None
     by: str = ""  # who applied what is told
-    _news: dict[StackCluster, Report] = field(default_factory=dict)
+    _news: dict[StackCluster, StatusReport] = field(default_factory=dict)
     _files: Files | None = None
-    _gone: Gone = lambda known: ()
+    _gone: FindRemoved = lambda known: ()
     _left: set[StackCluster] = field(default_factory=set)  # what is no longer placed where it was, and forgotten there
     _there: dict[str, frozenset[str]] = field(default_factory=dict)  # cluster → all stacks that it has or should have
     _call: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,14 +53,14 @@ class Telling:
     _under_way: asyncio.Future[None] | None = None
     _writes: int = 0
 
-    def tell(self, files: Files, *reports: Report) -> None:
+    def tell(self, files: Files, *reports: StatusReport) -> None:
         self._files = files
         news = {(one.stack, one.cluster): one for one in reports}
         self._news.update(news)
         self._left -= news.keys()
         self._call.set()
 
-    def no_more(self, files: Files, gone: Gone) -> None:
+    def no_more(self, files: Files, gone: FindRemoved) -> None:
         """Which of those that the branch knows are no more, from now on. What clusters have is to be seen anew."""
         self._files, self._gone = files, gone
         self._there = {}
@@ -131,7 +131,7 @@ class Telling:
         await asyncio.shield(self._under_way)
 
 
-def _no_more(gone: Gone, there: Mapping[str, frozenset[str]]) -> Gone:
+def _no_more(gone: FindRemoved, there: Mapping[str, frozenset[str]]) -> FindRemoved:
     """Those that git does not know any more, and those that a cluster which was looked through does not have."""
 
     def both(known: Iterable[StackCluster]) -> set[StackCluster]:
@@ -141,16 +141,16 @@ def _no_more(gone: Gone, there: Mapping[str, frozenset[str]]) -> Gone:
     return both
 
 
-def _write(files: Files, reports: list[Report], left: Sequence[StackCluster], gone: Gone, by: str) -> None:
+def _write(files: Files, reports: list[StatusReport], left: Sequence[StackCluster], gone: FindRemoved, by: str) -> None:
     settings = files.repository.settings.git
     if files.git is not None:
-        remote = chosen(files.remotes, settings.remote)
+        remote = choose_remote(files.remotes, settings.remote)
         report(files.git, reports, removed=left, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
 def _shorten(files: Files) -> None:
     settings = files.repository.settings.git
     if files.git is not None:
-        remote = chosen(files.remotes, settings.remote)
-        for ref in (refs.branch(settings.status_branch), status.REF):
+        remote = choose_remote(files.remotes, settings.remote)
+        for ref in (refs.branch_ref(settings.status_branch), status.NOTES_REF):
             trim(files.git, remote, ref)

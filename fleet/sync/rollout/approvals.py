@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fleet.evaluate.result import StackResult
 from fleet.git.objects import Snapshot
-from fleet.git.publish import Changes, Edit, fetched, publish
+from fleet.git.publish import Changes, Edit, fetch_tips, publish
 from fleet.git.refs import Address
 from fleet.git.repository import Repository
 from fleet.git.status_records import clean
@@ -74,7 +74,7 @@ def approve(repository: Repository, remote: Address | None, given: Approval) -> 
 
 
 def read(repository: Repository, remote: Address | None) -> Approvals:
-    with fetched(repository, remote, [REF]) as tips:
+    with fetch_tips(repository, remote, [REF]) as tips:
         tip = tips[REF]
         if tip is None:
             return {}

@@ -25,7 +25,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from fleet.evaluate.result import RolloutData
-from fleet.git.status_records import Record
+from fleet.git.status_records import StatusRecord
 from fleet.sync.result import PartlyWaitingError, Result, WaitingError, problem_of
 from fleet.times import parse_window, seconds
 
@@ -239,7 +239,7 @@ def after_it(result: Result) -> Standing:
     )
 
 
-def well_since(result: Result, told: Record | None, now: float) -> float:
+def well_since(result: Result, told: StatusRecord | None, now: float) -> float:
     """Since when a stack that was found well is so, by what others wrote; now, where they did not."""
     changed = changed_at(result)
     if told is None or told.health != result.health or told.sync != "Synced" or changed is None:

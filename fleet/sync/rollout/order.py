@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from fleet.errors import FleetError
 from fleet.evaluate.result import Evaluation, StackResult
-from fleet.git.status_records import Record
+from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
 from fleet.plan.drift import drift_error
@@ -37,7 +37,7 @@ class Order:
     wait: bool = True  # else only what may begin now begins, and no soak is waited for
     approvals: Callable[[], Approvals] = lambda: {}  # read anew each time that somebody asks for one
     bystanders: Sequence[Target] = ()  # clusters that are looked at and not changed: others have to wait for them
-    told: Mapping[StackCluster, Record] = field(
+    told: Mapping[StackCluster, StatusRecord] = field(
         default_factory=dict
     )  # by the status branch: since when what is well is so
     elsewhere: Mapping[StackCluster, Standing] = field(default_factory=dict)  # of clusters that only agents reach
