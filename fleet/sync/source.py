@@ -54,7 +54,7 @@ class Files:
     tree: str = ""  # the id that git has for all the files together; "" for the working tree
     below: str = ""  # where in git's tree they lie, "" at its top
     remembered: Evaluation | None = None  # then the files themselves are not there: nobody needs them
-    other_branch: str = ""  # the one that HEAD is on, if fleet.toml says that another is synced
+    outside: str = ""  # why it is no commit of the branch that fleet.toml says is synced; "" if it is, or may be
 
     @property
     def title(self) -> str:
@@ -83,14 +83,12 @@ def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = F
     below = here.relative_to(git.root.resolve())
     tree = found.tree if below == Path() else git.subtree(found, below.as_posix())
     with _files(git, found, below, tree if known else "") as (repository, remembered):
-        other, settings = "", repository.settings.git
-        if revision == "HEAD":
-            dirt = git.dirt()
-            other = dirt.branch if dirt.branch and dirt.branch != settings.branch else ""
-            about = [_uncommitted(dirt, below.as_posix(), found.short)]
-            about += [_unpushed(git, found, settings)] if dirt.branch and not other else []
-        else:
-            about = [_outside(git, found, settings)]
+        dirt = git.dirt() if revision == "HEAD" else Dirt()
+        outside, unsure = _outside(git, found, repository.settings.git, dirt.branch)
+        about = [
+            _uncommitted(dirt, below.as_posix(), found.short),
+            unsure or _unpushed(git, found, repository.settings.git, elsewhere=bool(outside)),
+        ]
         remotes = git.remotes()
         identity = _identity(repository.settings, git, here, remotes)
         inside = "" if below == Path() else below.as_posix()
@@ -105,7 +103,7 @@ def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = F
             tree,
             inside,
             remembered,
-            other,
+            outside,
         )
 
 
@@ -114,17 +112,17 @@ def check_branch(files: Files, *, any_branch: bool) -> tuple[str, ...]:
 
     Raises ConfigurationError when it is a commit of another branch than the synced one, without `any_branch`.
     """
-    if not files.other_branch:
+    if not files.outside:
         return files.remarks
     usual = files.repository.settings.git.branch
     if not any_branch:
         raise ConfigurationError(
-            f"this is the branch {files.other_branch}, and fleet.toml says that {usual} is synced",
+            f"{files.outside}, and fleet.toml says that {usual} is synced",
             hint=f"git switch {usual}; or apply it all the same with --any-branch: {usual} is then refused as "
             "rewritten until it has these commits. If another branch is meant for good, say so under [git] branch",
         )
     after = f"{usual} will be refused as rewritten until it has {files.revision[:8]}"
-    return (*files.remarks, f"this is the branch {files.other_branch}: {after}")
+    return (*files.remarks, f"{files.outside}: {after}")
 
 
 @contextmanager
@@ -175,20 +173,30 @@ def _first_commit(git: Git) -> str:
     return min(found.text.split(), default="") if found.status == 0 else ""
 
 
-def _outside(git: Git, found: Commit, settings: GitSettings) -> str:
-    """Of a commit that a person names: that no branch of that name, as far as this clone knows it, has it."""
-    tips = _tips(git, settings).values()
-    if not tips or git.shallow or any(not git.outside([found.id], tip) for tip in tips):
-        return ""
-    return f"{found.short} is not on the branch {settings.branch}, which will be refused as rewritten until it has it"
+def _outside(git: Git, found: Commit, settings: GitSettings, branch: str | None) -> tuple[str, str]:
+    """Return why the commit is not of the synced branch, or what is to be said where this clone cannot know.
+
+    `branch` is the one that HEAD is on. A commit without one, which the user names or CI checks out, is of the synced
+    branch if that has it, here or as the remote last had it.
+    """
+    if branch:
+        return ("" if branch == settings.branch else f"this is the branch {branch}"), ""
+    tips = set(_tips(git, settings).values())
+    if any(not git.outside([found.id], tip) for tip in tips):
+        return "", ""
+    if git.shallow or not tips:
+        why = "is shallow" if git.shallow else "does not have it"
+        return "", f"not known whether {found.short} is on the branch {settings.branch}: this clone {why}"
+    return f"{found.short} is not on the branch {settings.branch}", ""
 
 
-def _unpushed(git: Git, found: Commit, settings: GitSettings) -> str:
-    """Return the commits that the remote does not have, as far as this clone knows."""
+def _unpushed(git: Git, found: Commit, settings: GitSettings, *, elsewhere: bool) -> str:
+    """Return the commits that the remote's branch does not have, as this clone knows it; `elsewhere`: any branch."""
     remote = f"refs/remotes/{settings.remote}/{settings.branch}"
     if _tips(git, settings).get(remote) in (None, found.id):
         return ""
-    listed = git.git.run("compare with the remote", "log", "--format=%h %s", "--abbrev=8", f"{remote}..{found.id}").text
+    there = ("--not", f"--remotes={settings.remote}") if elsewhere else (f"^{remote}",)
+    listed = git.git.run("compare with the remote", "log", "--format=%h %s", "--abbrev=8", found.id, *there).text
     commits = [clean(line, 80) for line in listed.splitlines()]
     if not commits:
         return ""

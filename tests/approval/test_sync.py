@@ -47,7 +47,7 @@ def test_what_nobody_previewed_is_refused_until_somebody_approves_it(team: Team)
     with team.branch("feature"):
         team.write(a="2")
         team.repository.commit()
-    assert "is not on main" in team.refused("--revision", "feature"), "a preview alone approves nothing"
+    assert "is not on main" in team.refused("--revision", "feature", "--any-branch"), "a preview alone approves nothing"
     team.git("checkout", "--quiet", "feature")
     team.write(a="2", b="9")
     commit = team.repository.commit("one more thing")

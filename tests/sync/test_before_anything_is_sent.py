@@ -209,15 +209,22 @@ def test_another_branch_than_the_one_that_is_synced_is_refused_unless_a_person_s
     tried = repository.sync("--dry-run")
     assert (tried.code, "main will be refused as rewritten" in tried.err) == (0, True), "to look is no harm"
     git(repository.root, "switch", "--quiet", "main")
-    named = repository.sync("--revision", idea, "--dry-run")
-    assert f"{idea[:8]} is not on the branch main, which will be refused as rewritten until it has it" in named.err
-    assert "is not on the branch" not in repository.sync("--revision", first).err
+    tried = repository.sync("--revision", idea, "--dry-run")
+    assert f"{idea[:8]} is not on the branch main: main will be refused as rewritten" in tried.err
+    for revision in (idea, "idea"):
+        refused = repository.sync("--revision", revision)
+        assert (refused.code, repository.data(repository.clusters[0], "settings")) == (2, {"a": "1"})
+        assert f"{idea[:8]} is not on the branch main, and fleet.toml says that main is synced" in refused.err
+    git(repository.root, "switch", "--quiet", "--detach", "idea")
+    refused = repository.sync()
+    assert (refused.code, repository.data(repository.clusters[0], "settings")) == (2, {"a": "1"})
+    assert f"{idea[:8]} is not on the branch main" in refused.err
+    named = repository.sync("--revision", first)
+    assert (named.code, "branch" in named.err) == (0, False)
     git(repository.root, "switch", "--quiet", "idea")
     done = repository.sync("--any-branch")
     assert (done.code, repository.data(repository.clusters[0], "settings")) == (0, {"a": "2"})
     assert f"this is the branch idea: main will be refused as rewritten until it has {idea[:8]}" in done.err
-    git(repository.root, "switch", "--quiet", "--detach", "idea")
-    assert repository.sync().code == 0, "CI checks out commits"
     git(repository.root, "switch", "--quiet", "main")
     repository.wants(config_map("settings", {"a": "3"}))
     repository.commit()
@@ -235,7 +242,40 @@ def test_commits_that_are_not_pushed_are_named(repository: FleetRepository) -> N
     mine = repository.commit("Larger\x1b[31m settings")
     done = repository.sync()
     assert done.code == 0
-    assert f"not pushed to origin, so others cannot go on from it: {mine[:8]} Larger [31m settings" in done.err
+    unpushed = f"not pushed to origin, so others cannot go on from it: {mine[:8]} Larger [31m settings"
+    assert unpushed in done.err
+    assert unpushed in repository.sync("--revision", mine).err
+    git(repository.root, "switch", "--quiet", "--detach", "main")
+    assert unpushed in repository.sync().err
+    git(repository.root, "switch", "--quiet", "--create", "idea")
+    assert unpushed in repository.sync("--any-branch").err
+    git(repository.root, "push", "--quiet", "origin", "idea")
+    assert "not pushed" not in repository.sync("--any-branch").err, "it is there, on another branch"
+
+
+def test_ci_applies_a_commit_of_the_branch_that_it_checked_out_without_a_branch(
+    repository: FleetRepository, tmp_path: Path
+) -> None:
+    repository.wants(config_map("settings", {"a": "1"}))
+    repository.commit()
+    git(repository.root, "push", "--quiet", "--set-upstream", "origin", "main")
+    git(repository.root, "switch", "--quiet", "--detach", "main")
+    git(repository.root, "branch", "--quiet", "--delete", "--force", "main")
+    done = repository.sync()
+    assert (done.code, "branch" in done.err) == (0, False), "the remote's branch has it"
+    repository.wants(config_map("settings", {"a": "2"}))
+    idea = repository.commit()
+    git(repository.root, "push", "--quiet", "origin", "HEAD:refs/heads/idea")
+    refused = repository.sync()
+    assert (refused.code, f"{idea[:8]} is not on the branch main" in refused.err) == (2, True)
+    shallow = tmp_path / "shallow"
+    source = repository.remote.path.as_uri()
+    git(tmp_path, "clone", "--quiet", "--depth=1", "--branch=idea", source, str(shallow))
+    git(shallow, "switch", "--quiet", "--detach", "idea")
+    repository.monkeypatch.chdir(shallow)
+    passed = repository.sync("--no-status")
+    assert (passed.code, repository.data(repository.clusters[0], "settings")) == (0, {"a": "2"})
+    assert f"not known whether {idea[:8]} is on the branch main: this clone is shallow" in passed.err
 
 
 def test_a_file_that_is_no_kubeconfig_is_named(repository: FleetRepository, tmp_path: Path) -> None:
