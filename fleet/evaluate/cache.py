@@ -6,21 +6,25 @@ What a tree of files means, remembered: a commit that was evaluated once is not 
 
 What a stack wants follows from its files alone (it was evaluated twice), so the tree's id is the
 key, together with everything else that has a say: this Python, fleet's code, the packages that are installed. An
-evaluation that looked at other files of the machine is not kept, nor one with a Secret in it: its values have no
-business in a cache. The directory is the user's alone, each file carries its own hash, and whatever is not as it should
-be counts as not there.
+evaluation that looked at other files of the machine is not kept. What each file of stacks says is a part of its own: a
+part that stays the same from one commit to the next is copied as it is. Files whose stacks have a Secret have no part,
+nor has what gives them its exports, or has a Secret's value in it: those values have no business in a cache. Such files
+are evaluated each time. The directory is the user's alone, each file carries its own hash, and whatever is not as it
+should be counts as not there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import operator
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -29,7 +33,7 @@ from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, Reads, RolloutData, StackResult
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.normalise import applied_hash
-from fleet.objects.redaction import declared_secrecy, is_secret
+from fleet.objects.redaction import Hidden, Secrecy, declared_secrecy
 from fleet.repository.settings import Settings
 from fleet.version import __version__
 
@@ -72,13 +76,26 @@ MOST_BYTES = 256 * 1024 * 1024  # of all together, and so of one
 _FLAGS = ("app", "protect", "retain_on_delete", "adopt")
 
 
-class Remembered(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Remembered:
     settings: Settings
-    evaluation: Evaluation
+    evaluation: Evaluation  # without the stacks of files that are `unknown`
+    unknown: tuple[str, ...] = ()  # files of stacks that are to be evaluated anew
+    parts: Mapping[str, bytes] = field(default_factory=dict, repr=False)  # each file's stacks as they are written
 
 
-def recall(tree: str) -> Remembered | None:
-    """The settings and the evaluation of a tree, by its id."""
+def is_known(tree: str) -> bool:
+    """Tell whether there is something to recall of a tree."""
+    with contextlib.suppress(OSError):
+        return (cache.directory("evaluations") / _key(tree)).is_file()
+    return False
+
+
+def recall(tree: str, besides: Collection[str] = (), *, whole: bool = False) -> Remembered | None:
+    """Return the settings and the evaluation of a tree, by its id, without the files that the caller does not need.
+
+    `whole`: only if all files were kept.
+    """
     key = _key(tree)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         path = cache.cache_directory("evaluations") / key
@@ -86,21 +103,37 @@ def recall(tree: str) -> Remembered | None:
         digest, _, body = content.partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
             return None
-        data = orjson.loads(body)
-        if data["key"] != key:
+        first, *texts = body.split(b"\n")
+        index = orjson.loads(first)
+        if index["key"] != key or (whole and index["unknown"]):
             return None
-        found = Remembered(Settings.of(data["settings"]), _evaluation(data))
+        parts = {file: text for file, text in zip(index["files"], texts, strict=True) if file not in besides}
+        evaluation = _evaluation(index, [one for text in parts.values() for one in orjson.loads(text)])
+        unknown = (*index["unknown"], *(file for file in index["files"] if file not in parts))
+        found = Remembered(Settings.of(index["settings"]), evaluation, unknown, parts)
         os.utime(path)  # what is used stays
         return found
     return None
 
 
-def remember(tree: str, settings: Settings, evaluation: Evaluation) -> None:
-    """Keep it if it may be kept; a cache that cannot be written is none."""
-    if evaluation.problems or evaluation.foreign or _has_secrets(evaluation):
+def remember(tree: str, settings: Settings, evaluation: Evaluation, before: Remembered | None = None) -> None:
+    """Keep what may be kept; a cache that cannot be written is none. `before` is what the evaluation went on from."""
+    if evaluation.problems or evaluation.foreign:
+        return
+    parts, unknown = _parts(evaluation, before)
+    if unknown and not parts:
         return
     key = _key(tree)
-    body = orjson.dumps({"key": key, "settings": settings, **_data(evaluation)}, default=list)
+    index = {
+        "key": key,
+        "settings": settings,
+        "clusters": evaluation.clusters,
+        "reads": evaluation.reads,
+        "order": [stack.name for stack in evaluation.stacks],
+        "files": list(parts),
+        "unknown": sorted(unknown),
+    }
+    body = b"\n".join((orjson.dumps(index, default=list), *parts.values()))
     if len(body) > MOST_BYTES:
         return
     with contextlib.suppress(OSError):
@@ -139,19 +172,74 @@ def _key(tree: str) -> str:
     return hashlib.sha256(f"{tree} {surroundings()}".encode()).hexdigest()
 
 
-def _objects(evaluation: Evaluation) -> Iterator[Object]:
-    return (one for stack in evaluation.stacks for desired in stack.desired for one in desired.objects)
+def _parts(evaluation: Evaluation, before: Remembered | None) -> tuple[dict[str, bytes], set[str]]:
+    """Return what each file of stacks says, as text, and the files of which nothing may be kept."""
+    stacks = _by_file(evaluation)
+    known = _by_file(before.evaluation) if before else {}
+    same = {
+        file
+        for file, its in stacks.items()
+        if file in known and len(known[file]) == len(its) and all(map(operator.is_, known[file], its))
+    }
+    secrecy = _declared(evaluation)
+    secret = {
+        file
+        for file, its in stacks.items()
+        if (file not in same or secrecy.fields) and any(secrecy.of(one.key) for one in _objects(its))
+    }
+    unknown = _with_related(secret, evaluation)
+    parts: dict[str, bytes] = {}
+    hidden = _hidden([stack for file in secret for stack in stacks[file]], secrecy)
+    for file in sorted(stacks.keys() - unknown):
+        text = before.parts[file] if before and file in same else orjson.dumps(_data(stacks[file]), default=list)
+        if hidden and hidden.is_in_data(text):
+            unknown.add(file)
+        else:
+            parts[file] = text
+    return parts, unknown
 
 
-def _has_secrets(evaluation: Evaluation) -> bool:
-    """Also in fields that a definition of the same files marks."""
-    definitions = (one.manifest for one in _objects(evaluation) if one.key.kind == "CustomResourceDefinition")
-    known = declared_secrecy(definitions)
-    return any(is_secret(one.key) or known.of(one.key) for one in _objects(evaluation))
+def _with_related(files: set[str], evaluation: Evaluation) -> set[str]:
+    """Return these files, those whose exports they read, since their values may be made from them, and their readers."""
+    file_of = {stack.name: stack.source.file for stack in evaluation.stacks}
+    reads = [
+        (stack.source.file, file_of[name]) for stack in evaluation.stacks for name in stack.needs if name in file_of
+    ]
+    return _reached(files, reads) | _reached(files, [(source, reader) for reader, source in reads])
 
 
-def _data(evaluation: Evaluation) -> dict[str, Any]:
-    stacks = [
+def _reached(files: set[str], ways: Collection[tuple[str, str]]) -> set[str]:
+    reached = set(files)
+    while more := {end for begin, end in ways if begin in reached} - reached:
+        reached |= more
+    return reached
+
+
+def _hidden(stacks: Collection[StackResult], secrecy: Secrecy) -> Hidden:
+    """Return the secret values of these stacks, but for those that are names which everybody sees."""
+    keys = [one.key for one in _objects(stacks)]
+    public = {stack.name for stack in stacks}.union(*keys, *(stack.clusters for stack in stacks))
+    return Hidden.of((one.manifest for one in _objects(stacks)), secrecy, public=public)
+
+
+def _by_file(evaluation: Evaluation) -> dict[str, list[StackResult]]:
+    files: dict[str, list[StackResult]] = {}
+    for stack in evaluation.stacks:
+        files.setdefault(stack.source.file, []).append(stack)
+    return files
+
+
+def _objects(stacks: Collection[StackResult]) -> Iterator[Object]:
+    return (one for stack in stacks for desired in stack.desired for one in desired.objects)
+
+
+def _declared(evaluation: Evaluation) -> Secrecy:
+    """Return the fields that a definition of the same files marks as secret."""
+    return declared_secrecy(one.manifest for one in _objects(evaluation.stacks))
+
+
+def _data(stacks: Collection[StackResult]) -> list[dict[str, Any]]:
+    return [
         {
             "name": stack.name,
             "source": stack.source,
@@ -163,9 +251,8 @@ def _data(evaluation: Evaluation) -> dict[str, Any]:
                 for one in stack.desired
             ],
         }
-        for stack in evaluation.stacks
+        for stack in stacks
     ]
-    return {"clusters": evaluation.clusters, "stacks": stacks, "reads": evaluation.reads}
 
 
 def _object_data(one: Object) -> list[Any]:
@@ -176,10 +263,11 @@ def _object_data(one: Object) -> list[Any]:
     return [one.manifest, one.source.file, one.source.line, one.hash_with(applied_hash), options]
 
 
-def _evaluation(data: dict[str, Any]) -> Evaluation:
-    clusters = tuple(ClusterData(**{**one, "source": Source(**one["source"])}) for one in data["clusters"])
-    reads = tuple(Reads(one["file"], tuple(one["files"]), tuple(one["directories"])) for one in data["reads"])
-    return Evaluation(clusters, tuple(map(_stack, data["stacks"])), reads=reads)
+def _evaluation(index: dict[str, Any], stacks: list[dict[str, Any]]) -> Evaluation:
+    clusters = tuple(ClusterData(**{**one, "source": Source(**one["source"])}) for one in index["clusters"])
+    reads = tuple(Reads(one["file"], tuple(one["files"]), tuple(one["directories"])) for one in index["reads"])
+    found = {one["name"]: _stack(one) for one in stacks}
+    return Evaluation(clusters, tuple(found[name] for name in index["order"] if name in found), reads=reads)
 
 
 def _stack(data: dict[str, Any]) -> StackResult:

@@ -58,11 +58,18 @@ class Before:
 
 
 def still_true(
-    before: Evaluation, *, edited: Iterable[str], moved: Iterable[str], files: Collection[str], of_all: Collection[str]
+    before: Evaluation,
+    *,
+    edited: Iterable[str],
+    moved: Iterable[str],
+    files: Collection[str],
+    of_all: Collection[str],
+    unknown: Collection[str] = (),
 ) -> Before | None:
     """What of `before` holds after files were `edited` and others came or went (`moved`); None: nothing.
 
     `files` are the files of stacks that there are now, `of_all` what every one of them goes by: settings, packages.
+    Of the `unknown` files `before` has no stacks: they were not kept, and say themselves what they are.
     """
     edited, moved = set(edited), set(moved)
     if before.problems or before.foreign or not before.reads or not (edited | moved).isdisjoint(of_all):
@@ -71,10 +78,13 @@ def still_true(
     if any((path not in files and path not in known) or _may_be_meant(path, before.reads) for path in moved):
         return None
     unmoved = {one.file for one in before.reads if one.file in files and not _touched(one, edited | moved)}
-    again = {one.name for one in before.stacks if one.source.file not in unmoved}
-    while more := {one.name for one in before.stacks if one.name not in again and not again.isdisjoint(one.needs)}:
-        unmoved -= {one.source.file for one in before.stacks if one.name in more}
-        again = {one.name for one in before.stacks if one.source.file not in unmoved}
+    unmoved.difference_update(unknown)
+    while True:
+        held = {one.name for one in before.stacks if one.source.file in unmoved}
+        more = {one.source.file for one in before.stacks if one.name in held and not held.issuperset(one.needs)}
+        if not more:
+            break
+        unmoved -= more
     return Before(
         before.clusters,
         tuple(one for one in before.stacks if one.source.file in unmoved),

@@ -184,6 +184,7 @@ COMMON = frozenset({"true", "false", "null", "none"})
 # Of quotes; Go prints what it did not expect as Value:5432 or (5432).
 OPENING, CLOSING = frozenset("\"'`:("), frozenset("\"'`,})]")
 MOST_TRIES, TRIES = 50_000, 4  # comparisons with a value: for any text, and for each letter of it
+MOST_SEARCHED = 1 << 28  # bytes of data, for all values together
 
 
 class _TooLongError(Exception):
@@ -246,6 +247,13 @@ class SecretValues:
             return next((begin for begin, _ in self._spans(text)), -1)
         except _TooLongError:
             return 0
+
+    def is_in_data(self, text: bytes) -> bool:
+        """Tell whether JSON has one of the values in it. Of data that takes too long to search, it is taken for so."""
+        if len(self._values) * len(text) > MOST_SEARCHED:
+            return True
+        values = (f'"{one}"' if one in self._quoted else one for one in self._values)
+        return any(one.encode(errors="replace") in text for one in values)
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where values begin and end: of those that begin at one place, the longest.

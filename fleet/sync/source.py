@@ -35,6 +35,7 @@ from fleet.repository.settings import Git as GitSettings
 from fleet.repository.settings import Settings
 
 if TYPE_CHECKING:
+    from fleet.evaluate.cache import Remembered
     from fleet.evaluate.evaluation import Before
 
 NO_FILES = Path(os.devnull) / "remembered"  # no directory, and none can be made there
@@ -130,7 +131,7 @@ def _files(git: Git, found: Commit, below: Path, tree: str) -> Iterator[tuple[Re
     """From memory, or in a directory for as long as the block lasts."""
     from fleet.evaluate.cache import recall  # noqa: PLC0415 - not for those who only look at the working tree
 
-    remembered = recall(tree) if tree else None
+    remembered = recall(tree, whole=True) if tree else None
     if remembered is not None:
         yield Repository(NO_FILES, remembered.settings), remembered.evaluation
         return
@@ -238,13 +239,13 @@ def evaluated(files: Files, stacks: Sequence[str]) -> Evaluation:
     with Pool(twice=twice) as pool:
         from fleet.evaluate.evaluation import evaluate  # noqa: PLC0415 - while the pool warms up
 
-        before = _before(files) if twice else None
+        remembered, before = _before(files) if twice else (None, None)
         names = list(stacks) or None
         evaluation = evaluate(files.repository, stacks=names, pool=pool, twice=twice, before=before).check()
     if files.tree and not stacks:
         from fleet.evaluate.cache import remember  # noqa: PLC0415
 
-        remember(files.tree, files.repository.settings, evaluation)
+        remember(files.tree, files.repository.settings, evaluation, remembered)
     return evaluation
 
 
@@ -268,31 +269,47 @@ def holding(
 
     `below` is the directory of the repository in git. The settings of both are the same.
     """
+    return _still_true(before, _changes(git, base, head, below), repository)
+
+
+def _changes(git: Git, base: str, head: str, below: str) -> list[tuple[str, str]]:
+    """Return the files of the repository that differ, each with what became of it; it is `below` the top of git's."""
+    top = f"{below}/" if below else ""
+    return [(one.path.removeprefix(top), one.verb) for one in git.changes(base, head) if one.path.startswith(top)]
+
+
+def _still_true(
+    before: Evaluation, changes: Sequence[tuple[str, str]], repository: Repository, unknown: Sequence[str] = ()
+) -> Before | None:
     from fleet.evaluate.evaluation import still_true  # noqa: PLC0415
     from fleet.repository.settings import FILE  # noqa: PLC0415
 
-    top = f"{below}/" if below else ""
-    changes = [(one.path.removeprefix(top), one.verb) for one in git.changes(base, head) if one.path.startswith(top)]
     return still_true(
         before,
         edited=(path for path, verb in changes if verb == "changed"),
         moved=(path for path, verb in changes if verb != "changed"),
         files=repository.stack_files(),
         of_all=(FILE, repository.settings.paths.lock),
+        unknown=unknown,
     )
 
 
-def _before(files: Files) -> Before | None:
-    """Return what holds of the newest commit before this one that is remembered; None where none is."""
-    from fleet.evaluate.cache import recall  # noqa: PLC0415
+def _before(files: Files) -> tuple[Remembered | None, Before | None]:
+    """Return what is remembered of the newest commit of which something is, and what of it holds: None where none is.
+
+    That may be this very commit, of which some files are not kept.
+    """
+    from fleet.evaluate.cache import is_known, recall  # noqa: PLC0415
     from fleet.git.history import first_parents  # noqa: PLC0415
 
     if files.git is None:
-        return None
-    past = first_parents(files.git, files.git.resolve(files.revision), files.below, most=PAST + 1)[:-1]
+        return None, None
+    past = first_parents(files.git, files.git.resolve(files.revision), files.below, most=PAST + 1)
     for one in reversed(past):
-        found = recall(one.tree) if one.tree else None
+        if not one.tree or not is_known(one.tree):
+            continue
+        changes = _changes(files.git, one.commit, files.revision, files.below)
+        found = recall(one.tree, besides={path for path, _ in changes})
         if found is not None and found.settings == files.repository.settings:
-            commits = {"base": one.commit, "head": files.revision}
-            return holding(files.git, found.evaluation, files.repository, **commits, below=files.below)
-    return None
+            return found, _still_true(found.evaluation, changes, files.repository, found.unknown)
+    return None, None

@@ -124,6 +124,59 @@ def test_values_of_secrets_are_not_written(cache: Path) -> None:
     assert not cache.exists() or not list(cache.iterdir())
 
 
+SECRET = """import fleet
+{head}
+@fleet.stack(clusters="eu-1"{needs})
+def {name}(cluster: fleet.Cluster) -> None:
+    print("evaluated")
+    about = {{"apiVersion": "v1", "kind": "{kind}", "metadata": {{"name": "{name}"}}}}
+    fleet.Manifest({{**about, "{field}": {{"a": {value}}}}})
+"""
+DEFINITION = """    fleet.Manifest({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "locks.e.io"},
+        "spec": {"group": "e.io", "scope": "Namespaced", "names": {"kind": "Lock", "plural": "locks"}, "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"code": {"type": "string", "format": "password"}}}}}]},
+    })
+"""
+
+
+def test_only_files_that_have_to_do_with_secrets_are_evaluated_each_time(tmp_path: Path, cache: Path) -> None:
+    root = committed(tmp_path / "r")
+
+    def add(name: str, kind: str, value: str, *, head: str = "", needs: str = "", more: str = "") -> None:
+        field = "stringData" if kind == "Secret" else "data"
+        text = SECRET.format(name=name, kind=kind, field=field, value=value, head=head, needs=needs) + more
+        (root / "stacks" / f"{name}.py").write_text(text)
+
+    add("hidden", "Secret", "'user:' + fleet.output('giver', 'word')")
+    add("giver", "ConfigMap", "'none'", more="    fleet.export('word', 'swordfish')\n")
+    add("copier", "ConfigMap", "'see user:swordfish'")
+    add("reader", "ConfigMap", "fleet.output('hidden', 'port')")
+    (root / "stacks" / "hidden.py").open("a").write("    fleet.export('port', '2379')\n")
+    add("locked", "ConfigMap", "'open'", more=DEFINITION)
+    (root / "stacks" / "locked.py").open("a").write(
+        "    fleet.Manifest({'apiVersion': 'e.io/v1', 'kind': 'Lock', 'metadata': {'name': 'l'}, 'code': 'sesame'})\n"
+    )
+    add("first", "ConfigMap", "'1'")
+    write_stack(root, "second", 1)
+    files = ["copier", "first", "giver", "hidden", "locked", "reader", "second"]
+    assert sorted(file for file, _ in evaluated_now(root).printed) == [f"stacks/{name}.py" for name in files]
+    text = file_of(cache).read_bytes()
+    assert all(word not in text for word in (b"swordfish", b"c3dvcmRmaXNo", b"sesame"))
+    write_stack(root, "second", 2)
+    again = ["copier", "giver", "hidden", "locked", "reader"]
+    found = evaluated_now(root)
+    assert sorted(file for file, _ in found.printed) == [f"stacks/{name}.py" for name in [*again, "second"]]
+    same = evaluated_now(root)
+    assert sorted(file for file, _ in same.printed) == [f"stacks/{name}.py" for name in again], "the same commit"
+    assert (same.clusters, same.stacks, same.reads) == (found.clusters, found.stacks, found.reads)
+    assert all(b"swordfish" not in path.read_bytes() for path in cache.iterdir())
+    for path in cache.iterdir():
+        path.unlink()
+    assert evaluated_now(root).stacks == same.stacks
+
+
 def test_an_evaluation_that_looked_elsewhere_is_not_kept() -> None:
     remember(TREE, SETTINGS, replace(PLAIN, foreign=("/etc/hostname",)))
     assert recall(TREE) is None
