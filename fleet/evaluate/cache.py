@@ -200,7 +200,7 @@ def _parts(evaluation: Evaluation, before: Remembered | None) -> tuple[dict[str,
 
 
 def _with_related(files: set[str], evaluation: Evaluation) -> set[str]:
-    """Return these files, those whose exports they read, since their values may be made from them, and their readers."""
+    """Return these files, those whose exports they read (their values may be made from them), and their readers."""
     file_of = {stack.name: stack.source.file for stack in evaluation.stacks}
     reads = [
         (stack.source.file, file_of[name]) for stack in evaluation.stacks for name in stack.needs if name in file_of

@@ -115,7 +115,10 @@ def _claimed_twice(done: Iterable[StackResult]) -> Iterator[Problem]:
     owners: dict[tuple[str, Key], tuple[str, Object]] = {}
     apps: dict[tuple[str, str, str], tuple[str, Object]] = {}  # by cluster, namespace and name: of whatever kind
     told: set[tuple[str, str, Key]] = set()
-    for stack in sorted(done, key=lambda one: one.name):
+    done = sorted(done, key=lambda one: one.name)
+    if _has_each_once(done):
+        return
+    for stack in done:
         for desired in stack.desired:
             for one in desired.objects:
                 if one.app:
@@ -140,6 +143,19 @@ def _claimed_twice(done: Iterable[StackResult]) -> Iterator[Problem]:
                         source=one.source,
                         field="name",
                     )
+
+
+def _has_each_once(stacks: Iterable[StackResult]) -> bool:
+    """Tell whether no object and no name of an app is wanted twice in a cluster: nearly always so, and quickly seen."""
+    by_cluster: dict[str, list[Object]] = {}
+    for stack in stacks:
+        for desired in stack.desired:
+            by_cluster.setdefault(desired.cluster, []).extend(desired.objects)
+    for objects in by_cluster.values():
+        names = [(one.key.namespace, one.key.name) for one in objects if one.app]
+        if len({one.key for one in objects}) < len(objects) or len(set(names)) < len(names):
+            return False
+    return True
 
 
 def _exported_secrets(done: Iterable[StackResult]) -> Iterator[Problem]:

@@ -137,6 +137,9 @@ async def delete(
 def without_others_fields(found: dict[str, Any]) -> dict[str, Any]:
     """The object with what we own in managedFields; of other managers only the names: their fields are most of it."""
     metadata = found.get("metadata", {})
+    managed = metadata.get("managedFields")
+    if not managed or (len(managed) == 1 and managed[0].get("manager") == MANAGER):  # so are nearly all
+        return found
     if any(entry.get("manager") != MANAGER for entry in metadata.get("managedFields") or ()):
         metadata["managedFields"] = [
             entry

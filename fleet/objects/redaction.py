@@ -14,6 +14,7 @@ import base64
 import binascii
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -40,7 +41,12 @@ def is_secret(key: Key) -> bool:
     """Return whether an object is a Secret by its kind, also where that is not written as the server wants it: such an
     object is refused, and not shown.
     """
-    return key.group in ("", "core") and key.kind.lower() in ("secret", "secrets")
+    return _is_secret_kind(key.group, key.kind)
+
+
+@lru_cache(maxsize=1024)  # it is asked about each object of each sync, and they are of a few kinds
+def _is_secret_kind(group: str, kind: str) -> bool:
+    return group in ("", "core") and kind.lower() in ("secret", "secrets")
 
 
 @dataclass(frozen=True, slots=True)

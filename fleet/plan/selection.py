@@ -34,6 +34,8 @@ class Selection:
         """Refuse a pattern that matches nothing with NotFoundError: a typing error would change too much, or
         nothing.
         """
+        if not self:
+            return
         objects = {(plan.stack, step.key) for plan in plans for step in plan.steps}
         for pattern in (*self.targets, *self.excludes):
             if not any(_matches(pattern, stack, key) for stack, key in objects):

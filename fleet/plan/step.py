@@ -87,6 +87,7 @@ class Plan:
     leaving: bool = False  # the stack is no longer placed on this cluster: nothing is wanted, everything is forgotten
     repository: str = ""  # whose stack it is from the first write on; "": as before
     applied: frozenset[str] = field(default=frozenset(), compare=False)  # commits that its neighbours there have
+    _empty: bool | None = field(default=None, init=False, repr=False, compare=False)  # found out once
 
     def having(self, *verbs: Verb) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.verb in verbs)
@@ -118,6 +119,13 @@ class Plan:
     @property
     def empty(self) -> bool:
         """Return whether there is nothing to send to the cluster at all, the inventory included."""
+        empty = self._empty
+        if empty is None:
+            empty = self._is_empty()
+            object.__setattr__(self, "_empty", empty)
+        return empty
+
+    def _is_empty(self) -> bool:
         if (
             self.inventory.cluster != self.cluster
             or self.taken_from

@@ -7,11 +7,12 @@ is not listed is judged by its conditions, and what has none is healthy by exist
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from fleet.kube.health import builtin, custom
 from fleet.kube.health.builtin import NOTHING, Around
-from fleet.kube.health.state import Health, State, strange
+from fleet.kube.health.state import Health, State, healthy, strange
 from fleet.objects.desired import Key
 
 __all__ = ["Health", "State", "is_inert", "judge", "needed_around"]
@@ -46,6 +47,8 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
     """The health of one object; None is an object that is certainly not there. `around` has what it is judged by."""
     if found is None:
         return Health(State.MISSING, "it does not exist")
+    if "status" not in found and "deletionTimestamp" not in found["metadata"] and _is_well_by_being(found):
+        return _WELL
     if found["metadata"].get("deletionTimestamp"):
         waits = ", ".join(found["metadata"].get("finalizers", ()))
         return Health(State.PROGRESSING, f"being deleted{f', waiting for {waits}' if waits else ''}")
@@ -56,6 +59,20 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
         return builtin.claim(found, around)
     judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource)
     return judge_of_kind(found)
+
+
+_WELL = healthy()
+
+
+def _is_well_by_being(found: dict[str, Any]) -> bool:
+    """Tell whether the kind has no judge and is none of ours: without a status it is healthy by existing."""
+    return _has_no_judge(found["apiVersion"].rpartition("/")[0], found["kind"])
+
+
+@lru_cache(maxsize=1024)  # thousands of objects are of a few kinds
+def _has_no_judge(group: str, kind: str) -> bool:
+    claim = (group, kind) == ("", "PersistentVolumeClaim")
+    return (group, kind) not in _JUDGES and group != custom.OWN_GROUP and not claim
 
 
 def is_inert(found: dict[str, Any] | None) -> bool:
