@@ -11,7 +11,7 @@ from fleet.errors import FleetError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.kube.cause import explained, with_cause
 from fleet.kube.client.client import Client
-from fleet.kube.health import Health, State, is_inert, judge
+from fleet.kube.health import WELL, Health, State, is_inert, judge
 from fleet.kube.health.builtin import NOTHING, Around
 from fleet.kube.health.state import condition, status_of
 from fleet.kube.live import Live, read_around, read_live
@@ -28,6 +28,7 @@ OPERATOR_SECONDS = 10.0  # an app that nobody reports on for so long after a cha
 Tell = Callable[[str, str], None]
 Judged = tuple[str, tuple[ObjectHealth, ...]]
 UNKNOWN: Live = {}
+WELL_WORD = State.HEALTHY.value
 NO_CAUSES: Mapping[Key, str] = {}
 
 
@@ -136,6 +137,8 @@ def judged(
     key: Key, live: dict[str, Any] | None, around: Around = NOTHING, *, is_app: bool, cause: str = ""
 ) -> ObjectHealth:
     health = with_cause(judge(live, around), cause)
+    if health is WELL and not is_app:
+        return ObjectHealth(key.kind, key.namespace, key.name, WELL_WORD, "", "", False)
     version = str(status_of(live).get("version") or "") if live and is_app else ""
     members, available = _engine(live) if is_app and live else ("", "")
     found = (key.kind, key.namespace, key.name, health.state.value, health.message, version, is_app)

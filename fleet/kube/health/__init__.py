@@ -15,7 +15,7 @@ from fleet.kube.health.builtin import NOTHING, Around
 from fleet.kube.health.state import Health, State, healthy, strange
 from fleet.objects.desired import Key
 
-__all__ = ["Health", "State", "is_inert", "judge", "needed_around"]
+__all__ = ["WELL", "Health", "State", "is_inert", "judge", "needed_around"]
 
 _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
     ("", "Namespace"): builtin.namespace,
@@ -47,8 +47,13 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
     """The health of one object; None is an object that is certainly not there. `around` has what it is judged by."""
     if found is None:
         return Health(State.MISSING, "it does not exist")
-    if "status" not in found and "deletionTimestamp" not in found["metadata"] and _is_well_by_being(found):
-        return _WELL
+    metadata = found["metadata"]
+    if (
+        "status" not in found
+        and "deletionTimestamp" not in metadata
+        and _is_well_by_being(found["apiVersion"], found["kind"])
+    ):
+        return WELL
     if found["metadata"].get("deletionTimestamp"):
         waits = ", ".join(found["metadata"].get("finalizers", ()))
         return Health(State.PROGRESSING, f"being deleted{f', waiting for {waits}' if waits else ''}")
@@ -61,16 +66,13 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
     return judge_of_kind(found)
 
 
-_WELL = healthy()
-
-
-def _is_well_by_being(found: dict[str, Any]) -> bool:
-    """Tell whether the kind has no judge and is none of ours: without a status it is healthy by existing."""
-    return _has_no_judge(found["apiVersion"].rpartition("/")[0], found["kind"])
+WELL = healthy()  # by being there, as nearly all objects are
 
 
 @lru_cache(maxsize=1024)  # thousands of objects are of a few kinds
-def _has_no_judge(group: str, kind: str) -> bool:
+def _is_well_by_being(api_version: str, kind: str) -> bool:
+    """Tell whether the kind has no judge and is none of ours: without a status it is healthy by existing."""
+    group = api_version.rpartition("/")[0]
     claim = (group, kind) == ("", "PersistentVolumeClaim")
     return (group, kind) not in _JUDGES and group != custom.OWN_GROUP and not claim
 
