@@ -2,8 +2,9 @@
 
 A dry run cannot try what belongs into a namespace that the same plan makes, and a sync would stop half-way there with
 the words of the server's decoder. The schema that the server publishes (OpenAPI v3) says the same beforehand: fields
-that a kind does not have, and values of another type. Everything else, such as what is required or allowed, is the
-server's to judge. Nothing is refused that the schema leaves open.
+that a kind does not have, and values of another type; and of an object that is to be created, which has all that it
+will have, fields that are missing and values that are not among those allowed. Everything else is the server's to
+judge. Nothing is refused that the schema leaves open, nor what Kubernetes takes though its schema says otherwise.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from fleet.kube.concurrency import together
 from fleet.objects import fields as paths
 from fleet.objects.desired import Key
 from fleet.objects.shape import mapping, mappings
-from fleet.plan import Plan, Step
-from fleet.suggestion import suggestion
+from fleet.plan import Plan, Step, Verb
+from fleet.suggestion import listed, suggestion
 from fleet.text import count_noun
 
 GroupVersion = tuple[str, str]
@@ -36,6 +37,31 @@ _TYPES = {
     "integer": "a whole number",
     "number": "a number",
 }
+# Kubernetes calls more of its own kinds' fields required than it insists on (`roleRef.apiGroup`, `podSelector` of a
+# NetworkPolicy): these are the ones that are refused when they are missing. What a definition requires is refused.
+_POD_MAKERS = ("selector", "template")
+_INSISTED = {
+    "io.k8s.api.apps.v1.DaemonSetSpec": _POD_MAKERS,
+    "io.k8s.api.apps.v1.DeploymentSpec": _POD_MAKERS,
+    "io.k8s.api.apps.v1.ReplicaSetSpec": ("selector",),
+    "io.k8s.api.apps.v1.StatefulSetSpec": _POD_MAKERS,
+    "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec": ("scaleTargetRef", "maxReplicas"),
+    "io.k8s.api.batch.v1.CronJobSpec": ("schedule", "jobTemplate"),
+    "io.k8s.api.batch.v1.JobSpec": ("template",),
+    "io.k8s.api.core.v1.Container": ("name",),
+    "io.k8s.api.core.v1.ContainerPort": ("containerPort",),
+    "io.k8s.api.core.v1.EnvVar": ("name",),
+    "io.k8s.api.core.v1.PodSpec": ("containers",),
+    "io.k8s.api.core.v1.ServicePort": ("port",),
+    "io.k8s.api.core.v1.Volume": ("name",),
+    "io.k8s.api.core.v1.VolumeMount": ("name", "mountPath"),
+    "io.k8s.api.networking.v1.HTTPIngressPath": ("pathType", "backend"),
+    "io.k8s.api.rbac.v1.ClusterRoleBinding": ("roleRef",),
+    "io.k8s.api.rbac.v1.PolicyRule": ("verbs",),
+    "io.k8s.api.rbac.v1.RoleBinding": ("roleRef",),
+    "io.k8s.api.rbac.v1.RoleRef": ("kind", "name"),
+    "io.k8s.api.storage.v1.StorageClass": ("provisioner",),
+}
 _known: WeakKeyDictionary[Client, dict[GroupVersion, Document | None]] = WeakKeyDictionary()
 
 
@@ -43,6 +69,14 @@ class Mistake(NamedTuple):
     field: str
     message: str
     hint: str | None
+
+
+class _How(NamedTuple):
+    """How one object is looked at."""
+
+    schemas: Mapping[str, Any]  # by name
+    created: bool  # so nothing of it comes from anywhere else
+    defined: bool  # by a CustomResourceDefinition, to whose letter the server keeps
 
 
 async def document(client: Client, which: GroupVersion) -> Document | None:
@@ -125,29 +159,32 @@ def _version_of(step: Step) -> GroupVersion:
 
 
 def _mistakes(step: Step, known: Document | None) -> list[Mistake]:
-    return mistakes(step.key, step.manifest or {}, known) if known is not None else []
+    created = step.verb is Verb.CREATE
+    return mistakes(step.key, step.manifest or {}, known, created=created) if known is not None else []
 
 
-def mistakes(key: Key, manifest: Mapping[str, Any], known: Document) -> list[Mistake]:
+def mistakes(key: Key, manifest: Mapping[str, Any], known: Document, *, created: bool = False) -> list[Mistake]:
     """Pure. Nothing for a kind that the document does not have."""
     schemas = (known.get("components") or {}).get("schemas") or {}
     version = str(manifest["apiVersion"]).rpartition("/")[2]
     wanted = {"group": key.group, "version": version, "kind": key.kind}
-    root = next((one for one in schemas.values() if wanted in (one.get("x-kubernetes-group-version-kind") or ())), None)
-    if root is None:
+    name = next(
+        (name for name, one in schemas.items() if wanted in (one.get("x-kubernetes-group-version-kind") or ())), ""
+    )
+    if not name:
         return []
+    by_definition = ".".join((*reversed(key.group.split(".")), version, key.kind))
+    how = _How(schemas, created, defined=name in (by_definition, version))
     found = []
-    for mistake in _walk(dict(manifest), root, schemas, "", shown=key.kind != "Secret", depth=0):
+    for mistake in _walk(dict(manifest), {"$ref": name}, how, "", shown=key.kind != "Secret", depth=0):
         found.append(mistake)
         if len(found) == MOST:
             break
     return found
 
 
-def _walk(
-    value: Any, schema: Mapping[str, Any], schemas: Mapping[str, Any], path: str, *, shown: bool, depth: int
-) -> Iterator[Mistake]:
-    schema = _resolved(schema, schemas)
+def _walk(value: Any, schema: Mapping[str, Any], how: _How, path: str, *, shown: bool, depth: int) -> Iterator[Mistake]:
+    schema, name = _resolved(schema, how.schemas)
     if schema.get("x-kubernetes-embedded-resource"):
         schema = _as_object(schema)
     shown = shown and schema.get("format") != "password"
@@ -158,17 +195,58 @@ def _walk(
         expected = " or ".join(_TYPES.get(one, one) for one in types)
         yield _mistyped(value, path, expected, is_text="string" in types, shown=shown)
     elif isinstance(value, dict):
-        fields, others = schema.get("properties"), schema.get("additionalProperties")
-        for name, one in value.items():
-            if isinstance(fields, dict) and name in fields:
-                yield from _walk(one, fields[name], schemas, paths.child_path(path, name), shown=shown, depth=depth + 1)
-            elif isinstance(others, dict):
-                yield from _walk(one, others, schemas, paths.child_path(path, name), shown=shown, depth=depth + 1)
-            elif isinstance(fields, dict) and fields and not others:
-                yield Mistake(paths.child_path(path, name), f"has no field {name!r} there", suggestion(name, fields))
+        yield from _walk_object(value, schema, how, path, name=name, shown=shown, depth=depth + 1)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for position, one in enumerate(value):
-            yield from _walk(one, schema["items"], schemas, f"{path}[{position}]", shown=shown, depth=depth + 1)
+            yield from _walk(one, schema["items"], how, f"{path}[{position}]", shown=shown, depth=depth + 1)
+    elif isinstance(value, str) and how.created and not _is_allowed(value, schema, how):
+        allowed = [one for one in schema["enum"] if isinstance(one, str)]
+        given = f", and has {value[:40]!r}" if shown else ""
+        hint = suggestion(value, allowed) if shown else None
+        yield Mistake(path, f"needs one of {listed(allowed)} there{given}", hint)
+
+
+def _walk_object(
+    value: Mapping[str, Any],
+    schema: Mapping[str, Any],
+    how: _How,
+    path: str,
+    *,
+    name: str,
+    shown: bool,
+    depth: int,
+) -> Iterator[Mistake]:
+    """`name` is the one of the schema, "" if it has none."""
+    fields, others = schema.get("properties"), schema.get("additionalProperties")
+    for field, one in value.items():
+        if isinstance(fields, dict) and field in fields:
+            yield from _walk(one, fields[field], how, paths.child(path, field), shown=shown, depth=depth)
+        elif isinstance(others, dict):
+            yield from _walk(one, others, how, paths.child(path, field), shown=shown, depth=depth)
+        elif isinstance(fields, dict) and fields and not others:
+            yield Mistake(paths.child(path, field), f"has no field {field!r} there", suggestion(field, fields))
+    for field in _required(schema, name, how):
+        if field not in value and (path or field != "status"):  # which its controller writes
+            yield Mistake(paths.child(path, field), f"needs a field {field!r} there, and has none", None)
+
+
+def _required(schema: Mapping[str, Any], name: str, how: _How) -> list[str]:
+    """Return the fields without which the server refuses an object that is created; none of any other object."""
+    required = schema.get("required")
+    if not how.created or not isinstance(required, list):
+        return []
+    if not how.defined or name.startswith("io.k8s."):  # whose defaults are empty objects, and refused
+        return [field for field in required if field in _INSISTED.get(name, ())]
+    fields = mapping(schema.get("properties"))
+    return [field for field in required if isinstance(field, str) and "default" not in mapping(fields.get(field))]
+
+
+def _is_allowed(value: str, schema: Mapping[str, Any], how: _How) -> bool:
+    """Of Kubernetes' own kinds an empty text is as good as none, and a name with a domain may be anybody's."""
+    allowed = schema.get("enum")
+    if not isinstance(allowed, list) or value in allowed:
+        return True
+    return not how.defined and (not value or "/" in value)
 
 
 def _mistyped(value: Any, path: str, expected: str, *, is_text: bool, shown: bool) -> Mistake:
@@ -215,16 +293,21 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a reference, or the only part of a whole, stands for; `{}`, which allows anything, if nothing."""
+def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Return what a reference, or the only part of a whole, stands for, with its name ("": it has none).
+
+    `{}`, which allows anything, if it stands for nothing.
+    """
+    name = ""
     for _ in range(8):
         if not isinstance(schema, Mapping):
-            return {}
+            return {}, ""
         whole = schema.get("allOf")
         if isinstance(schema.get("$ref"), str):
-            schema = schemas.get(schema["$ref"].rpartition("/")[2]) or {}
+            name = schema["$ref"].rpartition("/")[2]
+            schema = schemas.get(name) or {}
         elif isinstance(whole, list) and len(whole) == 1 and "$ref" in mapping(whole[0]):  # not a mere condition
             schema = whole[0]
         else:
-            return schema
-    return {}
+            return schema, name
+    return {}, ""

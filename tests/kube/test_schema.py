@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -46,7 +47,18 @@ RIGHT = [
                   "type": "object", "properties": {"spec": {"type": "object", "default": {"a": [1, "x"]},
                                                             "x-kubernetes-preserve-unknown-fields": True}}}}}]}},
 ]  # fmt: skip
+RIGHT += [  # though the schema says that something is required, or not among what is allowed
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "r"},
+     "roleRef": {"kind": "ClusterRole", "name": "view"}},
+    {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "n"}, "spec": {}},
+    {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"},
+     "spec": {"limits": [{"type": "example.com/Thing", "max": {"cpu": "1"}}]}},
+    {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "p"}},
+    deployment(container={"imagePullPolicy": ""}),
+]  # fmt: skip
 WRONG = [
+    (deployment(container={"imagePullPolicy": "Allways"}), "spec.template.spec.containers[0].imagePullPolicy",
+     "needs one of Always, IfNotPresent, Never there, and has 'Allways'", "did you mean 'Always'?"),
     (config_map(a=8080), "data.a", "needs a string there, and has a number (8080)", 'in quotes it is text: "8080"'),
     (config_map(a=True), "data.a", "needs a string there, and has a boolean (true)", 'in quotes it is text: "true"'),
     (deployment(replica=2), "spec.replica", "has no field 'replica' there", "did you mean 'replicas'?"),
@@ -69,7 +81,7 @@ async def _known(client: Client, manifest: dict[str, Any]) -> list[schema.Mistak
     key = Key.of(manifest)
     found = await schema.document(client, (key.group, manifest["apiVersion"].rpartition("/")[2]))
     assert found is not None
-    return schema.mistakes(key, manifest, found)
+    return schema.mistakes(key, manifest, found, created=True)
 
 
 async def _tried(client: Client, manifest: dict[str, Any], namespace: str) -> int:
@@ -82,6 +94,123 @@ async def _tried(client: Client, manifest: dict[str, Any], namespace: str) -> in
     body, kind = {**manifest, "metadata": metadata}, "application/apply-patch+yaml"
     answer = await client.request("PATCH", path + query, body=body, content_type=kind, expect=(400, 422, 500))
     return answer.status
+
+
+def without(manifest: dict[str, Any], *trail: str | int) -> dict[str, Any]:
+    """A copy that does not have one field."""
+    copy = deepcopy(manifest)
+    parent: Any = copy
+    for part in trail[:-1]:
+        parent = parent[part]
+    del parent[trail[-1]]
+    return copy
+
+
+def named(api: str, kind: str, **content: Any) -> dict[str, Any]:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "a"}, **content}
+
+
+POD = {
+    "containers": [{**CONTAINER, "env": [{"name": "A"}], "volumeMounts": [{"name": "v", "mountPath": "/v"}]}],
+    "volumes": [{"name": "v", "emptyDir": {}}],
+}
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": POD}
+SET = {"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+JOB = {"template": {"spec": {**POD, "restartPolicy": "Never"}}}
+REFERENCE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+BACKEND = {"service": {"name": "web", "port": {"number": 80}}}
+RULES = [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": BACKEND}]}}]
+SCALED = {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 3}
+PATH = ("spec", "rules", 0, "http", "paths", 0)
+# By definition: an object that has one of it, and where.
+WHOLE: dict[str, tuple[dict[str, Any], tuple[str | int, ...]]] = {
+    "apps.v1.DaemonSetSpec": (named("apps/v1", "DaemonSet", spec=SET), ("spec",)),
+    "apps.v1.DeploymentSpec": (named("apps/v1", "Deployment", spec=SET), ("spec",)),
+    "apps.v1.ReplicaSetSpec": (named("apps/v1", "ReplicaSet", spec=SET), ("spec",)),
+    "apps.v1.StatefulSetSpec": (named("apps/v1", "StatefulSet", spec={**SET, "serviceName": "a"}), ("spec",)),
+    "autoscaling.v2.HorizontalPodAutoscalerSpec": (
+        named("autoscaling/v2", "HorizontalPodAutoscaler", spec=SCALED),
+        ("spec",),
+    ),
+    "batch.v1.CronJobSpec": (
+        named("batch/v1", "CronJob", spec={"schedule": "0 3 * * *", "jobTemplate": {"spec": JOB}}),
+        ("spec",),
+    ),
+    "batch.v1.JobSpec": (named("batch/v1", "Job", spec=JOB), ("spec",)),
+    "core.v1.Container": (named("v1", "Pod", spec=POD), ("spec", "containers", 0)),
+    "core.v1.ContainerPort": (named("v1", "Pod", spec=POD), ("spec", "containers", 0, "ports", 0)),
+    "core.v1.EnvVar": (named("v1", "Pod", spec=POD), ("spec", "containers", 0, "env", 0)),
+    "core.v1.PodSpec": (named("v1", "Pod", spec=POD), ("spec",)),
+    "core.v1.ServicePort": (named("v1", "Service", spec={"ports": [{"port": 80}]}), ("spec", "ports", 0)),
+    "core.v1.Volume": (named("v1", "Pod", spec=POD), ("spec", "volumes", 0)),
+    "core.v1.VolumeMount": (named("v1", "Pod", spec=POD), ("spec", "containers", 0, "volumeMounts", 0)),
+    "networking.v1.HTTPIngressPath": (named("networking.k8s.io/v1", "Ingress", spec={"rules": RULES}), PATH),
+    "rbac.v1.ClusterRoleBinding": (named("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", roleRef=REFERENCE), ()),
+    "rbac.v1.PolicyRule": (
+        named(
+            "rbac.authorization.k8s.io/v1", "Role", rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+        ),
+        ("rules", 0),
+    ),
+    "rbac.v1.RoleBinding": (named("rbac.authorization.k8s.io/v1", "RoleBinding", roleRef=REFERENCE), ()),
+    "rbac.v1.RoleRef": (named("rbac.authorization.k8s.io/v1", "RoleBinding", roleRef=REFERENCE), ("roleRef",)),
+    "storage.v1.StorageClass": (named("storage.k8s.io/v1", "StorageClass", provisioner="example.com/x"), ()),
+}
+
+
+def test_what_is_said_to_be_missing_is_what_the_server_insists_on(cluster: Cluster) -> None:
+    assert {f"io.k8s.api.{name}" for name in WHOLE} == set(schema._INSISTED)
+
+    async def compare(client: Client) -> None:
+        for name, (manifest, trail) in WHOLE.items():
+            assert await _tried(client, manifest, cluster.namespace) in (200, 201), name
+            assert await _known(client, manifest) == [], name
+            for field in schema._INSISTED[f"io.k8s.api.{name}"]:
+                less = without(manifest, *trail, field)
+                assert await _tried(client, less, cluster.namespace) in (400, 422, 500), (name, field)
+                found = await _known(client, less)
+                assert [mistake.message for mistake in found] == [f"needs a field {field!r} there, and has none"], name
+                assert found[0].field.rpartition(".")[2] == field
+
+    connected(cluster, compare)
+
+
+def test_of_an_object_that_is_there_already_nothing_is_missed(cluster: Cluster) -> None:
+    async def look(client: Client) -> list[schema.Mistake]:
+        found = await schema.document(client, ("apps", "v1"))
+        assert found is not None
+        wrong = without(deployment(container={"imagePullPolicy": "Allways"}), "spec", "selector")
+        return schema.mistakes(Key.of(wrong), wrong, found)
+
+    assert connected(cluster, look) == []
+
+
+def test_a_definition_is_kept_to_the_letter_but_for_what_has_a_default() -> None:
+    properties = {
+        "size": {"type": "string", "enum": ["small", "large"]},
+        "count": {"type": "integer", "default": 1},
+        "code": {"type": "string", "format": "password", "enum": ["", "open"]},
+    }
+    spec = {"type": "object", "required": ["size", "count"], "properties": properties}
+    whole = {
+        "type": "object",
+        "required": ["spec", "status"],
+        "properties": {"spec": spec, "status": {"type": "object"}},
+    }
+    versions = [{"name": "v1", "schema": {"openAPIV3Schema": whole}}]
+    known = schema.defined_by({"spec": {"group": "e.io", "names": {"kind": "Thing"}, "versions": versions}})
+
+    def wrong(**content: Any) -> list[tuple[str, str, str | None]]:
+        thing = named("e.io/v1", "Thing", **content)
+        assert schema.mistakes(Key.of(thing), thing, known) == []
+        return [tuple(one) for one in schema.mistakes(Key.of(thing), thing, known, created=True)]  # type: ignore[misc]
+
+    assert wrong(spec={"size": "small"}) == []
+    assert wrong() == [("spec", "needs a field 'spec' there, and has none", None)]
+    assert wrong(spec={"count": 2}) == [("spec.size", "needs a field 'size' there, and has none", None)]
+    told = "needs one of small, large there, and has 'smal'"
+    assert wrong(spec={"size": "smal"}) == [("spec.size", told, "did you mean 'small'?")]
+    assert wrong(spec={"size": "small", "code": "x"}) == [("spec.code", "needs one of , open there", None)]
 
 
 def test_what_the_server_takes_is_right_and_what_it_refuses_is_wrong_with_the_field(cluster: Cluster) -> None:

@@ -120,7 +120,7 @@ def test_a_remote_that_is_not_there_is_said_while_nothing_is_changed(repository:
     assert repository.sync("--no-status").code == 0
 
 
-def test_a_field_that_no_kind_has_and_a_number_for_text_are_found_before_even_the_namespace_is_made(
+def test_what_the_schema_of_a_kind_refuses_is_found_before_even_the_namespace_is_made(
     repository: FleetRepository,
 ) -> None:
     labels = {"app": "web"}
@@ -131,6 +131,8 @@ def test_a_field_that_no_kind_has_and_a_number_for_text_are_found_before_even_th
     for manifest, field, hint in (
         (web, "spec.replica", "did you mean 'replicas'?"),
         (numbers, "spec.clusterIP", 'in quotes it is text: "8080"'),
+        ({**web, "spec": {"template": template}}, "spec.selector", "needs a field 'selector' there"),
+        ({**numbers, "spec": {"type": "ClusterIp"}}, "spec.type", "did you mean 'ClusterIP'?"),
         (gadget(spec={"colour": "red"}), "spec.colour", "did you mean 'color'?"),
     ):
         repository.wants(f"fleet.Manifest({manifest!r})", config_map("first", {"a": "1"}), f"fleet.Manifest({GADGETS})")
