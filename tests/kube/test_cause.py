@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -95,6 +96,27 @@ def test_it_is_told_behind_what_the_workload_says() -> None:
 )
 def test_a_selector_is_what_a_query_takes(selector: dict[str, Any], text: str) -> None:
     assert selector_of({"spec": {"selector": selector}}) == text
+
+
+@pytest.mark.real_nodes
+def test_a_deployment_that_hangs_because_a_secret_is_missing_says_so(real_cluster: Cluster) -> None:
+    cluster = real_cluster
+    cluster.images("etcd:3.5")
+    labels = {"app": "web"}
+    container = {"name": "web", "image": "localhost/fleet-lab/etcd:3.5", "envFrom": [{"secretRef": {"name": "db"}}]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    about = {"name": "web", "namespace": cluster.namespace}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    cluster.apply({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": spec})
+    key = Key("apps", "Deployment", cluster.namespace, "web")
+
+    async def told(client: Client) -> str:
+        live = await read_live(client, [key])
+        return (await explained(client, live, live)).get(key, "")
+
+    cluster.wait("its kubelet looked for it", lambda: "db" in connected(cluster, told))
+    found = connected(cluster, told)
+    assert re.fullmatch(r'pod web-\S+: container web: CreateContainerConfigError: secret "db" not found', found), found
 
 
 def test_a_quota_and_a_missing_node_are_told_of_real_workloads(cluster: Cluster) -> None:
