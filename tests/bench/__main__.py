@@ -14,7 +14,7 @@ import psutil
 from tests.bench.figure import HEADER, Figure
 
 BENCHMARKS = ("cli", "evaluate", "sandbox", "preview", "sync", "serve", "operator", "failover", "lab", "demo")
-ON_DEMAND = ("cold",)  # minutes of the whole machine: measured when named
+ON_DEMAND = ("cold", "beside")  # minutes of the whole machine, and a part of sync: measured when named
 MODULES = {"operator": "operators.bench"}  # those whose module is not named as they are
 DOCS = Path(__file__).parents[2] / "docs" / "performance"
 
@@ -22,7 +22,10 @@ DOCS = Path(__file__).parents[2] / "docs" / "performance"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}, all by default; or {ON_DEMAND[0]}"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(BENCHMARKS)}, all by default; or {', '.join(ON_DEMAND)}",
     )
     parser.add_argument("--write", action="store_true", help="keep the figures in docs/performance/NAME.md")
     options = parser.parse_args()

@@ -16,7 +16,7 @@ fleet; the bare look, which only lists and reads, takes more than a twentieth of
 The goal of a sync of one change is 2.5 times the bare PATCH and one evaluation of the stack (warm: no process is
 started for it) together, measured in the same round; the sync evaluates twice. Whether it grows with what the
 repository has besides is measured at the end: one change of the 1,000 apps beside 100 and beside 10,000 objects in ten
-other stacks, all of which a sync looks at, for drift.
+other stacks, all of which a sync looks at, for drift. That part alone is `python -m tests.bench beside`.
 
 Two workloads: `apps` (an Etcd, a ConfigMap, a ServiceAccount and a Role each) and `plain` (four ConfigMaps each: the
 cheapest for a server and so the hardest comparison). After each side everything is removed, and the sides take turns.
@@ -27,7 +27,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -41,14 +40,12 @@ from fleet.evaluate.evaluation import evaluate
 from fleet.evaluate.pool import Pool
 from fleet.lab import Lab
 from fleet.repository import Repository
-from tests.bench import bare, workload
+from tests.bench import bare, beside, workload
 from tests.bench.command import Took, fleet_command, run
 from tests.bench.figure import Figure, at_least, at_most, in_turns
 from tests.bench.place import CLUSTER, api_server, clear
 
 ROUNDS = 7
-OTHERS = (100, 10_000)
-MOST_GROWTH = 1.2
 CONCURRENCIES = (8, 16, 32)
 NAMESPACE = "thousand"
 
@@ -59,6 +56,7 @@ def figures() -> Iterator[Figure]:
         for kind in ("apps", "plain"):
             bench = Bench(lab, kind, workload.write(Path(directory) / kind, kind))
             yield from bench.figures()
+    yield from beside.figures()
 
 
 class Bench:
@@ -134,25 +132,6 @@ class Bench:
             2.5,
             "by pairs",
         )
-        if self.kind == "apps":
-            yield from self.beside_others()
-
-    def beside_others(self) -> Iterator[Figure]:
-        """One change beside few and beside many objects of other stacks."""
-        medians = []
-        for number in OTHERS:
-            workload.write_others(self.repository, number)
-            self.sync()
-            took = [self.sync_of_one_change() for _ in range(ROUNDS)]
-            values = tuple(one.seconds for one in took)
-            yield Figure(f"{self.kind}: sync of one change beside {number} objects in other stacks", values, "s")
-            medians.append(statistics.median(values))
-        few, many = medians
-        name = f"{self.kind}: the same beside {OTHERS[1]}, share of that beside {OTHERS[0]}"
-        yield at_most(name, [many / few], "of it", MOST_GROWTH, "of the medians")
-        for number in range(workload.OTHER_STACKS):
-            clear(self.lab, "plain", f"other-{number}")
-        clear(self.lab, self.kind, NAMESPACE)
 
     def sync_of_one_change(self) -> Took:
         workload.change_one(self.repository, f"change-{next(self.numbers)}")
