@@ -33,7 +33,7 @@ from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, Reads, RolloutData, StackResult
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.normalise import applied_hash
-from fleet.objects.redaction import Hidden, Secrecy, declared_secrecy
+from fleet.objects.redaction import Secrecy, SecretValues, declared_secrecy
 from fleet.repository.settings import Settings
 from fleet.version import __version__
 
@@ -87,7 +87,7 @@ class Remembered:
 def is_known(tree: str) -> bool:
     """Tell whether there is something to recall of a tree."""
     with contextlib.suppress(OSError):
-        return (cache.directory("evaluations") / _key(tree)).is_file()
+        return (cache.cache_directory("evaluations") / _key(tree)).is_file()
     return False
 
 
@@ -215,11 +215,11 @@ def _reached(files: set[str], ways: Collection[tuple[str, str]]) -> set[str]:
     return reached
 
 
-def _hidden(stacks: Collection[StackResult], secrecy: Secrecy) -> Hidden:
+def _hidden(stacks: Collection[StackResult], secrecy: Secrecy) -> SecretValues:
     """Return the secret values of these stacks, but for those that are names which everybody sees."""
     keys = [one.key for one in _objects(stacks)]
     public = {stack.name for stack in stacks}.union(*keys, *(stack.clusters for stack in stacks))
-    return Hidden.of((one.manifest for one in _objects(stacks)), secrecy, public=public)
+    return SecretValues.of((one.manifest for one in _objects(stacks)), secrecy, public=public)
 
 
 def _by_file(evaluation: Evaluation) -> dict[str, list[StackResult]]:

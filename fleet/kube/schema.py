@@ -20,7 +20,7 @@ from fleet.objects import fields as paths
 from fleet.objects.desired import Key
 from fleet.objects.shape import mapping, mappings
 from fleet.plan import Plan, Step, Verb
-from fleet.suggestion import listed, suggestion
+from fleet.suggestion import list_words, suggestion
 from fleet.text import count_noun
 
 GroupVersion = tuple[str, str]
@@ -203,7 +203,7 @@ def _walk(value: Any, schema: Mapping[str, Any], how: _How, path: str, *, shown:
         allowed = [one for one in schema["enum"] if isinstance(one, str)]
         given = f", and has {value[:40]!r}" if shown else ""
         hint = suggestion(value, allowed) if shown else None
-        yield Mistake(path, f"needs one of {listed(allowed)} there{given}", hint)
+        yield Mistake(path, f"needs one of {list_words(allowed)} there{given}", hint)
 
 
 def _walk_object(
@@ -220,14 +220,14 @@ def _walk_object(
     fields, others = schema.get("properties"), schema.get("additionalProperties")
     for field, one in value.items():
         if isinstance(fields, dict) and field in fields:
-            yield from _walk(one, fields[field], how, paths.child(path, field), shown=shown, depth=depth)
+            yield from _walk(one, fields[field], how, paths.child_path(path, field), shown=shown, depth=depth)
         elif isinstance(others, dict):
-            yield from _walk(one, others, how, paths.child(path, field), shown=shown, depth=depth)
+            yield from _walk(one, others, how, paths.child_path(path, field), shown=shown, depth=depth)
         elif isinstance(fields, dict) and fields and not others:
-            yield Mistake(paths.child(path, field), f"has no field {field!r} there", suggestion(field, fields))
+            yield Mistake(paths.child_path(path, field), f"has no field {field!r} there", suggestion(field, fields))
     for field in _required(schema, name, how):
         if field not in value and (path or field != "status"):  # which its controller writes
-            yield Mistake(paths.child(path, field), f"needs a field {field!r} there, and has none", None)
+            yield Mistake(paths.child_path(path, field), f"needs a field {field!r} there, and has none", None)
 
 
 def _required(schema: Mapping[str, Any], name: str, how: _How) -> list[str]:
