@@ -26,20 +26,20 @@ from fleet.git.repository import Repository as Git
 from fleet.git.status import choose_remote, report
 from fleet.git.status_records import StatusRecord
 from fleet.kube.client.client import Client
-from fleet.kube.identity import program
+from fleet.kube.identity import program_name
 from fleet.objects.desired import StackCluster
 from fleet.plan import RepositoryOwnership
 from fleet.repository import Repository
 from fleet.repository.settings import Budget, Fleet, Settings, Trust
 from fleet.repository.settings import Git as GitSettings
-from fleet.serve.commits import Origin, Wanted, budget_of
-from fleet.serve.safety import told
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository, budget_of
+from fleet.serve.safety import read_status_records
 from fleet.sync.progress import Progress
 from fleet.sync.result import Result
-from fleet.sync.rollout.order import Order
-from fleet.sync.run import How, connect, sync
-from fleet.sync.safety import Placed, check_departures
-from fleet.sync.source import NO_FILES, Files
+from fleet.sync.rollout.order import RolloutContext
+from fleet.sync.run import How, connect, sync_fleet
+from fleet.sync.safety import Placements, check_removed_placements
+from fleet.sync.source import NO_FILES, Checkout
 
 HINT = "if it is meant, say so once: fleet agent --once --allow-rewritten"
 
@@ -59,7 +59,9 @@ class BundleReader:
     def opened(self) -> Iterator[None]:
         yield
 
-    def read(self, origin: Origin, mirror: Mirror, commit: str, before: Wanted | None) -> Wanted:
+    def read(
+        self, origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None
+    ) -> EvaluatedCommit:
         git = mirror.repository
         with git.objects("read the rendered set") as objects:
             tip = Snapshot.of(objects, commit, git.limits, title=origin.branch)
@@ -67,9 +69,11 @@ class BundleReader:
                 raise NotFoundError(f"{origin} has no commit {commit[:8]}")
             bundle = read_bundle(tip, self.cluster, before.rendered if before else None)
         self._check_status_branch(bundle)
-        return Wanted(self._files(origin, git, bundle), self._evaluation(bundle, before), bundle)
+        return EvaluatedCommit(self._files(origin, git, bundle), self._evaluation(bundle, before), bundle)
 
-    def check(self, commit: Wanted, before: Wanted | None, memory: Callable[[], Iterable[StatusRecord]]) -> None:
+    def check(
+        self, commit: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
+    ) -> None:
         """Check a commit as the centre does.
 
         What the process itself has seen counts, unless another process went that way before.
@@ -106,7 +110,7 @@ class BundleReader:
                 hint=f"if it is meant, start the agent with --status-branch {named}",
             )
 
-    def _evaluation(self, bundle: Bundle, before: Wanted | None) -> Evaluation:
+    def _evaluation(self, bundle: Bundle, before: EvaluatedCommit | None) -> Evaluation:
         """Return the evaluation; stacks whose files are the same are the very same as before."""
         evaluation = bundle.evaluation()
         (cluster,) = evaluation.clusters
@@ -119,7 +123,7 @@ class BundleReader:
         )
         return replace(evaluation, clusters=(replace(cluster, context=self.context),), stacks=stacks)
 
-    def _files(self, origin: Origin, git: Git, found: Bundle) -> Files:
+    def _files(self, origin: FollowedRepository, git: Git, found: Bundle) -> Checkout:
         index = found.index
         settings = Settings(
             fleet=Fleet(index.fleet),
@@ -127,7 +131,7 @@ class BundleReader:
             budget=Budget(index.budget.deletions, index.budget.share),
             trust=Trust(account=index.account),
         )
-        return Files(
+        return Checkout(
             Repository(NO_FILES, settings),
             index.revision,
             index.subject,
@@ -137,28 +141,28 @@ class BundleReader:
         )
 
 
-def _is_applied(commit: Wanted, records: Collection[StatusRecord]) -> bool:
+def _is_applied(commit: EvaluatedCommit, records: Collection[StatusRecord]) -> bool:
     """Return whether all of the bundle was reported as applied: a bundle of the same commit may have other content."""
     parts = commit.rendered.index.stacks if commit.rendered else ()
     reported = {(record.stack, record.content) for record in records if record.wanted == commit.revision}
     return bool(parts) and all((part.stack, part.content) in reported for part in parts)
 
 
-def _check_departures(commit: Wanted, stacks: Collection[str]) -> None:
+def _check_departures(commit: EvaluatedCommit, stacks: Collection[str]) -> None:
     assert commit.rendered is not None  # noqa: S101 - it was read from a branch
     index, placed_stacks = commit.rendered.index, commit.rendered.stack_names
     pairs: frozenset[StackCluster] = frozenset((stack, index.cluster) for stack in placed_stacks)
-    placed = Placed(placed_stacks.union(index.elsewhere), frozenset({index.cluster}), pairs)
-    check_departures({*((stack, index.cluster) for stack in stacks), *pairs}, placed, budget_of(commit))
+    placed = Placements(placed_stacks.union(index.elsewhere), frozenset({index.cluster}), pairs)
+    check_removed_placements({*((stack, index.cluster) for stack in stacks), *pairs}, placed, budget_of(commit))
 
 
-def _rewritten_error(commit: Wanted, before: str) -> PolicyError:
+def _rewritten_error(commit: EvaluatedCommit, before: str) -> PolicyError:
     message = f"the rendered set {commit.commit[:8]} does not go on from {before[:8]}, which was applied: "
     return PolicyError(f"{message}the branch was rewritten", hint=HINT)
 
 
 def sync_once(
-    origin: Origin,
+    origin: FollowedRepository,
     reading: BundleReader,
     cache: Path,
     how: How,
@@ -167,14 +171,14 @@ def sync_once(
     inside: bool,
     status: bool,
     rewritten: bool,
-) -> tuple[Wanted, list[Result]]:
+) -> tuple[EvaluatedCommit, list[Result]]:
     """Fetch, check, apply and report."""
     mirror = origin.mirror(cache)
     tip = mirror.tips(origin.branch)[origin.ref]
     mirror.fetch((origin.refspec,))
     commit = reading.read(origin, mirror, tip, None)
     if not rewritten:
-        reading.check(commit, None, lambda: told(commit.files) if status else ())
+        reading.check(commit, None, lambda: read_status_records(commit.files) if status else ())
 
     def reach(cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
         return Client(in_cluster=True, cluster=cluster.name) if inside else connect(cluster, how.kubeconfig)
@@ -186,19 +190,19 @@ def sync_once(
         claim=RepositoryOwnership(commit.files.identity),
         accounts=accounts,
         reach=reach,
-        order=Order(commit.stacks),
+        order=RolloutContext(commit.stacks),
     )
-    run = asyncio.run(sync(list(commit.targets.values()), how, progress, revision=commit.revision))
+    run = asyncio.run(sync_fleet(list(commit.targets.values()), how, progress, revision=commit.revision))
     results = [*(commit.after(result) for result in run.results if not result.leaving), *commit.unplaced()]
     if status:
         _report(commit, results)
     return commit, results
 
 
-def _report(commit: Wanted, results: list[Result]) -> None:
+def _report(commit: EvaluatedCommit, results: list[Result]) -> None:
     files = commit.files
     assert files.git is not None  # noqa: S101 - it is of a mirror
     settings = files.repository.settings.git
     reports = [commit.report(result, commit.revision) for result in results]
     remote = choose_remote(files.remotes, settings.remote)
-    report(files.git, reports, gone=commit.gone, remote=remote, branch=settings.status_branch, by=program(NAME))
+    report(files.git, reports, gone=commit.gone, remote=remote, branch=settings.status_branch, by=program_name(NAME))

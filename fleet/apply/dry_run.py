@@ -12,10 +12,10 @@ from fleet.errors import AccessError, FleetError
 from fleet.kube.client import errors
 from fleet.kube.client.client import Client
 from fleet.kube.client.errors import UnansweredError
-from fleet.kube.concurrency import together
+from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Discovery, Resource
 from fleet.kube.objects import NEVER, apply, delete
-from fleet.kube.secret_fields import secrecy_for
+from fleet.kube.secret_fields import secret_fields_for
 from fleet.objects.desired import Key
 from fleet.objects.redaction import SecretValues
 from fleet.plan.step import Plan, Step, Verb
@@ -37,7 +37,7 @@ async def dry_run(client: Client, plan: Plan) -> DryRun:
     }
     result = DryRun()
     steps = [step for step in plan.steps if step.verb.writes and step.key.namespace not in new_namespaces]
-    await together([_try_step(client, discovery, step, result) for step in steps])
+    await gather([_try_step(client, discovery, step, result) for step in steps])
     return result
 
 
@@ -57,7 +57,7 @@ async def _try_step(client: Client, discovery: Discovery, step: Step, result: Dr
         objection = error.message
     if objection:
         manifests = [step.manifest] if step.manifest else []
-        hidden = SecretValues.of(manifests, await secrecy_for(client, [step]), public=step.key)
+        hidden = SecretValues.of(manifests, await secret_fields_for(client, [step]), public=step.key)
         result.objections[step.key] = hidden.redact(objection)
 
 
@@ -66,11 +66,11 @@ async def _objection_of(client: Client, resource: Resource, step: Step) -> str:
     if step.verb is Verb.DELETE:
         uid, version = step.uid or "", step.resource_version
         answer = await delete(client, resource, key.namespace, key.name, uid=uid, resource_version=version, dry=True)
-        return "" if answer.status in (200, 202, 404) else errors.said(answer.body)
+        return "" if answer.status in (200, 202, 404) else errors.error_text(answer.body)
     if step.manifest is None:
         return ""
     if step.verb is Verb.CREATE:
         answer = await apply(client, resource, step.manifest, force=False, dry=True, resourceVersion=NEVER)
     else:
         answer = await apply(client, resource, step.manifest, force=True, dry=True, uid=step.uid or "")
-    return "" if answer.status in (200, 201) else errors.said(answer.body)
+    return "" if answer.status in (200, 201) else errors.error_text(answer.body)

@@ -14,8 +14,8 @@ from typing import Protocol
 from fleet.apply import order
 from fleet.apply.inventory import StoredInventory, save, verify
 from fleet.apply.steps import Execution, Outcome, Result, State
-from fleet.kube.client.client import Client, acting_as
-from fleet.kube.concurrency import walk
+from fleet.kube.client.client import Client, impersonate
+from fleet.kube.concurrency import run_in_order
 from fleet.objects.desired import Key
 from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.step import Plan, Step, Verb
@@ -84,8 +84,8 @@ async def apply(
         return result
 
     async def carry_out(before: dict[Key, set[Key]]) -> None:
-        with acting_as(account):
-            done_results = await walk(
+        with impersonate(account):
+            done_results = await run_in_order(
                 before,
                 do,
                 skip,

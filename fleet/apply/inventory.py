@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from fleet.errors import ConflictError, ResourceError
-from fleet.kube.client.client import Answer, Client
+from fleet.kube.client.client import Client, Response
 from fleet.kube.objects import MANAGER, Scope, delete, pages
 from fleet.kube.resources import CONFIG_MAPS, NAMESPACE, make_namespace
 from fleet.objects.desired import Key
@@ -309,7 +309,7 @@ async def _write_chunk(client: Client, inventory: Inventory, chunk: Chunk) -> Ch
     return replace(chunk, uid=metadata_written["uid"], resource_version=metadata_written["resourceVersion"])
 
 
-async def _send_chunk(client: Client, chunk: Chunk, body: dict[str, Any]) -> Answer:
+async def _send_chunk(client: Client, chunk: Chunk, body: dict[str, Any]) -> Response:
     query = f"?fieldManager={MANAGER}"
     if chunk.resource_version:
         path = CONFIG_MAPS.path(NAMESPACE, body["metadata"]["name"])

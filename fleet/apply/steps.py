@@ -17,12 +17,12 @@ from fleet.apply import order
 from fleet.apply.inventory import StoredInventory
 from fleet.errors import ConflictError, FleetError, NotFoundError, ResourceError
 from fleet.kube.client import errors
-from fleet.kube.client.client import Answer, Client
-from fleet.kube.client.errors import UnansweredError, dropped
-from fleet.kube.discovery import Resource, defined_by
+from fleet.kube.client.client import Client, Response
+from fleet.kube.client.errors import UnansweredError, dropped_fields
+from fleet.kube.discovery import Resource, resource_of_definition
 from fleet.kube.health.state import holds, status_of
 from fleet.kube.objects import MANAGER, NEVER, apply, delete, get, managers
-from fleet.kube.secret_fields import secrecy_for
+from fleet.kube.secret_fields import secret_fields_for
 from fleet.objects.redaction import SecretValues
 from fleet.plan.step import Step, Verb
 
@@ -95,7 +95,7 @@ class Execution:
     async def _told(self, error: FleetError, step: Step) -> FleetError:
         """Add the place in the user's files, and remove secret values that a server quotes in its refusal."""
         if step.manifest:
-            secrecy = await secrecy_for(self._client, [step])
+            secrecy = await secret_fields_for(self._client, [step])
             SecretValues.of([step.manifest], secrecy, public=step.key).redact_error(error)
         return _add_source(error, step)
 
@@ -112,11 +112,11 @@ class Execution:
         if response.status in (409, 422):
             live = await self._ours_after_all(step, resource, response)
         elif response.status == 404:
-            raise NotFoundError(f"{self._client.place}: {step.verb} {step.key}: {errors.said(response.body)}")
+            raise NotFoundError(f"{self._client.place}: {step.verb} {step.key}: {errors.error_text(response.body)}")
         elif step.verb is Verb.CREATE and response.status != 201:
             raise ConflictError(f"{step.key} exists in {self._client.place} and was not made by this sync")
         uid = live["metadata"]["uid"]
-        if missing := dropped(step.key.group, manifest, live):
+        if missing := dropped_fields(step.key.group, manifest, live):
             return Result(
                 step, State.FAILED, uid=uid, error=_add_source(_dropped_fields_error(self._client, step, missing), step)
             )
@@ -132,12 +132,12 @@ class Execution:
 
         Killed in between, the next sync finds it still to be adopted, and does it again.
         """
-        from fleet.kube.objects import are, without_entries  # noqa: PLC0415 - rarely needed
+        from fleet.kube.objects import drop_managers, owned_by  # noqa: PLC0415 - rarely needed
 
         metadata = {"name": step.key.name, "namespace": step.key.namespace, "uid": step.uid}
-        await without_entries(self._client, resource, {"metadata": metadata}, are(step.take_from), by=MANAGER)
+        await drop_managers(self._client, resource, {"metadata": metadata}, owned_by(step.take_from), by=MANAGER)
 
-    async def _send(self, step: Step, resource: Resource, manifest: dict[str, Any]) -> Answer:
+    async def _send(self, step: Step, resource: Resource, manifest: dict[str, Any]) -> Response:
         """Send until it is not a 404 of a kind that is not served yet, on this or another server of the cluster."""
         deadline = time.monotonic() + SERVED_SECONDS
         while True:
@@ -153,13 +153,15 @@ class Execution:
                 return response
             await asyncio.sleep(0.2)
 
-    async def _ours_after_all(self, step: Step, resource: Resource, response: Answer) -> dict[str, Any]:
+    async def _ours_after_all(self, step: Step, resource: Resource, response: Response) -> dict[str, Any]:
         """Return our own object after a refused apply if the answer of an earlier try was lost; else raise a conflict.
 
         The conflict names the owner.
         """
         path = resource.path(step.key.namespace, step.key.name)
-        refusal = errors.of_answer(self._client.place, errors.asked("PATCH", path), response.status, response.body)
+        refusal = errors.error_of_response(
+            self._client.place, errors.asked("PATCH", path), response.status, response.body
+        )
         if step.verb is Verb.CREATE and response.status == 422:
             raise refusal
         live = await get(self._client, resource, step.key.namespace, step.key.name)
@@ -188,7 +190,7 @@ class Execution:
             await asyncio.sleep(0.05)
             crd = await get(self._client, resource, "", name) or crd
         discovery = await self._client.discovery()
-        for defined in defined_by(crd):
+        for defined in resource_of_definition(crd):
             discovery.add(defined)
             while True:
                 probe = await self._client.request("GET", f"{defined.collection()}?limit=1", expect=(404, 403))
@@ -220,7 +222,7 @@ class Execution:
             version = live["metadata"]["resourceVersion"]  # its status moved, or a label of another manager: still ours
         raise ResourceError(f"{self._client.place}: {step.key} changes faster than it can be deleted")
 
-    async def _until_gone(self, step: Step, resource: Resource, response: Answer) -> Result:
+    async def _until_gone(self, step: Step, resource: Resource, response: Response) -> Result:
         """Wait until the object is absent: only that confirms a delete, as finalizers may take their time."""
         body = response.body if isinstance(response.body, dict) else {}
         if body.get("kind") == "Status" and body.get("status") == "Success":

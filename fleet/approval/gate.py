@@ -24,7 +24,7 @@ from fleet.plan import Plan
 from fleet.plan.effect import effect_of
 from fleet.plan.severity import severity_of
 from fleet.sync.result import Result
-from fleet.sync.source import Files
+from fleet.sync.source import Checkout
 
 MOST_COMMITS = 5000  # that are looked back
 SHOWN = 8  # objects that a refusal names, and commits
@@ -41,7 +41,7 @@ class ApprovalCheck:
     `required`: the user says so, whatever fleet.toml says. `evaluation` is of all stacks.
     """
 
-    files: Files
+    files: Checkout
     evaluation: Evaluation
     required: bool = False
     _history: ApprovalHistory | None = None

@@ -17,7 +17,7 @@ from fleet.plan import Plan
 from fleet.plan.severity import Severity
 from fleet.plan.step import plan_hash
 from fleet.preview.merge import MergePreview
-from fleet.sync.source import Files
+from fleet.sync.source import Checkout
 
 
 def record_merge(preview: MergePreview, *, fork: bool = False) -> tuple[ApprovalRecord, bool]:
@@ -47,7 +47,7 @@ def record_merge(preview: MergePreview, *, fork: bool = False) -> tuple[Approval
 
 
 def record_commit(
-    files: Files, evaluation: Evaluation, plans: Sequence[Plan], note: str
+    files: Checkout, evaluation: Evaluation, plans: Sequence[Plan], note: str
 ) -> tuple[ApprovalRecord, bool]:
     """Record what a sync of a commit would do in the clusters now, the most of it included.
 
@@ -74,7 +74,7 @@ def record_commit(
     return record, any(written)
 
 
-def _record_on_branch(files: Files, record: ApprovalRecord, branch: str) -> bool:
+def _record_on_branch(files: Checkout, record: ApprovalRecord, branch: str) -> bool:
     remote = choose_remote(files.remotes, files.repository.settings.git.remote)
     git = _git(files)
     history = first_parents(git, git.resolve(files.revision), files.below, most=MOST_RECORDS)
@@ -96,7 +96,7 @@ def _subtree(objects: Objects, tree: str, below: str) -> str:
     return directory.id
 
 
-def _git(files: Files) -> Git:
+def _git(files: Checkout) -> Git:
     git = files.git
     assert git is not None  # noqa: S101 - commits are of one
     return git

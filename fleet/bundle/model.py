@@ -14,7 +14,7 @@ from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.objects.desired import Desired, Object
 from fleet.objects.normalise import applied_hash
-from fleet.sync.rollout.approvals import digest_of
+from fleet.sync.rollout.approvals import stack_digest
 
 SCHEMA = "fleet.dev/rendered/v1"
 
@@ -144,4 +144,4 @@ def add_hashes(file: StackFile) -> StackFile:
 
 
 def content_digest(file: StackFile, cluster: str) -> str:
-    return digest_of([Desired(file.stack, cluster, file.objects)])
+    return stack_digest([Desired(file.stack, cluster, file.objects)])

@@ -27,10 +27,10 @@ from fleet.objects.redaction import declared_secrecy, secret_texts
 from fleet.plan.budget import DeletionBudget
 from fleet.preview.compare import compare_evaluations
 from fleet.sync.result import Result
-from fleet.sync.rollout.approvals import Approvals, digest
-from fleet.sync.rollout.gates import Standing
-from fleet.sync.safety import Placed, check_departures
-from fleet.sync.source import Files
+from fleet.sync.rollout.approvals import Approvals, changes_digest
+from fleet.sync.rollout.gates import RolloutState
+from fleet.sync.safety import Placements, check_removed_placements
+from fleet.sync.source import Checkout
 from fleet.sync.targets import check_cluster
 
 
@@ -73,7 +73,7 @@ class ObservedState:
 
     records: Sequence[StatusRecord] = ()
     approvals: Approvals = field(default_factory=dict)
-    here: Callable[[StackCluster], Standing] | None = (
+    here: Callable[[StackCluster], RolloutState] | None = (
         None  # of clusters that are reached from here; else by their records
     )
 
@@ -86,7 +86,7 @@ class PublishResult:
     waiting: dict[StackCluster, str]
     written: dict[str, str]  # cluster → commit of its branch
     bundles: dict[str, Bundle]  # with the commit that has each
-    standings: dict[StackCluster, Standing]
+    standings: dict[StackCluster, RolloutState]
     again: float | None = None
     remarks: tuple[str, ...] = ()
 
@@ -114,7 +114,7 @@ def select_clusters(evaluation: Evaluation, names: Collection[str]) -> tuple[str
 
 
 def publish_bundles(
-    files: Files,
+    files: Checkout,
     evaluation: Evaluation,
     options: PublishOptions,
     remote: Address | None,
@@ -147,7 +147,7 @@ def publish_bundles(
         _make_header(files, budget, options),
         before,
         states.of,
-        approved=lambda stack: observed.approvals.get((stack.name, digest(stack)), ()),
+        approved=lambda stack: observed.approvals.get((stack.name, changes_digest(stack)), ()),
         now=now,
     )
     results, remarks = _judge_changes(files, evaluation, plan, before, budget, required=options.require_approved)
@@ -166,8 +166,8 @@ def publish_bundles(
 
 
 def read_agent_states(
-    files: Files, pairs: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
-) -> dict[StackCluster, Standing]:
+    files: Checkout, pairs: Collection[StackCluster], records: Mapping[StackCluster, StatusRecord]
+) -> dict[StackCluster, RolloutState]:
     """Return the state of stacks in clusters that pull, for a run that reaches the others.
 
     It comes from what was rendered and from what agents report.
@@ -203,7 +203,7 @@ class _StackStates:
     def __post_init__(self) -> None:
         self._records = {(record.stack, record.cluster): record for record in self.seen.records}
 
-    def of(self, pair: StackCluster) -> Standing:
+    def of(self, pair: StackCluster) -> RolloutState:
         stack, cluster = pair
         bundle = self.before.get(cluster)
         if bundle is not None:
@@ -214,7 +214,7 @@ class _StackStates:
 
 
 def _judge_changes(
-    files: Files,
+    files: Checkout,
     evaluation: Evaluation,
     plan: BundlePlan,
     before: Mapping[str, Bundle],
@@ -252,7 +252,7 @@ def _pulled_placements(evaluation: Evaluation) -> Iterable[tuple[StackResult, st
     return ((stack, cluster) for stack in evaluation.stacks for cluster in stack.clusters if cluster in pulling)
 
 
-def _make_header(files: Files, allowance: DeletionBudget, options: PublishOptions) -> BundleHeader:
+def _make_header(files: Checkout, allowance: DeletionBudget, options: PublishOptions) -> BundleHeader:
     settings = files.repository.settings
     if not files.identity:
         raise ConfigurationError(
@@ -289,12 +289,12 @@ def _check_lineage(git: Git, revision: str, before: Mapping[str, Bundle], *, bac
 def _check_departures(
     evaluation: Evaluation, before: Mapping[str, Bundle], records: Iterable[StatusRecord], allowance: DeletionBudget
 ) -> None:
-    placed = Placed.of(evaluation)
+    placed = Placements.of(evaluation)
     known_placements = {(stack, cluster) for cluster, bundle in before.items() for stack in bundle.stack_names}
     known_placements |= {(record.stack, record.cluster) for record in records}
-    check_departures({*known_placements, *placed.pairs}, placed, allowance)
+    check_removed_placements({*known_placements, *placed.pairs}, placed, allowance)
 
 
-def _git(files: Files) -> Git:
+def _git(files: Checkout) -> Git:
     assert files.git is not None  # noqa: S101 - only commits are rendered for agents
     return files.git

@@ -29,7 +29,7 @@ from fleet.bundle.model import (
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
-from fleet.sync.rollout.gates import UNSEEN, Standing, gate
+from fleet.sync.rollout.gates import UNSEEN, RolloutState, decide_gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _BundlePlanner:
 
     evaluation: Evaluation
     before: Mapping[str, Bundle]
-    standing: Callable[[StackCluster], Standing]
+    standing: Callable[[StackCluster], RolloutState]
     approved: Callable[[StackResult], Collection[int]]
     now: float
     begun: set[StackCluster] = field(default_factory=set)
@@ -82,7 +82,7 @@ class _BundlePlanner:
         needed_elsewhere = [
             stacks[name] for name in stack.needs if name in stacks and cluster not in stacks[name].clusters
         ]
-        decision = gate(
+        decision = decide_gate(
             stack.name,
             cluster,
             stack.rollout,
@@ -98,7 +98,7 @@ class _BundlePlanner:
         if decision.again is not None:
             self.again.append(decision.again)
 
-    def _all(self, stack: StackResult) -> dict[str, Standing]:
+    def _all(self, stack: StackResult) -> dict[str, RolloutState]:
         states = {cluster: self.standing((stack.name, cluster)) for cluster in stack.clusters}
         return {
             cluster: replace(state, begun=True) if (stack.name, cluster) in self.begun else state
@@ -111,7 +111,7 @@ def plan_bundles(
     clusters: Collection[str],
     head: BundleHeader,
     before: Mapping[str, Bundle],
-    standing: Callable[[StackCluster], Standing],
+    standing: Callable[[StackCluster], RolloutState],
     *,
     approved: Callable[[StackResult], Collection[int]] = lambda stack: (),
     now: float,
@@ -213,7 +213,7 @@ class BundledStack:
         return cls(bundle.index.revision, part.content if part else "", stack in bundle.index.waiting)
 
 
-def state_from_record(record: StatusRecord | None, revision: str, bundled: BundledStack | None = None) -> Standing:
+def state_from_record(record: StatusRecord | None, revision: str, bundled: BundledStack | None = None) -> RolloutState:
     """Return the state of a stack at a commit, from its record.
 
     `bundled` is what its agent was given; None where the service or a user applies.
@@ -221,10 +221,10 @@ def state_from_record(record: StatusRecord | None, revision: str, bundled: Bundl
     if record is None or record.wanted != revision or (bundled is not None and bundled.revision != revision):
         return UNSEEN
     if bundled is not None and not bundled.waits and record.content != bundled.content:
-        return Standing(seen=True, begun=True, health=record.health)
+        return RolloutState(seen=True, begun=True, health=record.health)
     is_applied = record.sync == "Synced" and record.revision == revision
     begun = record.sync == "Waiting" and bundled is not None and not bundled.waits
-    return Standing(
+    return RolloutState(
         seen=True,
         applied=is_applied,
         partly=begun,

@@ -20,7 +20,7 @@ import orjson
 
 from fleet.bundle.model import SCHEMA, Bundle, BundleIndex, BundlePart, StackFile, add_hashes, content_digest
 from fleet.errors import ConfigurationError, ResourceError, Source
-from fleet.evaluate.answer import document
+from fleet.evaluate.answer import read_document
 from fleet.evaluate.decode import MalformedError, decode
 from fleet.evaluate.schema import check_name, check_object
 from fleet.git.objects import Snapshot
@@ -111,7 +111,7 @@ def _read_file(kind: type[T], content: bytes, where: str, check: Callable[[T], N
     try:
         if len(content) > MOST_BYTES:
             raise MalformedError(f"more than {MOST_BYTES} bytes")
-        data = document(content, _JSON_OPTIONS)
+        data = read_document(content, _JSON_OPTIONS)
         schema = data.get("schema") if isinstance(data, Mapping) else None
         if schema != SCHEMA:
             raise MalformedError(f"schema: {str(schema)[:60]!r}, and this reads {SCHEMA!r}")

@@ -60,9 +60,9 @@ def resolve_clusters(names: Sequence[str], context: str | None, kubeconfig: Path
     except ConfigurationError:
         if names:
             raise
-        from fleet.kube.client.kubeconfig import read
+        from fleet.kube.client.kubeconfig import read_kubeconfig
 
-        current = read(kubeconfig).context
+        current = read_kubeconfig(kubeconfig).context
         return [ClusterRef(current, current, kubeconfig)]
     return _resolve_in_repository(names, kubeconfig)
 
@@ -108,7 +108,12 @@ async def run_in_each(
 
 def list_contexts(kubeconfig: Path | None = None) -> tuple[str, ...]:
     """Return the names of all contexts in the files that kubectl would read, in their order."""
-    from fleet.kube.client.kubeconfig import document, files
+    from fleet.kube.client.kubeconfig import kubeconfig_files, parse_kubeconfig
 
-    entries = [entry for path in files(kubeconfig) if path.exists() for entry in document(path).get("contexts") or ()]
+    entries = [
+        entry
+        for path in kubeconfig_files(kubeconfig)
+        if path.exists()
+        for entry in parse_kubeconfig(path).get("contexts") or ()
+    ]
     return tuple(dict.fromkeys(str(entry["name"]) for entry in entries if isinstance(entry, dict) and "name" in entry))

@@ -220,11 +220,11 @@ class ForgeSession:
 
 
 def _make_preview(options: CommentOptions, request: PreviewRequest, base: str, head: str) -> tuple[Run, ViewHeader]:
-    from fleet.sync.progress import shown
+    from fleet.sync.progress import show_progress
 
     if request.withheld:
         print_message("a fork's commit that nobody approved: no cluster is asked")
-    with shown(quiet=not request.live or not sys.stderr.isatty(), lines=False) as progress:
+    with show_progress(quiet=not request.live or not sys.stderr.isatty(), lines=False) as progress:
         asking = (options.how, progress) if request.live else ()
         keep = partial(options.keep, fork=request.pull_request.fork)
         run, about = preview_merge(base, head, *asking, stacks=options.stacks, clusters=options.clusters, keep=keep)

@@ -19,9 +19,9 @@ def open_repository(revision: str | None) -> Iterator[Repository]:
 
         yield Repository.find()
         return
-    from fleet.sync.source import commit
+    from fleet.sync.source import read_commit
 
-    with commit(revision) as files:
+    with read_commit(revision) as files:
         yield files.repository
 
 

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 def collect_errors(results: Sequence[Result]) -> list[FleetError]:
     """Return the errors of results and of their plans; a conflict in a plan is one."""
-    from fleet.sync.result import objection_of, problem_of
+    from fleet.sync.result import error_of, objection_of
 
-    errors = [result.problem or (problem_of(result.plan, None) if result.plan else None) for result in results]
+    errors = [result.problem or (error_of(result.plan, None) if result.plan else None) for result in results]
     errors += [objection_of(result.plan) for result in results if result.plan and not result.problem]
     return [error for error in errors if error]
 
 
 def finish(errors: Sequence[FleetError], changes: int = 0) -> int:
     """Return the exit code 0; raise the errors as one, else a ChangesError if there are changes nobody expected."""
-    from fleet.sync.result import failure
+    from fleet.sync.result import exit_error
 
-    error = failure(errors)
+    error = exit_error(errors)
     if error:
         raise error
     if changes:

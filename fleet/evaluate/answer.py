@@ -17,7 +17,7 @@ import orjson
 from fleet.errors import Source
 from fleet.evaluate import schema
 from fleet.evaluate.decode import MalformedError, decode
-from fleet.evaluate.explain import inside, overtime
+from fleet.evaluate.explain import inside, time_exceeded
 from fleet.evaluate.pool import IN_ALL, LAST, Outcome
 from fleet.evaluate.protocol import UNCONFINED, Job
 from fleet.evaluate.result import ClusterData, Problem, StackResult
@@ -73,7 +73,7 @@ class Answer:
     foreign: tuple[str, ...] = ()
 
 
-def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
+def read_answer(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
     """The answer and the problems it tells of; an empty answer and one problem when there is none to be had."""
     note, last = _lines(outcome.stream)
     at = _at(job, note)
@@ -81,7 +81,7 @@ def read(job: Job, outcome: Outcome) -> tuple[Answer, tuple[Problem, ...]]:
     if failure is not None:
         return Answer(), (_shown(failure, outcome),)
     try:
-        answer = decode(Answer, document(last))
+        answer = decode(Answer, read_document(last))
         _check(job, answer)
     except (MalformedError, orjson.JSONDecodeError) as error:
         malformed = ProblemData(
@@ -99,12 +99,12 @@ def is_repeated(first: Outcome, second: Outcome) -> bool:
     return replace(first, output=b"") == replace(second, output=b"")
 
 
-def document(text: bytes, option: int = orjson.OPT_APPEND_NEWLINE) -> Any:
+def read_document(text: bytes, option: int = orjson.OPT_APPEND_NEWLINE) -> Any:
     """The data, if it is the one text that is written for it: no key twice, no NaN, no number cut short.
 
     `option` is how that is written: by a worker in one line.
     """
-    if values_in(text) > MOST_VALUES:
+    if count_values(text) > MOST_VALUES:
         raise MalformedError(f"data of more than {MOST_VALUES} values")
     data = orjson.loads(text)
     try:
@@ -118,7 +118,7 @@ def document(text: bytes, option: int = orjson.OPT_APPEND_NEWLINE) -> Any:
     return data
 
 
-def values_in(text: bytes) -> int:
+def count_values(text: bytes) -> int:
     """Return how many values the text of some data has at most."""
     return sum(map(text.count, (b"[", b"{", b",")))
 
@@ -167,7 +167,7 @@ def _failure(job: Job, outcome: Outcome, last: bytes, at: tuple[str, int]) -> Pr
         message = f"all files together answered more than {IN_ALL * limits.result} bytes or {MOST_VALUES} values"
         return ProblemData(message, _SPLIT.format("result"), None, *at)
     if last.startswith(b"Timeout") or outcome.overtime:
-        message, hint = overtime(limits)
+        message, hint = time_exceeded(limits)
         return ProblemData(message, hint, None, *here)
     if outcome.oversized:
         hint = "make less of it, split the stack, or raise result under [limits] in fleet.toml"
@@ -226,7 +226,7 @@ def _shown(data: ProblemData, outcome: Outcome) -> Problem:
         hint=_text(data.hint) if data.hint else None,
         field=_text(data.field) if data.field else None,
         source=Source(_text(data.file), data.line),
-        output=printed(outcome),
+        output=output_of(outcome),
     )
 
 
@@ -234,7 +234,7 @@ def _text(text: str) -> str:
     return printable(text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…")
 
 
-def printed(outcome: Outcome) -> str:
+def output_of(outcome: Outcome) -> str:
     """The last lines that the code printed, as many as help."""
     text = printable(outcome.output[-LAST:].decode(errors="replace")).strip()
     lines = text.splitlines()[-_SHOWN_LINES:]

@@ -41,7 +41,7 @@ from fleet.version import __version__
 CODE = ("apps", "evaluate", "model", "objects", "plan", "render", "repository", "sync")
 
 
-def surroundings() -> str:
+def environment_fingerprint() -> str:
     """Of this Python, fleet, and what is installed beside it."""
     python = (sys.version, sys.executable, os.environ.get("PYTHONPATH", ""))
     return hashlib.sha256("\n".join((__version__, *python, *_code(), *_packages())).encode()).hexdigest()
@@ -77,7 +77,7 @@ _FLAGS = ("app", "protect", "retain_on_delete", "adopt")
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class CachedEvaluation:
     settings: Settings
     evaluation: Evaluation  # without the stacks of files that are `unknown`
     unknown: tuple[str, ...] = ()  # files of stacks that are to be evaluated anew
@@ -91,7 +91,7 @@ def is_known(tree: str) -> bool:
     return False
 
 
-def recall(tree: str, besides: Collection[str] = (), *, whole: bool = False) -> Remembered | None:
+def load_evaluation(tree: str, besides: Collection[str] = (), *, whole: bool = False) -> CachedEvaluation | None:
     """Return the settings and the evaluation of a tree, by its id, without the files that the caller does not need.
 
     `whole`: only if all files were kept.
@@ -110,13 +110,15 @@ def recall(tree: str, besides: Collection[str] = (), *, whole: bool = False) -> 
         parts = {file: text for file, text in zip(index["files"], texts, strict=True) if file not in besides}
         evaluation = _evaluation(index, [one for text in parts.values() for one in orjson.loads(text)])
         unknown = (*index["unknown"], *(file for file in index["files"] if file not in parts))
-        found = Remembered(Settings.of(index["settings"]), evaluation, unknown, parts)
+        found = CachedEvaluation(Settings.of(index["settings"]), evaluation, unknown, parts)
         os.utime(path)  # what is used stays
         return found
     return None
 
 
-def remember(tree: str, settings: Settings, evaluation: Evaluation, before: Remembered | None = None) -> None:
+def store_evaluation(
+    tree: str, settings: Settings, evaluation: Evaluation, before: CachedEvaluation | None = None
+) -> None:
     """Keep what may be kept; a cache that cannot be written is none. `before` is what the evaluation went on from."""
     if evaluation.problems or evaluation.foreign:
         return
@@ -169,10 +171,10 @@ def _forget_oldest(directory: Path) -> None:
 
 
 def _key(tree: str) -> str:
-    return hashlib.sha256(f"{tree} {surroundings()}".encode()).hexdigest()
+    return hashlib.sha256(f"{tree} {environment_fingerprint()}".encode()).hexdigest()
 
 
-def _parts(evaluation: Evaluation, before: Remembered | None) -> tuple[dict[str, bytes], set[str]]:
+def _parts(evaluation: Evaluation, before: CachedEvaluation | None) -> tuple[dict[str, bytes], set[str]]:
     """Return what each file of stacks says, as text, and the files of which nothing may be kept."""
     stacks = _by_file(evaluation)
     known = _by_file(before.evaluation) if before else {}

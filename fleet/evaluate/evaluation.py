@@ -37,11 +37,11 @@ from fleet.errors import NotFoundError, PolicyError
 from fleet.evaluate import answer, checks
 from fleet.evaluate import checks as compare
 from fleet.evaluate.answer import Declared, Waiting
-from fleet.evaluate.packages import prepared
+from fleet.evaluate.packages import prepare_packages
 from fleet.evaluate.pool import Outcome, Pool
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import ClusterData, Evaluation, Problem, Reads, StackResult
-from fleet.evaluate.sandbox.level import Given
+from fleet.evaluate.sandbox.level import SandboxReport
 from fleet.objects.graph import sort_by_dependencies
 from fleet.repository import Code, Limits, Repository
 from fleet.suggestion import suggestion
@@ -49,7 +49,7 @@ from fleet.text import printable
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
+class PreviousEvaluation:
     """What is known from an earlier evaluation. It holds as long as the clusters are these."""
 
     clusters: tuple[ClusterData, ...]
@@ -65,7 +65,7 @@ def still_true(
     files: Collection[str],
     of_all: Collection[str],
     unknown: Collection[str] = (),
-) -> Before | None:
+) -> PreviousEvaluation | None:
     """What of `before` holds after files were `edited` and others came or went (`moved`); None: nothing.
 
     `files` are the files of stacks that there are now, `of_all` what every one of them goes by: settings, packages.
@@ -85,7 +85,7 @@ def still_true(
         if not more:
             break
         unmoved -= more
-    return Before(
+    return PreviousEvaluation(
         before.clusters,
         tuple(one for one in before.stacks if one.source.file in unmoved),
         tuple(one for one in before.reads if one.file in unmoved),
@@ -159,7 +159,7 @@ def evaluate(
     twice: bool = False,
     limits: Limits | None = None,
     pool: Pool | None = None,
-    before: Before | None = None,
+    before: PreviousEvaluation | None = None,
 ) -> Evaluation:
     """Evaluate a repository's stacks (those named, or all) for all their clusters; with `()`, only the clusters.
 
@@ -178,7 +178,7 @@ def evaluate(
     return _Evaluator(repository, limits or repository.settings.limits, pool, twice, before).evaluate(stacks)
 
 
-def _require_a_sandbox(given: Given) -> None:
+def _require_a_sandbox(given: SandboxReport) -> None:
     if given.holds_others:
         return
     reasons = "; ".join(f"level {level}: {why}" for level, why in given.why_not.items())
@@ -210,7 +210,7 @@ class _Found:
 
 class _Evaluator:
     def __init__(
-        self, repository: Repository, limits: Limits, pool: Pool, twice: bool, before: Before | None = None
+        self, repository: Repository, limits: Limits, pool: Pool, twice: bool, before: PreviousEvaluation | None = None
     ) -> None:
         self._repository = repository
         self._before = before
@@ -226,7 +226,7 @@ class _Evaluator:
             (),
             limits,
             importable=(paths.stacks,),
-            packages=prepared(lock),
+            packages=prepare_packages(lock),
             lock=f"{lock.file} of the base, which comes first" if lock.of_base else lock.file,
         )
 
@@ -258,9 +258,9 @@ class _Evaluator:
         if not files:
             return (), [], ()
         ((job, first, second),) = self._run([replace(self._job, files=files)])
-        got, problems = answer.read(job, first)
+        got, problems = answer.read_answer(job, first)
         if not problems and second is not None and not answer.is_repeated(first, second):
-            problems = tuple(compare.compare_clusters(got.clusters, *answer.read(job, second)))
+            problems = tuple(compare.compare_clusters(got.clusters, *answer.read_answer(job, second)))
         clusters = tuple(sorted(got.clusters, key=lambda one: one.name))
         return clusters, [*problems, *checks.check_clusters(got.clusters)], got.foreign
 
@@ -278,8 +278,8 @@ class _Evaluator:
 
     def _note(self, found: _Found, job: Job, outcome: Outcome, second: Outcome | None) -> None:
         (file,) = job.files
-        self._values -= answer.values_in(outcome.stream)
-        got, problems = answer.read(job, outcome if self._values >= 0 else replace(outcome, surplus=True))
+        self._values -= answer.count_values(outcome.stream)
+        got, problems = answer.read_answer(job, outcome if self._values >= 0 else replace(outcome, surplus=True))
         found.problems += problems[: checks.MOST_PROBLEMS - len(found.problems)]
         if file not in found.reads:
             for declared in got.declared:
@@ -292,13 +292,13 @@ class _Evaluator:
         found.waiting |= {one.stack: one for one in got.waiting}
         found.done |= {one.name: one for one in got.stacks}
         found.foreign.update(got.foreign)
-        if said := answer.printed(outcome):
+        if said := answer.output_of(outcome):
             found.printed[file] = said
         before = found.reads.get(file, Reads(file, (), ()))
         files = tuple(sorted({*before.files, *got.files}))
         found.reads[file] = Reads(file, files, tuple(sorted({*before.directories, *got.directories})))
         if second is not None and not problems and not answer.is_repeated(outcome, second):
-            differing = compare.compare_stacks(got.stacks, *answer.read(job, second))
+            differing = compare.compare_stacks(got.stacks, *answer.read_answer(job, second))
             found.problems += islice(differing, checks.MOST_PROBLEMS - len(found.problems))
 
     def _next_round(self, found: _Found, job: Job) -> list[Job]:
@@ -344,7 +344,7 @@ def _exports(found: _Found, file: str, wanted: set[str]) -> dict[str, dict[str, 
     return {name: {one.cluster: one.exports for one in found.done[name].desired} for name in sorted(given)}
 
 
-def _known(before: Before) -> _Found:
+def _known(before: PreviousEvaluation) -> _Found:
     found = _Found(done={one.name: one for one in before.stacks}, reads={one.file: one for one in before.reads})
     found.tried.update(found.done)
     for one in before.stacks:

@@ -69,11 +69,11 @@ def place_in(frame: FrameType | None, root: Path) -> tuple[str, int] | None:
     return None
 
 
-def overtime(limits: Limits) -> tuple[str, str]:
+def time_exceeded(limits: Limits) -> tuple[str, str]:
     return f"took longer than {limits.time:g} s", _ENDLESS.format("time")
 
 
-def overworked(limits: Limits) -> tuple[str, str]:
+def cpu_exceeded(limits: Limits) -> tuple[str, str]:
     return f"used more than {limits.cpu:g} s of CPU time", _ENDLESS.format("cpu")
 
 

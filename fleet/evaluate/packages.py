@@ -36,7 +36,7 @@ _NAME = "site-packages"  # what is below one is never taken for code of the repo
 _ALIKE = ("--require-hashes", "--only-binary", ":all:", "--no-deps")
 
 
-def prepared(lock: Lock) -> str:
+def prepare_packages(lock: Lock) -> str:
     """The directory with what the lock names; "" when that is nothing. It is fetched if it is not there yet."""
     wanted = [one for one in lock.pinned if not _is_provided(lock, one)]
     if not wanted:

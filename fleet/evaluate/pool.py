@@ -29,8 +29,8 @@ from fleet.errors import FleetError
 from fleet.evaluate import protocol
 from fleet.evaluate.perturbation import OTHER_SEED, OTHER_TIME_ZONE, SEED, TIME_ZONE
 from fleet.evaluate.protocol import KILL_SECONDS, Job
-from fleet.evaluate.sandbox.cgroup import Group
-from fleet.evaluate.sandbox.level import Given, Level, Sandbox, as_bits
+from fleet.evaluate.sandbox.cgroup import WorkerCgroup
+from fleet.evaluate.sandbox.level import Level, Sandbox, SandboxReport, as_bits
 
 IN_ALL = 4  # times the largest result of one job: what all jobs of a run may answer together
 LAST = 10_000  # bytes of what a job printed that are kept: the others wait until the whole run is done
@@ -63,7 +63,7 @@ class _Process:
     """A zygote, as its parent has it."""
 
     def __init__(self, sandbox: Sandbox, *, disturbed: bool) -> None:
-        self._given: Given | None = None
+        self._given: SandboxReport | None = None
         self.control, theirs = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         seed, zone = (OTHER_SEED, OTHER_TIME_ZONE) if disturbed else (SEED, TIME_ZONE)
@@ -90,7 +90,7 @@ class _Process:
         )
         theirs.close()
 
-    def given(self) -> Given:
+    def given(self) -> SandboxReport:
         """The sandbox that its workers are put into; waits until it is warm."""
         if self._given is None:
             self.control.settimeout(_STARTING)
@@ -102,7 +102,7 @@ class _Process:
                 self.control.settimeout(None)
             if hello is None:
                 raise self.died() or FleetError("the evaluation could not start: it was ended")
-            self._given = Given.of(orjson.loads(hello))
+            self._given = SandboxReport.of(orjson.loads(hello))
         return self._given
 
     def died(self) -> FleetError | None:
@@ -125,7 +125,7 @@ class _Process:
             self._process.wait()
         self._errors.close()
         if self._given is not None:
-            Group(self._given.places).remove()
+            WorkerCgroup(self._given.places).remove()
 
 
 @dataclass(slots=True)
@@ -183,7 +183,7 @@ class _Run:
         self.output.close()
 
 
-def _weakness(given: Given) -> int:
+def _weakness(given: SandboxReport) -> int:
     return list(Level).index(given.level)
 
 
@@ -206,7 +206,7 @@ class Pool:
             for disturbed in ((False, True) if twice else (False,))
         }
 
-    def given(self) -> Given:
+    def given(self) -> SandboxReport:
         """The sandbox that jobs of this pool are run in: of two zygotes, the weaker one."""
         return max((self._process(disturbed).given() for disturbed in self._processes or (False,)), key=_weakness)
 

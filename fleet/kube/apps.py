@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.apps.registry import drivers
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import Resource, defined_by
+from fleet.kube.discovery import Resource, resource_of_definition
 from fleet.kube.objects import Scope, pages
 from fleet.render.crd import definition
 
@@ -18,7 +18,7 @@ async def apps(
     """Of all namespaces, or one; by their labels, or their name. A kind that is not defined there has none."""
     discovery = await client.discovery()
     for driver in drivers():
-        for resource in defined_by(definition(driver)):
+        for resource in resource_of_definition(definition(driver)):
             if discovery.find(resource.group, resource.kind, resource.version) is None:
                 continue
             scope = Scope(resource, namespace, labels=labels, fields=f"metadata.name={name}" if name else "")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fleet.errors import FleetError
 from fleet.kube.client.client import Client
-from fleet.kube.concurrency import together
+from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
 from fleet.kube.health.state import condition, waiting_message
@@ -43,27 +43,29 @@ _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 _TOLD = re.compile(r"Failed(Scheduling|Mount|AttachVolume|Create|Binding|CreatePodSandBox)|ProvisioningFailed|Evicted")
 
 
-class Reading(NamedTuple):
+class CauseReader(NamedTuple):
     """What was found about one object: its pods, and the events about it and about them."""
 
     pods: tuple[dict[str, Any], ...] = ()
     events: tuple[dict[str, Any], ...] = ()
 
 
-async def explained(client: Client, live: Mapping[Key, dict[str, Any] | None], keys: Iterable[Key]) -> dict[Key, str]:
+async def explain_health(
+    client: Client, live: Mapping[Key, dict[str, Any] | None], keys: Iterable[Key]
+) -> dict[Key, str]:
     """The cause of what is not healthy among these objects, as far as one can be told; a few of them at most."""
     workloads = ((key, live.get(key)) for key in keys if (key.group, key.kind) in KINDS)
     asked = [(key, found) for key, found in workloads if found and _is_open(judge(found))][:MOST]
-    readings = await together([_read(client, key, found) for key, found in asked])
-    causes = {key: cause(found, reading) for (key, found), reading in zip(asked, readings, strict=True)}
+    readings = await gather([_read(client, key, found) for key, found in asked])
+    causes = {key: find_cause(found, reading) for (key, found), reading in zip(asked, readings, strict=True)}
     return {key: text for key, text in causes.items() if text}
 
 
-def with_cause(health: Health, text: str) -> Health:
+def add_cause(health: Health, text: str) -> Health:
     return replace(health, message=f"{health.message}: {text}" if health.message else text) if text else health
 
 
-def cause(found: dict[str, Any], reading: Reading) -> str:
+def find_cause(found: dict[str, Any], reading: CauseReader) -> str:
     """Pure. The first thing that keeps a pod from starting, the newest pods first; else why there are none."""
     newest = sorted(reading.pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True)
     unwell = [pod for pod in newest if "deletionTimestamp" not in pod["metadata"] and not _is_ready(pod)]
@@ -145,7 +147,7 @@ def _time(event: dict[str, Any]) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-async def _read(client: Client, key: Key, found: dict[str, Any]) -> Reading:
+async def _read(client: Client, key: Key, found: dict[str, Any]) -> CauseReader:
     """Empty where it may not be read, and where the server does not say."""
     try:
         if key.kind == "Pod":
@@ -155,9 +157,9 @@ async def _read(client: Client, key: Key, found: dict[str, Any]) -> Reading:
             pods = await _some(client, Scope(PODS, key.namespace, labels=selector)) if selector else []
         about = [found, *(pod for pod in pods if not _is_ready(pod))][:3]
         lists = [_some(client, Scope(EVENTS, key.namespace, fields=_about(one))) for one in about]
-        return Reading(tuple(pods), tuple(event for events in await together(lists) for event in events))
+        return CauseReader(tuple(pods), tuple(event for events in await gather(lists) for event in events))
     except FleetError:
-        return Reading()
+        return CauseReader()
 
 
 def _about(one: dict[str, Any]) -> str:

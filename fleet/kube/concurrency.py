@@ -24,7 +24,7 @@ from fleet.objects.desired import Key
 T = TypeVar("T")
 
 
-async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results in the order of the works."""
     try:
         async with asyncio.TaskGroup() as group:
@@ -40,7 +40,7 @@ async def together(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 R = TypeVar("R")
 
 
-async def walk(
+async def run_in_order(
     before: Mapping[Key, set[Key]],
     do: Callable[[Key], Awaitable[R]],
     skip: Callable[[Key, Key], R],
@@ -116,11 +116,11 @@ async def walk(
     for key, number in missing.items():
         if number == 0:
             enqueue(key)
-    await together([*(work() for _ in range(min(workers, len(before)))), *([usher()] if held else [])])
+    await gather([*(work() for _ in range(min(workers, len(before)))), *([usher()] if held else [])])
     return results
 
 
-async def end(*tasks: asyncio.Future[Any]) -> None:
+async def end_tasks(*tasks: asyncio.Future[Any]) -> None:
     """Cancel what runs, wait for all, then raise the first failure; being cancelled is none."""
     for task in tasks:
         if not task.done():

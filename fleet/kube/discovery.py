@@ -97,10 +97,10 @@ async def discover(client: Client) -> Discovery:
     core, others = await asyncio.gather(
         client.request("GET", "/api", accept=ACCEPT), client.request("GET", "/apis", accept=ACCEPT)
     )
-    return read(core.body, others.body)
+    return read_discovery(core.body, others.body)
 
 
-def read(*lists: Any) -> Discovery:
+def read_discovery(*lists: Any) -> Discovery:
     """Pure: APIGroupDiscoveryLists, indexed."""
     found = Discovery()
     stale = set()
@@ -121,7 +121,7 @@ def read(*lists: Any) -> Discovery:
     return found
 
 
-def defined_by(crd: dict[str, Any]) -> list[Resource]:
+def resource_of_definition(crd: dict[str, Any]) -> list[Resource]:
     """The resources that a CustomResourceDefinition defines, in its order of versions."""
     spec = crd["spec"]
     return [

@@ -20,13 +20,13 @@ from pathlib import Path
 TOLD_BY = ("FLEET_USER", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
 
 
-def person() -> str:
+def person_name() -> str:
     """In CI whoever started the job, whose name the machine does not know; else who is at this machine."""
     told = (os.environ.get(one, "").strip() for one in TOLD_BY)
     return next(filter(None, told), "") or f"{user()}@{socket.gethostname()}"
 
 
-def program(name: str) -> str:
+def program_name(name: str) -> str:
     """One that acts by itself, and where."""
     return f"{name}@{socket.gethostname()}"
 

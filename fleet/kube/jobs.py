@@ -24,13 +24,13 @@ EVERY = 0.5
 QUIET = ("", "ContainerCreating", "PodInitializing")
 
 
-async def start(client: Client, job: Object) -> Object:
+async def start_job(client: Client, job: Object) -> Object:
     answer = await client.request("POST", JOBS.collection(job["metadata"]["namespace"]), body=job)
     made: Object = answer.body
     return made
 
 
-async def ended(client: Client, job: Object, *, seconds: float, tell: Callable[[str], None]) -> list[Object]:
+async def wait_for_job(client: Client, job: Object, *, seconds: float, tell: Callable[[str], None]) -> list[Object]:
     """Its pods, once it has ended well; ResourceError with the words of the container that failed."""
     own = job["metadata"]
     deadline = time.monotonic() + seconds
@@ -42,7 +42,7 @@ async def ended(client: Client, job: Object, *, seconds: float, tell: Callable[[
         health = judge({"apiVersion": "batch/v1", "kind": "Job", **found})
         if health.state is State.HEALTHY:
             return pods
-        why = next((words for pod in pods if (words := troubles(pod))), "")
+        why = next((words for pod in pods if (words := job_troubles(pod))), "")
         if health.final:
             raise ResourceError(f"{client.place}: Job {own['namespace']}/{own['name']} failed: {why or health.message}")
         if time.monotonic() > deadline:
@@ -62,7 +62,7 @@ async def pods_of(client: Client, namespace: str, job: str) -> list[Object]:
     return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
 
-def last_words(pods: list[Object]) -> Object | None:
+def job_output(pods: list[Object]) -> Object | None:
     """What a container that ended well said, if it is JSON."""
     for pod in pods:
         for status in _containers(pod):
@@ -76,7 +76,7 @@ def last_words(pods: list[Object]) -> Object | None:
     return None
 
 
-def troubles(pod: Object) -> str:
+def job_troubles(pod: Object) -> str:
     """Why a pod does not get on, in the words of whoever holds it up; "" when all is well."""
     for status in _containers(pod):
         state = status.get("state") or {}

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from fleet.errors import ConflictError, FleetError, ResourceError
 from fleet.kube import identity
-from fleet.kube.client.client import Answer, Client
+from fleet.kube.client.client import Client, Response
 from fleet.kube.objects import delete
 from fleet.kube.resources import LEASES, NAMESPACE, make_namespace
 
@@ -152,7 +152,7 @@ class Lease:
             self._object = found.body
         return False
 
-    async def _put(self, *, taken: bool) -> Answer:
+    async def _put(self, *, taken: bool) -> Response:
         metadata = dict(self._object["metadata"])
         metadata.pop("managedFields", None)
         if taken:

@@ -19,17 +19,17 @@ from typing import Any
 
 from fleet.errors import AccessError, ResourceError
 from fleet.kube.client.client import Client
-from fleet.kube.concurrency import together
-from fleet.kube.discovery import Discovery, Resource, defined_by
+from fleet.kube.concurrency import gather
+from fleet.kube.discovery import Discovery, Resource, resource_of_definition
 from fleet.kube.health import needed_around
-from fleet.kube.objects import ListExpiredError, Scope, certainly_no_such_object, get, pages, without_others_fields
+from fleet.kube.objects import ListExpiredError, Scope, drop_other_fields, get, is_certainly_absent, pages
 from fleet.objects.desired import Key
 
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", False)
 SETTLING_SECONDS = 10.0
 
 
-async def come_to_be_served(client: Client, kinds: set[tuple[str, str]]) -> bool:
+async def wait_until_served(client: Client, kinds: set[tuple[str, str]]) -> bool:
     """Whether a kind that discovery did not list is there after all: it may have been defined a moment ago.
 
     False means that there is no definition either, so there can be no objects.
@@ -54,7 +54,7 @@ async def _defined(client: Client, kinds: set[tuple[str, str]]) -> set[tuple[str
     defined = set()
     async for page in pages(client, Scope(CRDS)):
         for crd in page["items"]:
-            defined |= {(resource.group, resource.kind) for resource in defined_by(crd)} & kinds
+            defined |= {(resource.group, resource.kind) for resource in resource_of_definition(crd)} & kinds
     return defined
 
 
@@ -72,7 +72,7 @@ async def read_live(client: Client, keys: Iterable[Key], versions: Mapping[Key, 
     """Every key with its object or None. `versions` says in which API version to read; else the preferred one."""
     wanted = list(dict.fromkeys(keys))
     groups, unserved = _grouped(await client.discovery(), wanted, versions or {})
-    if unserved and await come_to_be_served(client, unserved):
+    if unserved and await wait_until_served(client, unserved):
         groups, unserved = _grouped(await client.discovery(), wanted, versions or {})
     reads: list[Coroutine[Any, Any, Live]] = []
     for resource, spaces in groups.items():
@@ -81,7 +81,7 @@ async def read_live(client: Client, keys: Iterable[Key], versions: Mapping[Key, 
         else:
             reads += [_read_namespace(client, resource, space, members) for space, members in spaces.items()]
     live: Live = dict.fromkeys(wanted)
-    for part in await together(reads):
+    for part in await gather(reads):
         live.update(part)
     return live
 
@@ -92,7 +92,7 @@ async def read_each(client: Client, keys: Iterable[Key], versions: Mapping[Key, 
     groups, _ = _grouped(await client.discovery(), wanted, versions or {})
     live: Live = dict.fromkeys(wanted)
     reads = [_get_each(client, resource, members) for resource, its in groups.items() for members in its.values()]
-    for part in await together(reads):
+    for part in await gather(reads):
         live.update(part)
     return live
 
@@ -102,7 +102,7 @@ async def read_whole(client: Client, keys: Iterable[Key]) -> Live:
     wanted = list(dict.fromkeys(keys))
     groups, _ = _grouped(await client.discovery(), wanted, {})
     named = [(resource, key) for resource, its in groups.items() for members in its.values() for key in members]
-    read = await together(_get_whole(client, resource, key) for resource, key in named)
+    read = await gather(_get_whole(client, resource, key) for resource, key in named)
     return {key: found for part in read for key, found in part.items()}
 
 
@@ -119,7 +119,7 @@ async def _get_whole(client: Client, resource: Resource, key: Key) -> Live:
     if answer.status == 403:
         return {}
     if answer.status == 404:
-        certainly_no_such_object(client, answer, str(key))
+        is_certainly_absent(client, answer, str(key))
     return {key: None if answer.status == 404 else answer.body}
 
 
@@ -161,9 +161,7 @@ async def _read_scattered(client: Client, resource: Resource, spaces: Mapping[st
         ours, existing = {}, set(spaces)
     live.update({key: found for key, found in ours.items() if found is not None})
     missing = {space: [key for key in keys if live[key] is None] for space, keys in spaces.items() if space in existing}
-    for part in await together(
-        _read_namespace(client, resource, space, keys) for space, keys in missing.items() if keys
-    ):
+    for part in await gather(_read_namespace(client, resource, space, keys) for space, keys in missing.items() if keys):
         live.update(part)
     return live
 
@@ -173,7 +171,7 @@ async def _namespaces(client: Client) -> set[str]:
 
 
 async def _get_each(client: Client, resource: Resource, keys: list[Key]) -> Live:
-    found = await together(get(client, resource, key.namespace, key.name) for key in keys)
+    found = await gather(get(client, resource, key.namespace, key.name) for key in keys)
     return dict(zip(keys, found, strict=True))
 
 
@@ -202,7 +200,7 @@ async def _list_once(client: Client, scope: Scope, keys: list[Key]) -> tuple[Liv
             if key is not None:
                 # Items of a list do not say what they are.
                 item["apiVersion"], item["kind"] = api_version, resource.kind
-                live[key] = without_others_fields(item)
+                live[key] = drop_other_fields(item)
         if not missing:
             return live, []
         # How many are still to come is not said where labels choose: then what has come is taken for it.

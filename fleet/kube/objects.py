@@ -22,7 +22,7 @@ import orjson
 
 from fleet.errors import ConflictError, ResourceError
 from fleet.kube.client import errors
-from fleet.kube.client.client import Answer, Client
+from fleet.kube.client.client import Client, Response
 from fleet.kube.discovery import Resource
 
 MANAGER = "fleet"
@@ -39,12 +39,12 @@ async def get(client: Client, resource: Resource, namespace: str, name: str) -> 
     """The object, or None when the server says that it does not exist."""
     answer = await client.request("GET", resource.path(namespace, name), expect=(404,))
     if answer.status == 404:
-        certainly_no_such_object(client, answer, f"{resource.kind} {namespace}/{name}")
+        is_certainly_absent(client, answer, f"{resource.kind} {namespace}/{name}")
         return None
-    return without_others_fields(answer.body)
+    return drop_other_fields(answer.body)
 
 
-def certainly_no_such_object(client: Client, answer: Answer, what: str) -> None:
+def is_certainly_absent(client: Client, answer: Response, what: str) -> None:
     """A 404 that names the object is an absence. One without is a path that is not served, and says nothing."""
     details = answer.body.get("details") if isinstance(answer.body, dict) else None
     if not details or not details.get("name"):
@@ -92,7 +92,7 @@ async def apply(
     dry: bool = False,
     manager: str = MANAGER,
     **metadata: str,
-) -> Answer:
+) -> Response:
     """Server-side apply, with `metadata` (uid, resourceVersion) as preconditions. 404, 409 and 422 are returned.
 
     An object with another UID is refused with 422 (the UID is immutable), one that is gone with 409. `dry`: the server
@@ -121,7 +121,7 @@ async def delete(
     resource_version: str | None = None,
     propagation: str = "Background",
     dry: bool = False,
-) -> Answer:
+) -> Response:
     """Delete exactly the object that was seen. 404 and 409 (it is another one, or it changed) are returned."""
     preconditions = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
     options = {
@@ -134,7 +134,7 @@ async def delete(
     return await client.request("DELETE", resource.path(namespace, name), body=options, expect=(404, 409))
 
 
-def without_others_fields(found: dict[str, Any]) -> dict[str, Any]:
+def drop_other_fields(found: dict[str, Any]) -> dict[str, Any]:
     """The object with what we own in managedFields; of other managers only the names: their fields are most of it."""
     metadata = found.get("metadata", {})
     managed = metadata.get("managedFields")
@@ -161,7 +161,7 @@ Entry = dict[str, Any]
 Object = dict[str, Any]
 
 
-async def without_entries(
+async def drop_managers(
     client: Client,
     resource: Resource,
     found: Object,
@@ -194,12 +194,12 @@ async def without_entries(
         "PATCH", f"{path}?fieldManager={by}", body={"metadata": metadata}, content_type=MERGE, expect=(409, 422)
     )
     if answer.status >= 300:
-        raise ConflictError(f"{what} changed meanwhile: {errors.said(answer.body)}")
+        raise ConflictError(f"{what} changed meanwhile: {errors.error_text(answer.body)}")
     changed: Object = answer.body
     return changed
 
 
-def are(names: Iterable[str]) -> Callable[[Entry], bool]:
+def owned_by(names: Iterable[str]) -> Callable[[Entry], bool]:
     """Entries of these managers; what they report in a status is left to them."""
     named = frozenset(names)
     return lambda entry: entry.get("manager") in named and not entry.get("subresource")

@@ -20,4 +20,4 @@ async def make_namespace(client: Client) -> None:
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
     answer = await apply(client, NAMESPACES, manifest, force=False, resourceVersion=NEVER)
     if answer.status in (404, 422):
-        raise ResourceError(f"{client.place}: cannot make namespace {NAMESPACE}: {errors.said(answer.body)}")
+        raise ResourceError(f"{client.place}: cannot make namespace {NAMESPACE}: {errors.error_text(answer.body)}")

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.client.client import Client
-from fleet.kube.concurrency import together
+from fleet.kube.concurrency import gather
 from fleet.objects import fields as paths
 from fleet.objects.desired import Key
 from fleet.objects.shape import mapping, mappings
@@ -79,7 +79,7 @@ class _How(NamedTuple):
     defined: bool  # by a CustomResourceDefinition, to whose letter the server keeps
 
 
-async def document(client: Client, which: GroupVersion) -> Document | None:
+async def openapi_document(client: Client, which: GroupVersion) -> Document | None:
     """The schemas of a group and version; None when the server does not tell. Asked for once per client."""
     known = _known.setdefault(client, {})
     if which not in known:
@@ -93,7 +93,7 @@ async def document(client: Client, which: GroupVersion) -> Document | None:
     return known[which]
 
 
-async def refusal(client: Client, made: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:
+async def schema_error(client: Client, made: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:
     """Return the error for the first object of a plan that cannot be what it says; None if all can.
 
     A kind that the plan itself defines has the schema of that definition. Other kinds that are `changing`,
@@ -103,7 +103,7 @@ async def refusal(client: Client, made: Plan, changing: Iterable[GroupKind] = ()
     open_kinds = frozenset(changing) - own.keys()
     steps = [step for step in made.steps if step.manifest and step.verb.writes and _kind_of(step) not in open_kinds]
     versions = {_version_of(step) for step in steps if _kind_of(step) not in own}
-    found = dict(zip(versions, await together([document(client, version) for version in versions]), strict=True))
+    found = dict(zip(versions, await gather([openapi_document(client, version) for version in versions]), strict=True))
     schemas = {step.key: own.get(_kind_of(step)) or found.get(_version_of(step)) for step in steps}
     refused = [(step, mistakes) for step in steps if (mistakes := _mistakes(step, schemas[step.key]))]
     if not refused:
@@ -160,10 +160,10 @@ def _version_of(step: Step) -> GroupVersion:
 
 def _mistakes(step: Step, known: Document | None) -> list[Mistake]:
     created = step.verb is Verb.CREATE
-    return mistakes(step.key, step.manifest or {}, known, created=created) if known is not None else []
+    return find_mistakes(step.key, step.manifest or {}, known, created=created) if known is not None else []
 
 
-def mistakes(key: Key, manifest: Mapping[str, Any], known: Document, *, created: bool = False) -> list[Mistake]:
+def find_mistakes(key: Key, manifest: Mapping[str, Any], known: Document, *, created: bool = False) -> list[Mistake]:
     """Pure. Nothing for a kind that the document does not have."""
     schemas = (known.get("components") or {}).get("schemas") or {}
     version = str(manifest["apiVersion"]).rpartition("/")[2]

@@ -11,26 +11,26 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet.kube.client.client import Client
-from fleet.kube.concurrency import together
-from fleet.kube.schema import GroupVersion, document
+from fleet.kube.concurrency import gather
+from fleet.kube.schema import GroupVersion, openapi_document
 from fleet.objects.compare import is_builtin
 from fleet.objects.redaction import EVERYTHING, Secrecy, Trail, marked_fields
 from fleet.plan.step import Plan, Step
 
 
-async def secrecy_of(client: Client, plans: Iterable[Plan]) -> Secrecy:
+async def read_secret_fields(client: Client, plans: Iterable[Plan]) -> Secrecy:
     """What the server says about the kinds of which these plans show values."""
-    return await secrecy_for(client, [step for plan in plans for step in plan.steps if step.changes])
+    return await secret_fields_for(client, [step for plan in plans for step in plan.steps if step.changes])
 
 
-async def secrecy_for(client: Client, steps: Iterable[Step]) -> Secrecy:
+async def secret_fields_for(client: Client, steps: Iterable[Step]) -> Secrecy:
     """What the server says about the kinds of these objects."""
     kinds: dict[GroupVersion, set[str]] = defaultdict(set)
     for step in steps:
         if step.entry and not is_builtin(step.key):
             kinds[step.key.group, step.entry.version].add(step.key.kind)
     found: dict[tuple[str, str], tuple[Trail, ...]] = {}
-    schemas = await together([_schemas(client, one) for one in kinds])
+    schemas = await gather([_schemas(client, one) for one in kinds])
     for (group, names), known in zip(((one[0], names) for one, names in kinds.items()), schemas, strict=True):
         for kind in names:
             marked = EVERYTHING if known is None else marked_fields(known.get(kind))
@@ -41,7 +41,7 @@ async def secrecy_for(client: Client, steps: Iterable[Step]) -> Secrecy:
 
 async def _schemas(client: Client, which: GroupVersion) -> dict[str, Any] | None:
     """The schema of each kind of a group and version; None when the server does not tell."""
-    known = await document(client, which)
+    known = await openapi_document(client, which)
     return _by_kind(known, which) if known is not None else None
 
 

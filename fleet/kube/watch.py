@@ -28,12 +28,12 @@ import orjson
 
 from fleet.kube.client import limits
 from fleet.kube.client.client import Client, StreamRefusedError
-from fleet.kube.client.session import lines
-from fleet.kube.concurrency import together
+from fleet.kube.client.session import read_lines
+from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State, judge
 from fleet.kube.live import Live, read_around, read_live
-from fleet.kube.objects import ListExpiredError, Scope, pages, without_others_fields
+from fleet.kube.objects import ListExpiredError, Scope, drop_other_fields, pages
 from fleet.objects.desired import Key
 
 SILENCE = 150.0
@@ -41,14 +41,14 @@ GONE = 410
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedObjects:
     """All objects there are, as of one moment. It comes first, and again after a gap that could not be bridged."""
 
     objects: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedObject:
     object: dict[str, Any]
     deleted: bool = False
 
@@ -57,9 +57,9 @@ class _GoneError(Exception):
     """The server does not know the point to go on from any more."""
 
 
-async def changes(
+async def watch_changes(
     client: Client, scope: Scope, *, silence: float = SILENCE, on_turn: Callable[[bool], None] = lambda works: None
-) -> AsyncIterator[Listed | Changed]:
+) -> AsyncIterator[ListedObjects | ChangedObject]:
     """Endless; close it by leaving the loop. Raises only what will not pass: a missing right, a kind not served.
 
     `on_turn` hears when the connection breaks (False) and when it works again: meanwhile what is known may be old.
@@ -69,7 +69,7 @@ async def changes(
         try:
             if not version:
                 objects, version = await _list(client, scope)
-                yield Listed(objects)
+                yield ListedObjects(objects)
             async for event, seen in _watch(client, scope, version, silence):
                 if failures:
                     on_turn(True)
@@ -88,7 +88,7 @@ async def changes(
         failures += 1
         if failures == 1:
             on_turn(False)
-        await asyncio.sleep(limits.delay(min(failures, 10)))
+        await asyncio.sleep(limits.retry_delay(min(failures, 10)))
 
 
 async def _list(client: Client, scope: Scope) -> tuple[list[dict[str, Any]], str]:
@@ -101,12 +101,12 @@ async def _list(client: Client, scope: Scope) -> tuple[list[dict[str, Any]], str
 
 async def _watch(
     client: Client, scope: Scope, version: str, silence: float
-) -> AsyncIterator[tuple[Changed | None, str]]:
+) -> AsyncIterator[tuple[ChangedObject | None, str]]:
     """Events with the version to go on from; None for a bookmark."""
     seconds = random.randint(240, 300)  # noqa: S311 - so that not all watches end at once
     path = scope.path(watch="1", allowWatchBookmarks="true", resourceVersion=version, timeoutSeconds=str(seconds))
     async with client.stream(path, silence=silence) as body:
-        async for line in lines(body):
+        async for line in read_lines(body):
             event = orjson.loads(line)
             kind, found = event["type"], event["object"]
             if kind == "ERROR":
@@ -114,11 +114,14 @@ async def _watch(
                     raise _GoneError
                 raise aiohttp.ClientPayloadError(str(found.get("message")))
             version = found["metadata"]["resourceVersion"]
-            yield (None if kind == "BOOKMARK" else Changed(_named(scope.resource, found), kind == "DELETED")), version
+            yield (
+                (None if kind == "BOOKMARK" else ChangedObject(_named(scope.resource, found), kind == "DELETED")),
+                version,
+            )
 
 
 def _named(resource: Resource, item: dict[str, Any]) -> dict[str, Any]:
-    return without_others_fields({**item, "apiVersion": resource.api_version, "kind": resource.kind})
+    return drop_other_fields({**item, "apiVersion": resource.api_version, "kind": resource.kind})
 
 
 MANY = 16  # watches at once; beyond that, lists
@@ -127,7 +130,7 @@ EVERY = 2.0
 OnChange = Callable[[Key, Health], None]
 
 
-class Waiting:
+class HealthWait:
     """The health of some objects as it comes to be known."""
 
     def __init__(self, keys: Iterable[Key], on_change: OnChange | None, unknown_seconds: float) -> None:
@@ -172,7 +175,7 @@ async def wait_for_health(
 
     An app of which nothing is heard for `unknown_seconds` is not waited for longer: no operator is there to report.
     """
-    waiting = Waiting(dict.fromkeys(keys), on_change, unknown_seconds)
+    waiting = HealthWait(dict.fromkeys(keys), on_change, unknown_seconds)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await waiting.look(client, await read_live(client, waiting.health, versions))
@@ -180,7 +183,7 @@ async def wait_for_health(
     return waiting.health
 
 
-async def _follow(client: Client, waiting: Waiting, versions: Mapping[Key, str]) -> None:
+async def _follow(client: Client, waiting: HealthWait, versions: Mapping[Key, str]) -> None:
     open_keys = waiting.open(waiting.health)
     if not open_keys:
         return
@@ -199,16 +202,18 @@ async def _follow(client: Client, waiting: Waiting, versions: Mapping[Key, str])
     if unserved or len(groups) > MANY:
         await _poll(client, waiting, open_keys, versions)
     else:
-        await together(_watch_group(client, waiting, *group, members) for group, members in groups.items())
+        await gather(_watch_group(client, waiting, *group, members) for group, members in groups.items())
 
 
-async def _poll(client: Client, waiting: Waiting, keys: list[Key], versions: Mapping[Key, str]) -> None:
+async def _poll(client: Client, waiting: HealthWait, keys: list[Key], versions: Mapping[Key, str]) -> None:
     while keys := waiting.open(keys):
         await asyncio.sleep(EVERY)
         await waiting.look(client, await read_live(client, keys, versions))
 
 
-async def _watch_group(client: Client, waiting: Waiting, resource: Resource, namespace: str, keys: list[Key]) -> None:
+async def _watch_group(
+    client: Client, waiting: HealthWait, resource: Resource, namespace: str, keys: list[Key]
+) -> None:
     """Until all of these are over. The clock can end it too, so it is looked at while nothing happens."""
     only = f"metadata.name={keys[0].name}" if len(keys) == 1 else ""
     watcher = asyncio.create_task(_see_changes(client, waiting, Scope(resource, namespace, fields=only), keys))
@@ -223,10 +228,10 @@ async def _watch_group(client: Client, waiting: Waiting, resource: Resource, nam
             await watcher
 
 
-async def _see_changes(client: Client, waiting: Waiting, scope: Scope, keys: list[Key]) -> None:
+async def _see_changes(client: Client, waiting: HealthWait, scope: Scope, keys: list[Key]) -> None:
     by_name = {key.name: key for key in keys}
-    async for event in changes(client, scope):
-        if isinstance(event, Listed):
+    async for event in watch_changes(client, scope):
+        if isinstance(event, ListedObjects):
             there = {found["metadata"]["name"]: found for found in event.objects}
             await waiting.look(client, {key: there.get(name) for name, key in by_name.items()})
         elif (name := event.object["metadata"]["name"]) in by_name:

@@ -36,17 +36,17 @@ from fleet.repository import Code, Repository, Settings, Trust, find_root
 from fleet.repository.settings import FILE
 from fleet.sync.progress import Progress
 from fleet.sync.result import Result
-from fleet.sync.rollout.describe import courses
-from fleet.sync.run import How, Run, preview
-from fleet.sync.source import Files, commit
-from fleet.sync.targets import Target, targets
+from fleet.sync.rollout.describe import describe_rollouts
+from fleet.sync.run import How, Run, plan_fleet
+from fleet.sync.source import Checkout, read_commit
+from fleet.sync.targets import ClusterTarget, choose_targets
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
     """The two sides of a preview: the base, and the base with the head merged."""
 
-    base: Files
+    base: Checkout
     merged: Repository  # the files after the merge: with the settings of the base, and never trusted
     before: Commit
     head: Commit
@@ -55,12 +55,12 @@ class Sides:
 
 
 @contextmanager
-def open_sides(base: str, head: str, start: Path | None = None, *, known: Files | None = None) -> Iterator[Sides]:
+def open_sides(base: str, head: str, start: Path | None = None, *, known: Checkout | None = None) -> Iterator[Sides]:
     """Open both sides for as long as the block lasts.
 
     `known` is the base where the caller has it: of a mirror, without a clone.
     """
-    with nullcontext(known) if known else commit(base, start, known=True) as files:
+    with nullcontext(known) if known else read_commit(base, start, known=True) as files:
         git = files.git
         assert git is not None  # noqa: S101 - a commit is of one
         before, after = git.resolve(base), git.resolve(head)
@@ -106,7 +106,7 @@ DIFFERS_REASON = "drift: git does not change it; the cluster differs from what g
 
 def clusters_to_ask(
     before: Evaluation, after: Evaluation, *, stacks: Sequence[str], clusters: Sequence[str]
-) -> tuple[tuple[Target, ...], list[str]]:
+) -> tuple[tuple[ClusterTarget, ...], list[str]]:
     """Return the clusters to ask, and remarks on those that are not asked, or not as the head says."""
     base_clusters = {cluster.name: cluster for cluster in before.clusters}
     remarks: list[str] = []
@@ -127,7 +127,7 @@ def clusters_to_ask(
         selected.append(
             replace(cluster, context=base_cluster.context, secret=base_cluster.secret, pull=base_cluster.pull)
         )
-    return targets(replace(after, clusters=tuple(selected)), stacks, ()), remarks
+    return choose_targets(replace(after, clusters=tuple(selected)), stacks, ()), remarks
 
 
 def mark_drift(live: Sequence[Result], changed: Sequence[Result]) -> tuple[Result, ...]:
@@ -180,7 +180,7 @@ def preview_merge(
     clusters: Sequence[str] = (),
     pool: Pool | None = None,
     keep: Callable[[MergePreview], None] = lambda merged: None,
-    known: Files | None = None,
+    known: Checkout | None = None,
 ) -> tuple[Run, ViewHeader]:
     """Return the plans and what they are about.
 
@@ -193,7 +193,7 @@ def preview_merge(
     settings = both.base.repository.settings
     budget = DeletionBudget(settings.budget.deletions, settings.budget.share)
     changed, leaving_remarks = compare_evaluations(before, after, stacks=stacks, clusters=clusters, budget=budget)
-    remarks = (*both.remarks, *leaving_remarks, *courses(after.stacks, changed))
+    remarks = (*both.remarks, *leaving_remarks, *describe_rollouts(after.stacks, changed))
     about = ViewHeader(
         depth="desired",
         base=Revision(base, both.before.id, both.before.subject),
@@ -210,7 +210,7 @@ def preview_merge(
     cluster_targets, unasked_remarks = clusters_to_ask(before, after, stacks=stacks, clusters=clusters)
     claim = replace(how.claim, repository=both.base.identity)
     how = replace(how, budget=budget, claim=claim, accounts=settings.trust.account)
-    live = asyncio.run(preview(cluster_targets, how, progress))
+    live = asyncio.run(plan_fleet(cluster_targets, how, progress))
     keep(replace(merged, live=tuple(result.plan for result in live.results if result.plan)))
     return Run(mark_drift(live.results, changed), (*remarks, *unasked_remarks, *live.remarks)), replace(
         about, depth="live"

@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What it returns or raises. If whoever waits is cancelled, it goes on for as long as the process does."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -65,7 +65,7 @@ class UnexpectedError(FleetError):
         super().__init__(f"{where}: unexpected {type(problem).__name__}", hint=HINT)
 
 
-async def steadily(what: str, run: Callable[[], Awaitable[None]]) -> None:
+async def run_forever(what: str, run: Callable[[], Awaitable[None]]) -> None:
     """What is meant to run for ever, and is begun anew should it fail."""
     failures, backoff = 0, Backoff(first=1.0, most=300.0)
     while True:

@@ -30,9 +30,9 @@ from fleet.git.status import choose_remote
 from fleet.git.status_records import StatusRecord, StatusReport
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import StackCluster
-from fleet.serve.background import in_thread
-from fleet.serve.commits import Wanted
-from fleet.serve.rollout import Order
+from fleet.serve.background import run_in_thread
+from fleet.serve.commits import EvaluatedCommit
+from fleet.serve.rollout import RolloutTracker
 
 SETTLE = 0.2  # seconds in which more may come
 LOOK = 60.0  # seconds between two looks at repositories that are only reported to: nothing tells of news there
@@ -41,11 +41,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class ForAgents:
+class BundlePublisher:
     """`call` at any time; `run` renders. `done` is called when more may be known than before."""
 
-    current: Callable[[], Wanted | None]
-    order: Order
+    current: Callable[[], EvaluatedCommit | None]
+    order: RolloutTracker
     done: Callable[[], None]
     heard: Callable[[StatusReport, bool], None] = lambda report, moved: (
         None
@@ -104,21 +104,21 @@ class ForAgents:
                 self.order.hear_of(current.revision, {}, {})
                 self.hear(current, ())
 
-    async def _once(self, current: Wanted) -> float | None:
+    async def _once(self, current: EvaluatedCommit) -> float | None:
         """Seconds until the next time, if nothing calls before."""
         asked, self._asked = self._asked, []
         try:
-            records = await in_thread(self._records, current)
-            found = await in_thread(self._render, current, records)
-            self._given = await in_thread(self._dated, current, found)
+            records = await run_in_thread(self._records, current)
+            found = await run_in_thread(self._render, current, records)
+            self._given = await run_in_thread(self._dated, current, found)
             refused = {one.cluster: one.problem for one in found.results if one.problem}
             for cluster, problem in refused.items():
-                await in_thread(self._tell, current, [cluster], problem)
+                await run_in_thread(self._tell, current, [cluster], problem)
         except FleetError as problem:
             self._failures += 1
             self._warn([problem])
             with contextlib.suppress(FleetError):
-                await in_thread(self._tell, current, self.clusters, problem)
+                await run_in_thread(self._tell, current, self.clusters, problem)
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
         self._warn(list(refused.values()))
@@ -133,7 +133,7 @@ class ForAgents:
         times = (found.again, self.order.late(current), LOOK if self.reports else None)
         return min((one for one in times if one is not None), default=None)
 
-    def hear(self, current: Wanted, records: Iterable[StatusRecord]) -> None:
+    def hear(self, current: EvaluatedCommit, records: Iterable[StatusRecord]) -> None:
         """What agents say about this commit, for those whom the service tells of turns."""
         clusters = select_clusters(current.evaluation, ())
         here = {(name, one) for name, stack in current.stacks.items() for one in stack.clusters if one in clusters}
@@ -151,7 +151,7 @@ class ForAgents:
         """What agents last said about a stack, as far as it is about this commit."""
         return [one for pair, one in self._words.items() if pair[0] == stack and one.revision == revision]
 
-    def _dated(self, current: Wanted, found: PublishResult) -> dict[StackCluster, tuple[str, float]]:
+    def _dated(self, current: EvaluatedCommit, found: PublishResult) -> dict[StackCluster, tuple[str, float]]:
         """When what may be taken back was given what it has and is not well with. Others are not asked about."""
         dates: dict[StackCluster, tuple[str, float]] = {}
         git = current.files.git
@@ -167,17 +167,17 @@ class ForAgents:
                 dates[name, cluster] = (part.content, at if same else delivery_time(git, told.commit, part) or 0.0)
         return dates
 
-    def _render(self, current: Wanted, records: Sequence[StatusRecord]) -> PublishResult:
+    def _render(self, current: EvaluatedCommit, records: Sequence[StatusRecord]) -> PublishResult:
         seen = ObservedState(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
         wish = PublishOptions(require_approved=self.require_approved, trouble=self._trouble)
         return publish_bundles(current.files, current.evaluation, wish, _remote(current), seen, now=time.time())
 
-    def _records(self, current: Wanted) -> list[StatusRecord]:
+    def _records(self, current: EvaluatedCommit) -> list[StatusRecord]:
         git, branch = current.files.git, current.files.repository.settings.git.status_branch
         assert git is not None  # noqa: S101 - it is of a mirror
         return read_reports(git, _remote(current), self.reports, branch)
 
-    def _tell(self, current: Wanted, clusters: Iterable[str], problem: FleetError) -> None:
+    def _tell(self, current: EvaluatedCommit, clusters: Iterable[str], problem: FleetError) -> None:
         git, settings = current.files.git, current.files.repository.settings.git
         assert git is not None  # noqa: S101
         said = self._trouble or CommitError(current.revision, problem.message)
@@ -190,5 +190,5 @@ class ForAgents:
         self._said = said
 
 
-def _remote(current: Wanted) -> Address | None:
+def _remote(current: EvaluatedCommit) -> Address | None:
     return choose_remote(current.files.remotes, current.files.repository.settings.git.remote)

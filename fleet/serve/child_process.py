@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ChildLimits:
     """What a child may use; its own children have bounds of their own."""
 
     seconds: float  # by the clock on the wall
@@ -50,15 +50,15 @@ class Bounds:
         return orjson.dumps([self.seconds, self.cpu, self.memory, self.nice])
 
 
-class EndedError(FleetError):
+class ChildEndedError(FleetError):
     """A child that did not come to its end."""
 
 
 HINT = "make the change smaller, or split it; it is tried again with the next commit"
 
 
-async def ask(
-    module: str, task: bytes, bounds: Bounds, *, files: Sequence[int] = (), withheld: Collection[str] = ()
+async def ask_child(
+    module: str, task: bytes, bounds: ChildLimits, *, files: Sequence[int] = (), withheld: Collection[str] = ()
 ) -> bytes:
     """Run a module as a process, with the task on its standard input; return what it wrote to its standard output.
 
@@ -81,14 +81,14 @@ async def ask(
             async with asyncio.timeout(bounds.seconds):
                 return await _exchanged(process, task, bounds)
         except TimeoutError:
-            raise EndedError(f"it took longer than {bounds.seconds:g} s and was ended", hint=HINT) from None
+            raise ChildEndedError(f"it took longer than {bounds.seconds:g} s and was ended", hint=HINT) from None
         finally:
             await asyncio.shield(_end(process))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-async def _exchanged(process: asyncio.subprocess.Process, task: bytes, bounds: Bounds) -> bytes:
+async def _exchanged(process: asyncio.subprocess.Process, task: bytes, bounds: ChildLimits) -> bytes:
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - pipes, always
     said = asyncio.create_task(_last(process.stderr))
     try:
@@ -100,7 +100,7 @@ async def _exchanged(process: asyncio.subprocess.Process, task: bytes, bounds: B
         while part := await process.stdout.read(1 << 16):
             answer += part
             if len(answer) > bounds.answer:
-                raise EndedError(f"what it came to is more than {bounds.answer // MIB} MiB", hint=HINT)
+                raise ChildEndedError(f"what it came to is more than {bounds.answer // MIB} MiB", hint=HINT)
         code = await process.wait()
         if code:
             raise _ended(code, bounds, await said)
@@ -110,17 +110,17 @@ async def _exchanged(process: asyncio.subprocess.Process, task: bytes, bounds: B
         await asyncio.gather(said, return_exceptions=True)
 
 
-def _ended(code: int, bounds: Bounds, said: bytes) -> EndedError:
+def _ended(code: int, bounds: ChildLimits, said: bytes) -> ChildEndedError:
     if code == -signal.SIGXCPU:
-        return EndedError(f"it used more than {bounds.cpu} s of CPU time and was ended", hint=HINT)
+        return ChildEndedError(f"it used more than {bounds.cpu} s of CPU time and was ended", hint=HINT)
     if code == OUT_OF_MEMORY or b"MemoryError" in said:
-        return EndedError(f"it needed more than {bounds.memory // MIB} MiB of memory and was ended", hint=HINT)
+        return ChildEndedError(f"it needed more than {bounds.memory // MIB} MiB of memory and was ended", hint=HINT)
     how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
     frames = [line for line in said.decode(errors="replace").splitlines() if line.startswith('  File "')]
     if code in (-signal.SIGSEGV, -signal.SIGABRT):  # so code in C ends that is given no memory
         how += f", which may be for want of memory: it has {bounds.memory // MIB} MiB"
     log.warning("a child process ended %s\n%s", how, "\n".join(frames))  # not its words: these may be secret
-    return EndedError(f"it ended {how}", hint=HINT)
+    return ChildEndedError(f"it ended {how}", hint=HINT)
 
 
 async def _last(stream: asyncio.StreamReader) -> bytes:
@@ -144,7 +144,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
             await process.wait()
 
 
-def begin() -> tuple[bytes, Bounds]:
+def begin_child() -> tuple[bytes, ChildLimits]:
     """Of a child, the first thing: go within the bounds that its parent said, and return the task.
 
     The bound on memory is put on by `bound_memory`: what is started before it has bounds of its own.
@@ -158,10 +158,10 @@ def begin() -> tuple[bytes, Bounds]:
     signal.setitimer(signal.ITIMER_REAL, seconds + GRACE)
     _bound(resource.RLIMIT_CORE, 0)
     _bound(resource.RLIMIT_CPU, cpu)
-    return sys.stdin.buffer.read(), Bounds(seconds, cpu, memory, nice=nice)
+    return sys.stdin.buffer.read(), ChildLimits(seconds, cpu, memory, nice=nice)
 
 
-def bound_memory(bounds: Bounds) -> None:
+def bound_memory(bounds: ChildLimits) -> None:
     """From here on, have whatever needs more memory fail with MemoryError."""
     _bound(resource.RLIMIT_DATA, bounds.memory)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from fleet.errors import AccessError, ConfigurationError, FleetError
 from fleet.evaluate.result import ClusterData
 from fleet.kube.client.client import Client
-from fleet.kube.client.kubeconfig import read
+from fleet.kube.client.kubeconfig import read_kubeconfig
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import get
 from fleet.serve.scope import SHARED, RepositoryScope
@@ -22,7 +22,7 @@ SECRETS = Resource("", "v1", "Secret", "secrets", True)
 KEY = "kubeconfig"  # in the Secret's data
 
 
-async def kubeconfig_of(cluster: ClusterData, management: Client) -> bytes:
+async def read_secret_kubeconfig(cluster: ClusterData, management: Client) -> bytes:
     namespace, _, name = (cluster.secret or "").partition("/")
     found = await get(management, SECRETS, namespace, name)
     text = (found or {}).get("data", {}).get(KEY, "")
@@ -35,7 +35,7 @@ async def kubeconfig_of(cluster: ClusterData, management: Client) -> bytes:
     return base64.b64decode(text)
 
 
-def client_of(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, trusted: bool = False) -> Client:
+def open_client(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, trusted: bool = False) -> Client:
     """With credentials that are in a file of ours for as long as they are `held`.
 
     Whoever may write a Secret is not whoever runs the service. Unless that person trusts them, AccessError is raised
@@ -44,7 +44,7 @@ def client_of(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, 
     file = held.enter_context(tempfile.NamedTemporaryFile(prefix="fleet-"))  # noqa: SIM115 - closed with what holds it
     file.write(text)
     file.flush()
-    if not trusted and (fields := read(Path(file.name)).local_fields):
+    if not trusted and (fields := read_kubeconfig(Path(file.name)).local_fields):
         raise AccessError(
             f"the kubeconfig in the Secret {cluster.secret} of {cluster.name} runs a program or reads a file of the "
             f"service's machine: {', '.join(fields)}",
@@ -55,7 +55,7 @@ def client_of(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, 
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ClusterReach:
     """How the clusters of a commit are reached by whoever has no management cluster: read there before.
 
     The management cluster's client belongs to the service's own loop; a preview runs in a process of its own.
@@ -77,7 +77,7 @@ class Reach:
         *,
         trusted: bool = False,
         scope: RepositoryScope = SHARED,
-    ) -> Reach:
+    ) -> ClusterReach:
         texts: dict[str, bytes | FleetError] = {}
         if management is None:
             return cls(kubeconfig, scope=scope)
@@ -85,12 +85,12 @@ class Reach:
             if one.secret and not one.pull:
                 try:
                     scope.check_reach(one)
-                    texts[one.name] = await kubeconfig_of(one, management)
+                    texts[one.name] = await read_secret_kubeconfig(one, management)
                 except FleetError as problem:
                     texts[one.name] = problem
         return cls(kubeconfig, texts, trusted, scope)
 
-    def plain(self) -> Reach:
+    def plain(self) -> ClusterReach:
         """Return the same for another process: an error may hold what cannot be sent there."""
         texts = {name: one if isinstance(one, bytes) else _plain(one) for name, one in self.texts.items()}
         return replace(self, texts=texts)
@@ -105,7 +105,7 @@ class Reach:
             if text is None:
                 made = connect(cluster, self.kubeconfig)
             else:
-                made = client_of(cluster, text, held, trusted=self.trusted)
+                made = open_client(cluster, text, held, trusted=self.trusted)
             async with made as client:
                 yield client
 

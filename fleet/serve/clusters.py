@@ -33,35 +33,35 @@ import orjson
 from fleet.errors import FleetError
 from fleet.evaluate.result import ClusterData
 from fleet.kube.client.client import Client
-from fleet.kube.concurrency import end
+from fleet.kube.concurrency import end_tasks
 from fleet.kube.discovery import Resource
 from fleet.kube.live import OURS
 from fleet.kube.objects import Scope
 from fleet.kube.runtime.events import Recorder
-from fleet.kube.watch import Listed, changes
+from fleet.kube.watch import ListedObjects, watch_changes
 from fleet.names import GROUP
 from fleet.objects.desired import Desired, Key
-from fleet.serve.cluster_secrets import client_of, kubeconfig_of
+from fleet.serve.cluster_secrets import open_client, read_secret_kubeconfig
 from fleet.serve.report.metrics import recorder
 from fleet.serve.scope import SHARED, RepositoryScope
-from fleet.sync.health import judged
+from fleet.sync.health import object_health
 from fleet.sync.result import ObjectHealth
 from fleet.sync.run import connect
 
 _NOISE = frozenset({"resourceVersion", "managedFields", "generation", "selfLink"})
 
 
-class Notice(NamedTuple):
+class ObjectDigest(NamedTuple):
     content: bytes  # a digest of all but the status
     health: ObjectHealth
 
 
-def notice(key: Key, found: dict[str, Any], *, is_app: bool) -> Notice:
+def digest_object(key: Key, found: dict[str, Any], *, is_app: bool) -> ObjectDigest:
     metadata = {name: value for name, value in found["metadata"].items() if name not in _NOISE}
     content = {**found, "metadata": metadata}
     content.pop("status", None)
     text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    return Notice(hashlib.blake2b(text, digest_size=16).digest(), judged(key, found, is_app=is_app))
+    return ObjectDigest(hashlib.blake2b(text, digest_size=16).digest(), object_health(key, found, is_app=is_app))
 
 
 Kind = tuple[str, str, str]  # group, version, kind
@@ -79,7 +79,7 @@ def kinds_of(desired: Iterable[Desired]) -> frozenset[Kind]:
     return frozenset(found)
 
 
-class Watching:
+class ClusterWatch:
     """`call(stack)` is called when something of it changed. `follow` says which kinds count from now on.
 
     `turned` is called when the cluster stops answering and when it answers again.
@@ -130,17 +130,19 @@ class Watching:
         return found
 
     async def _see(self, resource: Resource) -> None:
-        known: dict[Key, Notice] = {}
+        known: dict[Key, ObjectDigest] = {}
         stacks: dict[Key, str] = {}
-        async for event in changes(self.client, Scope(resource, labels=OURS), on_turn=lambda works: self._turned()):
-            found = event.objects if isinstance(event, Listed) else [event.object]
+        async for event in watch_changes(
+            self.client, Scope(resource, labels=OURS), on_turn=lambda works: self._turned()
+        ):
+            found = event.objects if isinstance(event, ListedObjects) else [event.object]
             there = {Key.of(one): one for one in found}
-            gone = known.keys() - there.keys() if isinstance(event, Listed) else set[Key]()
-            if not isinstance(event, Listed) and event.deleted:
+            gone = known.keys() - there.keys() if isinstance(event, ListedObjects) else set[Key]()
+            if not isinstance(event, ListedObjects) and event.deleted:
                 gone, there = set(there), {}
             moved = {stacks.pop(key, "") for key in gone if known.pop(key, None)}
             for key, one in there.items():
-                seen = notice(key, one, is_app=key.group == GROUP)
+                seen = digest_object(key, one, is_app=key.group == GROUP)
                 if known.get(key) != seen:
                     known[key] = seen
                     stacks[key] = (one["metadata"].get("labels") or {}).get(OURS, "")
@@ -150,10 +152,10 @@ class Watching:
 
 
 @dataclass(slots=True)
-class Site:
+class ClusterConnection:
     cluster: ClusterData
     client: Client
-    watching: Watching
+    watching: ClusterWatch
     events: Recorder
     recording: asyncio.Task[None]
     kubeconfig: contextlib.ExitStack
@@ -162,12 +164,12 @@ class Site:
 
     async def close(self) -> None:
         await self.watching.close()
-        await end(self.recording)
+        await end_tasks(self.recording)
         await self.client.__aexit__(None, None, None)
         self.kubeconfig.close()
 
 
-class Sites:
+class ClusterConnections:
     """`async with sites.reached(cluster, kinds) as site`. `changed(stack, cluster)` hears what the watches tell."""
 
     def __init__(
@@ -188,14 +190,14 @@ class Sites:
         self._management = management
         self._changed = changed
         self._turned = turned
-        self._sites: dict[str, Site] = {}
+        self._sites: dict[str, ClusterConnection] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    def __iter__(self) -> Iterator[Site]:
+    def __iter__(self) -> Iterator[ClusterConnection]:
         return iter(list(self._sites.values()))
 
-    def get(self, cluster: str) -> Site | None:
+    def get(self, cluster: str) -> ClusterConnection | None:
         return self._sites.get(cluster)
 
     @contextlib.asynccontextmanager
@@ -226,20 +228,20 @@ class Sites:
             self.retire(site.cluster.name)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    def _close(self, site: Site) -> None:
+    def _close(self, site: ClusterConnection) -> None:
         task = asyncio.create_task(site.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    async def _opened(self, cluster: ClusterData) -> Site:
+    async def _opened(self, cluster: ClusterData) -> ClusterConnection:
         name = cluster.name
         with contextlib.ExitStack() as held:
             client = await self._client(cluster, held)
             await client.__aenter__()
             kept = held.pop_all()
-        watching = Watching(client, lambda stack: self._changed(stack, name), lambda: self._turned(name))
+        watching = ClusterWatch(client, lambda stack: self._changed(stack, name), lambda: self._turned(name))
         events = recorder(client)
-        return Site(cluster, client, watching, events, asyncio.create_task(events.run()), kept)
+        return ClusterConnection(cluster, client, watching, events, asyncio.create_task(events.run()), kept)
 
     async def _client(self, cluster: ClusterData, held: contextlib.ExitStack) -> Client:
         if self._inside:
@@ -247,4 +249,6 @@ class Sites:
         self._scope.check_reach(cluster)
         if not cluster.secret or self._management is None:
             return connect(cluster, self._kubeconfig)
-        return client_of(cluster, await kubeconfig_of(cluster, self._management), held, trusted=self._trusted)
+        return open_client(
+            cluster, await read_secret_kubeconfig(cluster, self._management), held, trusted=self._trusted
+        )

@@ -26,7 +26,7 @@ from typing import Protocol
 
 from fleet.bundle.model import Bundle
 from fleet.errors import ConfigurationError, FleetError
-from fleet.evaluate.evaluation import Before, evaluate
+from fleet.evaluate.evaluation import PreviousEvaluation, evaluate
 from fleet.evaluate.pool import Pool
 from fleet.evaluate.result import Evaluation, StackResult
 from fleet.git import refs
@@ -41,26 +41,26 @@ from fleet.objects.desired import Desired, StackCluster
 from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository
 from fleet.repository.repository import repository_identity
-from fleet.serve.background import in_thread
-from fleet.serve.safety import check_loss
-from fleet.sync.report import no_more, report_of
+from fleet.serve.background import run_in_thread
+from fleet.serve.safety import check_commit_safety
+from fleet.sync.report import make_report, removed_placements
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout import approvals
-from fleet.sync.safety import Placed
-from fleet.sync.source import NO_FILES, Files, check_signature, holding
-from fleet.sync.targets import Target, targets
+from fleet.sync.safety import Placements
+from fleet.sync.source import NO_FILES, Checkout, check_signature, open_checkout
+from fleet.sync.targets import ClusterTarget, choose_targets
 from fleet.text import without_credentials
 
 USUAL_BRANCH = "main"
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FollowedRepository:
     url: str
     branch: str = USUAL_BRANCH
 
     @classmethod
-    def parse(cls, text: str) -> Origin:
+    def parse(cls, text: str) -> FollowedRepository:
         """`URL` or `URL#branch`, as a person gives it."""
         url, _, branch = text.partition("#")
         address = refs.address(url, by_person=True)
@@ -70,7 +70,7 @@ class Origin:
         return cls(url, branch or USUAL_BRANCH)
 
     @classmethod
-    def of_clone(cls, clone: Git, remote: str, branch: str) -> Origin:
+    def of_clone(cls, clone: Git, remote: str, branch: str) -> FollowedRepository:
         """What a person's clone has for its remote."""
         url = clone.remotes().get(remote)
         if url is None:
@@ -104,8 +104,8 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    files: Files
+class EvaluatedCommit:
+    files: Checkout
     evaluation: Evaluation = field(repr=False)
     rendered: Bundle | None = field(default=None, repr=False)  # where an agent has it from
 
@@ -128,18 +128,18 @@ class Wanted:
     def gone(self) -> FindRemoved:
         """Which pairs of the status branch are no more. An agent speaks of its own cluster only."""
         if self.rendered is None:
-            return no_more(targets(self.evaluation, (), ()))
+            return removed_placements(choose_targets(self.evaluation, (), ()))
         mine, here = self.rendered.index.cluster, self.rendered.stack_names
         return lambda known: [pair for pair in known if pair[1] == mine and pair[0] not in here]
 
     def report(self, result: Result, revision: str) -> StatusReport:
         part = self.rendered.parts.get(result.stack) if self.rendered else None
-        return replace(report_of(result, revision), content=part.content if part else "")
+        return replace(make_report(result, revision), content=part.content if part else "")
 
     def after(self, result: Result) -> Result:
         """What a pass came to, with what the centre has to say: the stack is in order, and not what git says yet."""
         reason = self.held.get(result.stack)
-        return replace(result, problem=held_back(result, reason)) if reason and not result.problem else result
+        return replace(result, problem=hold_back(result, reason)) if reason and not result.problem else result
 
     def unplaced(self) -> list[Result]:
         """Of stacks that are held back before they ever were here."""
@@ -148,11 +148,11 @@ class Wanted:
         return [self.after(Result(name, cluster, health="Missing")) for name in names]
 
     @cached_property
-    def targets(self) -> dict[str, Target]:
+    def targets(self) -> dict[str, ClusterTarget]:
         """By cluster, those with an agent of their own left out."""
-        return {one.cluster.name: one for one in targets(self.evaluation, (), ()) if not one.cluster.pull}
+        return {one.cluster.name: one for one in choose_targets(self.evaluation, (), ()) if not one.cluster.pull}
 
-    def target(self, cluster: str, stacks: Set[str] | None) -> Target | None:
+    def target(self, cluster: str, stacks: Set[str] | None) -> ClusterTarget | None:
         """What a pass there is about: these stacks, or (None) all and what the cluster should have no more."""
         target = self.targets.get(cluster)
         if target is None or stacks is None:
@@ -169,21 +169,23 @@ class Wanted:
         return {(one.stack, one.cluster): one for target in self.targets.values() for one in target.desired}
 
 
-def without(target: Target, stacks: Set[str]) -> Target:
+def without_stacks(target: ClusterTarget, stacks: Set[str]) -> ClusterTarget:
     return _only(target, target.stacks - stacks) if stacks else target
 
 
-def _only(target: Target, stacks: frozenset[str]) -> Target:
+def _only(target: ClusterTarget, stacks: frozenset[str]) -> ClusterTarget:
     """What is not looked at is not missing either: nothing is said about orphans then."""
     desired = tuple(one for one in target.desired if one.stack in stacks)
     return replace(target, desired=desired, stacks=stacks, complete=False)
 
 
-def held_back(result: Result, reason: str) -> WaitingError:
+def hold_back(result: Result, reason: str) -> WaitingError:
     return WaitingError(result.cluster, result.stack, reason)
 
 
-def wanted(origin: Origin, mirror: Mirror, commit: str, before: Wanted | None, pool: Pool) -> Wanted:
+def evaluate_commit(
+    origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None, pool: Pool
+) -> EvaluatedCommit:
     """Of a commit that the mirror has. A problem of any file is raised: then there is nothing to go by."""
     git = mirror.repository
     found = git.resolve(commit)
@@ -194,7 +196,7 @@ def wanted(origin: Origin, mirror: Mirror, commit: str, before: Wanted | None, p
         known = _known(mirror, before, found.id, repository)
         evaluation = evaluate(repository, twice=True, pool=pool, before=known).check()
     settings = repository.settings
-    files = Files(
+    files = Checkout(
         Repository(NO_FILES, settings),
         found.id,
         found.subject,
@@ -203,16 +205,18 @@ def wanted(origin: Origin, mirror: Mirror, commit: str, before: Wanted | None, p
         remotes={settings.git.remote: origin.url},
         tree=found.tree,
     )
-    return Wanted(files, evaluation)
+    return EvaluatedCommit(files, evaluation)
 
 
-def _known(mirror: Mirror, before: Wanted | None, commit: str, repository: Repository) -> Before | None:
+def _known(
+    mirror: Mirror, before: EvaluatedCommit | None, commit: str, repository: Repository
+) -> PreviousEvaluation | None:
     if before is None or before.files.repository.settings != repository.settings:
         return None
-    return holding(mirror.repository, before.evaluation, repository, base=before.revision, head=commit)
+    return open_checkout(mirror.repository, before.evaluation, repository, base=before.revision, head=commit)
 
 
-def moved(before: Wanted | None, after: Wanted) -> frozenset[StackCluster] | None:
+def changed_placements(before: EvaluatedCommit | None, after: EvaluatedCommit) -> frozenset[StackCluster] | None:
     """The stacks in clusters of which the two want different things, or another order or answer to drift.
 
     None: all may differ, look at everything.
@@ -234,7 +238,7 @@ def _way(stack: StackResult) -> tuple[object, ...]:
     return stack.rollout, stack.needs, stack.drift
 
 
-class Reading(Protocol):
+class CommitReader(Protocol):
     @property
     def also(self) -> tuple[str, ...]:
         """Refs that are asked for with the branch."""
@@ -247,15 +251,19 @@ class Reading(Protocol):
     def opened(self) -> Iterator[None]:
         """For as long as the service runs."""
 
-    def read(self, origin: Origin, mirror: Mirror, commit: str, before: Wanted | None) -> Wanted:
+    def read(
+        self, origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None
+    ) -> EvaluatedCommit:
         """What a commit that the mirror has wants. Whatever is wrong with it is raised."""
 
-    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[StatusRecord]]) -> None:
+    def check(
+        self, found: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
+    ) -> None:
         """Raise PolicyError if it lost more than it should. `memory` is what the status branch says."""
 
 
 @dataclass(slots=True)
-class Evaluating:
+class EvaluatingReader:
     also: tuple[str, ...] = (approvals.REF,)
     pool: Pool | None = field(default=None, init=False)
 
@@ -264,18 +272,22 @@ class Evaluating:
         with Pool() as self.pool:
             yield
 
-    def read(self, origin: Origin, mirror: Mirror, commit: str, before: Wanted | None) -> Wanted:
+    def read(
+        self, origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None
+    ) -> EvaluatedCommit:
         assert self.pool is not None  # noqa: S101 - it is open
-        return wanted(origin, mirror, commit, before, self.pool)
+        return evaluate_commit(origin, mirror, commit, before, self.pool)
 
-    def check(self, found: Wanted, before: Wanted | None, memory: Callable[[], Iterable[StatusRecord]]) -> None:
+    def check(
+        self, found: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
+    ) -> None:
         git = found.files.git
         assert git is not None  # noqa: S101 - the mirror's
-        known = (before.revision, Placed.of(before.evaluation).pairs) if before else None
-        check_loss(git, found.revision, found.evaluation, budget_of(found), before=known, memory=memory)
+        known = (before.revision, Placements.of(before.evaluation).pairs) if before else None
+        check_commit_safety(git, found.revision, found.evaluation, budget_of(found), before=known, memory=memory)
 
 
-def budget_of(found: Wanted) -> DeletionBudget:
+def budget_of(found: EvaluatedCommit) -> DeletionBudget:
     budget = found.files.repository.settings.budget
     return DeletionBudget(budget.deletions, budget.share)
 
@@ -284,9 +296,9 @@ AGAIN = Backoff(first=5.0, most=900.0)  # the same files mostly mean the same mi
 
 
 @dataclass(slots=True)
-class Following:
-    origin: Origin
-    reading: Reading
+class BranchFollower:
+    origin: FollowedRepository
+    reading: CommitReader
     signers: Path | None  # only commits signed with one of their keys are read
     fetches: Counter
     tip: str = ""  # the newest commit that was looked at, good or not
@@ -304,11 +316,15 @@ class Following:
             raise
 
     async def tips(self, mirror: Mirror, *refs: str) -> Mapping[str, str]:
-        return await in_thread(mirror.tips, self.origin.branch, *self.reading.also, *refs)
+        return await run_in_thread(mirror.tips, self.origin.branch, *self.reading.also, *refs)
 
     async def newest(
-        self, mirror: Mirror, tip: str, before: Wanted | None, check: Callable[[Wanted], Awaitable[None]]
-    ) -> Wanted | None:
+        self,
+        mirror: Mirror,
+        tip: str,
+        before: EvaluatedCommit | None,
+        check: Callable[[EvaluatedCommit], Awaitable[None]],
+    ) -> EvaluatedCommit | None:
         """What the commit that the branch is at wants; None: that is known. Whatever is wrong with it is raised.
 
         `check` raises what speaks against it.
@@ -319,13 +335,13 @@ class Following:
         if tip != self.tip:
             seen = time.monotonic()
             with self.asking():
-                await in_thread(mirror.fetch, (self.origin.refspec,))
+                await run_in_thread(mirror.fetch, (self.origin.refspec,))
             self.tip, self.since, self._failures = tip, seen, 0
         self.fetches.labels(str(self.origin), "new").inc()
         try:
             if self.signers:
-                await in_thread(check_signature, mirror.repository, tip, self.signers)
-            found = await in_thread(self.reading.read, self.origin, mirror, tip, before)
+                await run_in_thread(check_signature, mirror.repository, tip, self.signers)
+            found = await run_in_thread(self.reading.read, self.origin, mirror, tip, before)
             await check(found)
         except FleetError:
             self._failures += 1

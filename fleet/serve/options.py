@@ -11,7 +11,7 @@ from fleet.serve.scope import SHARED, RepositoryScope
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ServeOptions:
     kubeconfig: Path | None = None
     cache: Path = Path("/var/cache/fleet")
     poll: float = 30.0  # seconds between two looks at a repository, more or less

@@ -34,16 +34,16 @@ from aiohttp import web
 from fleet.errors import AccessError, FleetError
 from fleet.forge.forge import Event, Kind, Repository
 from fleet.forge.webhook import MOST_BYTES, check_headers, read_event
-from fleet.kube.concurrency import end
+from fleet.kube.concurrency import end_tasks
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.leader import Election, Lease
 from fleet.kube.runtime.metrics import Counter, Labels, ReadMetric, exposition
-from fleet.kube.runtime.operator import keep_buffers_small, serving
+from fleet.kube.runtime.operator import limit_tls_buffers, serving
 from fleet.repository.repository import identity_of_url
-from fleet.serve.commits import Evaluating, Origin, Reading
-from fleet.serve.options import Manner
+from fleet.serve.commits import CommitReader, EvaluatingReader, FollowedRepository
+from fleet.serve.options import ServeOptions
 from fleet.serve.report.metrics import Metrics
-from fleet.serve.report.previews import PAGES_PREFIX, answered
+from fleet.serve.report.previews import PAGES_PREFIX, page_response
 from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.serve.service import Service
 from fleet.text import escape_json, printable, without_credentials
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Body:
+class WebhookBody:
     """What is here of one body."""
 
     parts: list[bytes] = field(default_factory=list)
@@ -65,14 +65,14 @@ class Body:
 
 
 @dataclass(slots=True)
-class Bodies:
+class WebhookBodies:
     """The bodies of all connections that are being read."""
 
     most: int = IN_FLIGHT
     size: int = 0
-    _read: set[Body] = field(default_factory=set)
+    _read: set[WebhookBody] = field(default_factory=set)
 
-    def add(self, body: Body, part: bytes) -> None:
+    def add(self, body: WebhookBody, part: bytes) -> None:
         """Keep a part; where that is too much together, the largest body is given up."""
         if body.given_up:
             return
@@ -85,7 +85,7 @@ class Bodies:
             largest.given_up = True
             self.drop(largest)
 
-    def drop(self, body: Body) -> None:
+    def drop(self, body: WebhookBody) -> None:
         """Forget a body, whether it was read to its end or not."""
         if body in self._read:
             self._read.remove(body)
@@ -95,13 +95,13 @@ class Bodies:
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class Webhooks:
     """`heard` gets what was really sent by the forge."""
 
     secret: str
     heard: Callable[[Event], None]
     counted: Counter
-    bodies: Bodies = field(default_factory=Bodies)
+    bodies: WebhookBodies = field(default_factory=WebhookBodies)
     seconds: float = SECONDS
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
@@ -129,7 +129,7 @@ class Hooks:
 
     async def _body(self, request: web.BaseRequest) -> bytes | web.Response:
         """Return all of it, or what is said to one that is too long, too slow, or the largest of too many."""
-        body = Body()
+        body = WebhookBody()
         try:
             async with asyncio.timeout(self.seconds):
                 async for part in request.content.iter_any():
@@ -156,7 +156,7 @@ class Hooks:
         return response
 
 
-def meant(repository: Repository, origins: Sequence[Origin]) -> list[Origin]:
+def matching_repositories(repository: Repository, origins: Sequence[FollowedRepository]) -> list[FollowedRepository]:
     """The origins that are this repository of a forge; all of them when none is: the address may be another here."""
     path = f"/{repository.path}".lower()
     return [one for one in origins if identity_of_url(one.url).lower().endswith(path)] or list(origins)
@@ -167,29 +167,29 @@ LAST_WORDS = 10.0  # seconds for what is not written into git yet, at the end
 
 
 @dataclass(slots=True)
-class Program:
+class ServeProcess:
     """`asyncio.run(Program(origins, manner).run())`: until SIGTERM or SIGINT, or `stop()`."""
 
-    origins: Sequence[Origin]
-    manner: Manner
+    origins: Sequence[FollowedRepository]
+    manner: ServeOptions
     listen: tuple[str, int] | None = None
     management: GuardedClient | None = None  # the cluster with the Lease and with kubeconfigs in Secrets
     lease: Lease | None = None
     webhook_secret: str = field(default="", repr=False)
-    reading: Callable[[], Reading] = Evaluating  # of each repository
+    reading: Callable[[], CommitReader] = EvaluatingReader  # of each repository
     metrics: Metrics = field(default_factory=Metrics)
     scopes: Mapping[str, RepositoryScope] = field(default_factory=dict)  # by address; empty: all share everything
     services: list[Service] = field(default_factory=list)
     address: tuple[str, int] | None = None  # where it listens, once it does
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _leads: bool = False
-    _bodies: Bodies = field(default_factory=Bodies)
+    _bodies: WebhookBodies = field(default_factory=WebhookBodies)
 
     def stop(self) -> None:
         self._stop.set()
 
     async def run(self) -> None:
-        keep_buffers_small()
+        limit_tls_buffers()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -207,7 +207,7 @@ class Program:
                     return
             await self._lead(manner)
 
-    async def _lead(self, manner: Manner) -> None:
+    async def _lead(self, manner: ServeOptions) -> None:
         scoped = [(one, replace(manner, scope=self.scopes.get(one.address, SHARED))) for one in self.origins]
         self.services = [Service(origin, its, self.metrics, self.reading()) for origin, its in scoped]
         self._leads = True
@@ -217,7 +217,7 @@ class Program:
             await asyncio.wait([*running, stopping], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._leads = False
-            await end(*running, stopping)
+            await end_tasks(*running, stopping)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS):
                 for service in self.services:
@@ -234,12 +234,12 @@ class Program:
                 return web.Response(body=exposition(self.metrics.all()), content_type="text/plain", charset="utf-8")
         if request.path.startswith(PAGES_PREFIX):
             found = (one.page(request.path) for one in self.services)
-            return answered(next((page for page in found if page), None), leads=self._leads)
-        return await Hooks(self.webhook_secret, self._heard, self.metrics.hooks, self._bodies).answer(request)
+            return page_response(next((page for page in found if page), None), leads=self._leads)
+        return await Webhooks(self.webhook_secret, self._heard, self.metrics.hooks, self._bodies).answer(request)
 
     def _heard(self, event: Event) -> None:
         """What a forge says is a reason to look; a process that stands by leaves that to the leader's next poll."""
-        origins = meant(event.repository, self.origins)
+        origins = matching_repositories(event.repository, self.origins)
         for service in self.services if self._leads else ():
             if service.origin in origins:
                 service.hear(event)

@@ -16,8 +16,8 @@ from typing import Any
 
 from fleet.kube.runtime.queue import LOW, Backoff, Queue
 from fleet.objects.desired import StackCluster
-from fleet.serve.commits import Wanted, without
-from fleet.sync.targets import Target
+from fleet.serve.commits import EvaluatedCommit, without_stacks
+from fleet.sync.targets import ClusterTarget
 
 ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
 AT_ONCE = 16  # passes
@@ -29,12 +29,12 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Passes:
+class ReconcileQueue:
     """`look` is one pass; what it raises is `broken`, of a single stack, or a reason to look at each by itself."""
 
-    current: Callable[[], Wanted | None]
-    look: Callable[[Wanted, Target], Awaitable[None]]
-    broken: Callable[[Wanted, StackCluster, Exception], None]
+    current: Callable[[], EvaluatedCommit | None]
+    look: Callable[[EvaluatedCommit, ClusterTarget], Awaitable[None]]
+    broken: Callable[[EvaluatedCommit, StackCluster, Exception], None]
     took: Callable[[float], None]  # seconds
     _queue: Queue[StackCluster] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
     _busy: set[StackCluster] = field(default_factory=set)  # what passes under way have
@@ -76,7 +76,7 @@ class Passes:
     def succeeded(self, pair: StackCluster) -> None:
         self._queue.forgive(pair)
 
-    def take(self, found: Wanted) -> None:
+    def take(self, found: EvaluatedCommit) -> None:
         """A commit came: what it does not speak of needs no pass of its own."""
         self._alone = {pair for pair in self._alone if pair[0] in found.stacks and pair[1] in found.targets}
 
@@ -121,7 +121,7 @@ class Passes:
         alone = {stack for stack, where in self._alone if where == cluster and len(target.stacks) > 1}
         for stack in alone & target.stacks:
             self._queue.add_after((stack, cluster), BUSY)
-        target = without(target, busy | alone)
+        target = without_stacks(target, busy | alone)
         if not target.stacks:
             return
         claimed = {(stack, cluster) for stack in target.stacks}
@@ -138,7 +138,7 @@ class Passes:
         finally:
             self._busy -= claimed
 
-    def _met(self, current: Wanted, pairs: Set[StackCluster], problem: Exception) -> None:
+    def _met(self, current: EvaluatedCommit, pairs: Set[StackCluster], problem: Exception) -> None:
         """What nobody foresaw. Of several stacks each is passed over alone then, until it works."""
         self._alone |= pairs
         if len(pairs) > 1:

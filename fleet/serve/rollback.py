@@ -20,31 +20,31 @@ from fleet.git.repository import Mirror, Repository
 from fleet.git.status import Outcome
 from fleet.git.status_records import clean
 from fleet.preview.compare import plan_difference, secrecy_of
-from fleet.serve.commits import Origin, Wanted, wanted
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
 from fleet.sync.result import ObjectHealth
-from fleet.sync.rollout.approvals import digest
+from fleet.sync.rollout.approvals import changes_digest
 from fleet.sync.rollout.gates import WELL
 from fleet.sync.rollout.rollback import (
-    Ground,
-    NoWayBackError,
-    OnItsWayError,
-    Past,
+    CommitHistory,
+    NoRollbackError,
     Rollback,
+    RollbackBase,
+    RollbackPendingError,
     check_cause,
     check_data,
-    ground,
+    find_rollback_base,
+    find_way_back,
     is_rollback,
-    message,
-    rolled_back,
-    trailer,
-    way_back,
+    roll_back_files,
+    rollback_message,
+    rollback_trailer,
 )
 
 MOST = 200  # commits of the past that are looked at
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RollbackOutcome:
     """What came of it: `outcome` is "pushed", "proposed", "stopped", "over" when the illness is, or "" when there is
     nothing to say."""
 
@@ -62,11 +62,13 @@ class Illness:
 
 
 @dataclass(slots=True)
-class Rollbacks:
+class PendingRollbacks:
     """The stacks that are to be looked at for it, and what became of those that were."""
 
     due: set[str] = field(default_factory=set)
-    _made: dict[str, tuple[str, Made]] = field(default_factory=dict)  # stack → with the commit that it was about
+    _made: dict[str, tuple[str, RollbackOutcome]] = field(
+        default_factory=dict
+    )  # stack → with the commit that it was about
 
     def ask(self, stack: str, revision: str) -> bool:
         """A cluster is ill of a commit. True when that is news."""
@@ -75,7 +77,7 @@ class Rollbacks:
         self.due.add(stack)
         return True
 
-    def note(self, stack: str, revision: str, made: Made) -> None:
+    def note(self, stack: str, revision: str, made: RollbackOutcome) -> None:
         self.due.discard(stack)
         if made.outcome != "over":  # it may fall ill again
             self._made[stack] = (revision, made)
@@ -87,29 +89,29 @@ class Rollbacks:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedBranch:
     """The repository, as whoever follows it has it."""
 
-    origin: Origin
+    origin: FollowedRepository
     mirror: Mirror
     pool: Pool
 
-    def at(self, commit: str, before: Wanted | None = None) -> Wanted:
+    def at(self, commit: str, before: EvaluatedCommit | None = None) -> EvaluatedCommit:
         try:
-            return wanted(self.origin, self.mirror, commit, before, self.pool)
+            return evaluate_commit(self.origin, self.mirror, commit, before, self.pool)
         except ConfigurationError as problem:
-            raise NoWayBackError(f"{commit[:8]} cannot be evaluated: {problem.message}") from problem
+            raise NoRollbackError(f"{commit[:8]} cannot be evaluated: {problem.message}") from problem
 
 
 def roll_back(
-    followed: Followed,
-    current: Wanted,
+    followed: FollowedBranch,
+    current: EvaluatedCommit,
     stack: str,
     illness: Illness,
     *,
     direct: bool,
     lasts: Callable[[], bool] = lambda: True,
-) -> Made | None:
+) -> RollbackOutcome | None:
     """Make it, for a stack that is ill of the commit that the branch is at; None: the branch has moved on meanwhile.
 
     `lasts` looks again, right before the push, whether it is still ill. Not `direct`: as a branch of its own. What
@@ -118,12 +120,12 @@ def roll_back(
     git, address = followed.mirror.repository, followed.mirror.address
     try:
         target, commit = _commit(followed, current, stack, illness)
-    except OnItsWayError:
-        return Made("", "")
-    except NoWayBackError as problem:
-        return Made("stopped", f"it is not rolled back: {problem.message}")
+    except RollbackPendingError:
+        return RollbackOutcome("", "")
+    except NoRollbackError as problem:
+        return RollbackOutcome("stopped", f"it is not rolled back: {problem.message}")
     if not lasts():
-        return Made("over", "")
+        return RollbackOutcome("over", "")
     where = f"{stack} goes back to {target[:8]} with {commit[:8]}"
     if direct:
         try:
@@ -133,43 +135,43 @@ def roll_back(
         except AccessError:
             pass  # the branch is not for the service to push to
         else:
-            return Made("pushed", f"rolled back: {where}")
+            return RollbackOutcome("pushed", f"rolled back: {where}")
     name = f"fleet/rollback-{stack}-{target[:8]}"
     try:
         set_branch(git, address, commit, name, seen=None)
     except ConflictError:  # it was proposed before
-        return Made("proposed", f"to roll it back to {target[:8]}, merge the branch {name}")
+        return RollbackOutcome("proposed", f"to roll it back to {target[:8]}, merge the branch {name}")
     except AccessError as problem:
-        return Made("stopped", f"it is not rolled back: {problem.message}")
-    return Made("proposed", f"to roll it back, merge the branch {name}: {where}")
+        return RollbackOutcome("stopped", f"it is not rolled back: {problem.message}")
+    return RollbackOutcome("proposed", f"to roll it back, merge the branch {name}: {where}")
 
 
-def _commit(followed: Followed, current: Wanted, stack: str, illness: Illness) -> tuple[str, str]:
+def _commit(followed: FollowedBranch, current: EvaluatedCommit, stack: str, illness: Illness) -> tuple[str, str]:
     """The commit to go back to, and the one that does it, which nothing points at yet."""
     git, tip = followed.mirror.repository, current.revision
     here = _ground(current, stack)
     if not here.own:
-        raise NoWayBackError("its files are read by other stacks too")
+        raise NoRollbackError("its files are read by other stacks too")
     said = git.git.run(
         "read the history", "log", "--max-count=1", "--format=%B", "--no-notes", tip, "--", *sorted(here.own)
     )
     entries = select_entries(read_history(git, followed.mirror.address, tip), [stack], [])
-    target = way_back(_past(git, entries, here, tip), is_rollback=is_rollback(said.text, stack))
+    target = find_way_back(_past(git, entries, here, tip), is_rollback=is_rollback(said.text, stack))
     before = followed.at(target)
     there = _ground(before, stack)
     _check_way(before, current, stack, illness)
     _check_agents(git, entries, before, there, stack)
     found = _between(git, here, there, tip, target)
     if not found.changes:
-        raise NoWayBackError("what changed is in files that other stacks read too")
-    text = message(stack, target, git.resolve(target).subject, found.changes)
-    text = f"{text.rstrip()}\n\n{clean(illness.why)}\n\n{trailer(stack, tip)}"
+        raise NoRollbackError("what changed is in files that other stacks read too")
+    text = rollback_message(stack, target, git.resolve(target).subject, found.changes)
+    text = f"{text.rstrip()}\n\n{clean(illness.why)}\n\n{rollback_trailer(stack, tip)}"
     commit = propose(git, tip, found.changes, text)
     _check(followed.at(commit, current), current, before, stack)
     return target, commit
 
 
-def _check_way(before: Wanted, current: Wanted, stack: str, illness: Illness) -> None:
+def _check_way(before: EvaluatedCommit, current: EvaluatedCommit, stack: str, illness: Illness) -> None:
     """The change is why the cluster is ill, and no data goes with the way back. Where it was not placed before, what is
     there is left running."""
     old = {one.cluster: one for one in before.stacks[stack].desired}
@@ -181,14 +183,14 @@ def _check_way(before: Wanted, current: Wanted, stack: str, illness: Illness) ->
         try:
             back = plan_difference(new[cluster], old[cluster], secrecy)
         except FleetError as problem:
-            raise NoWayBackError(problem.message) from problem
+            raise NoRollbackError(problem.message) from problem
         check_data(back)
 
 
-def _past(git: Repository, entries: Sequence[HistoryEntry], here: Ground, tip: str) -> list[Past]:
+def _past(git: Repository, entries: Sequence[HistoryEntry], here: RollbackBase, tip: str) -> list[CommitHistory]:
     paths = here.own | here.shared
     return [
-        Past(
+        CommitHistory(
             one.revision,
             all(map(_was_well, one.outcomes)),
             not any(change.path in paths for change in git.changes(one.revision, tip)),
@@ -201,7 +203,9 @@ def _was_well(one: Outcome) -> bool:
     return one.sync == "Synced" and one.health in WELL
 
 
-def _check_agents(git: Repository, entries: Sequence[HistoryEntry], before: Wanted, there: Ground, stack: str) -> None:
+def _check_agents(
+    git: Repository, entries: Sequence[HistoryEntry], before: EvaluatedCommit, there: RollbackBase, stack: str
+) -> None:
     """Every agent has told, in these very notes, that the stack was well with the files that it would go back to.
 
     One that reports to a repository of its own has not: how it was there is not known. One that passed over the commit
@@ -215,30 +219,32 @@ def _check_agents(git: Repository, entries: Sequence[HistoryEntry], before: Want
             break
         said = {each.cluster: _was_well(each) for each in one.outcomes if each.cluster in left}
         if not all(said.values()):
-            raise NoWayBackError(f"there is nothing to go back to: it was not well at {one.revision[:8]} either")
+            raise NoRollbackError(f"there is nothing to go back to: it was not well at {one.revision[:8]} either")
         left -= said.keys()
     if left:
-        raise NoWayBackError(f"nobody told on this remote how {min(left)} was with what it would go back to")
+        raise NoRollbackError(f"nobody told on this remote how {min(left)} was with what it would go back to")
 
 
-def _ground(found: Wanted, stack: str) -> Ground:
+def _ground(found: EvaluatedCommit, stack: str) -> RollbackBase:
     try:
-        return ground(found.evaluation, stack, frozenset(one.source.file for one in found.evaluation.clusters))
+        return find_rollback_base(
+            found.evaluation, stack, frozenset(one.source.file for one in found.evaluation.clusters)
+        )
     except FleetError as problem:  # its file has another stack in it
-        raise NoWayBackError(problem.message) from problem
+        raise NoRollbackError(problem.message) from problem
 
 
-def _between(git: Repository, here: Ground, there: Ground, tip: str, target: str) -> Rollback:
+def _between(git: Repository, here: RollbackBase, there: RollbackBase, tip: str, target: str) -> Rollback:
     paths = here.own | here.shared | there.own | there.shared
     now, then = (git.tree(one).read_all(matching=paths.__contains__) for one in (tip, target))
-    return rolled_back(here, there, now, then)
+    return roll_back_files(here, there, now, then)
 
 
-def _check(after: Wanted, current: Wanted, before: Wanted, stack: str) -> None:
+def _check(after: EvaluatedCommit, current: EvaluatedCommit, before: EvaluatedCommit, stack: str) -> None:
     """It wants of this stack what was well, and of every other what is wanted now."""
     if after.stacks.keys() != current.stacks.keys() or after.evaluation.clusters != current.evaluation.clusters:
-        raise NoWayBackError("its files alone do not make it what it was")
+        raise NoRollbackError("its files alone do not make it what it was")
     for name, one in after.stacks.items():
         other = before.stacks[name] if name == stack else current.stacks[name]
-        if digest(one) != digest(other):
-            raise NoWayBackError("its files alone do not make it what it was")
+        if changes_digest(one) != changes_digest(other):
+            raise NoRollbackError("its files alone do not make it what it was")

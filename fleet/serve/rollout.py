@@ -14,23 +14,32 @@ from dataclasses import dataclass, field, replace
 from fleet.evaluate.result import StackResult
 from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import StackCluster
-from fleet.serve.commits import Wanted
+from fleet.serve.commits import EvaluatedCommit
 from fleet.sync.result import Result, WaitingError
-from fleet.sync.rollout.approvals import Approvals, digest
-from fleet.sync.rollout.gates import UNSEEN, WELL, Standing, after_it, changed_at, fallen, gate, well_since
+from fleet.sync.rollout.approvals import Approvals, changes_digest
+from fleet.sync.rollout.gates import (
+    UNSEEN,
+    WELL,
+    RolloutState,
+    changed_at,
+    decide_gate,
+    failed_clusters,
+    healthy_since,
+    state_after,
+)
 from fleet.times import seconds
 
 
 @dataclass(slots=True)
-class Order:
+class RolloutTracker:
     clock: Callable[[], float] = time.time
     heard: str | None = None  # which approvals are known
-    elsewhere: dict[StackCluster, tuple[str, Standing]] = field(
+    elsewhere: dict[StackCluster, tuple[str, RolloutState]] = field(
         default_factory=dict
     )  # of clusters that only agents reach
     again: dict[StackCluster, float] = field(default_factory=dict)  # seconds after which to ask again, of what waits
     _approvals: Approvals = field(default_factory=dict)
-    _standings: dict[StackCluster, tuple[str, Standing]] = field(default_factory=dict)  # with the commit looked at
+    _standings: dict[StackCluster, tuple[str, RolloutState]] = field(default_factory=dict)  # with the commit looked at
     _begun: Counter[StackCluster] = field(default_factory=Counter)
     _told: dict[StackCluster, StatusRecord] = field(default_factory=dict)  # by whoever served before
     _changed: dict[StackCluster, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
@@ -64,7 +73,7 @@ class Order:
         self.again.pop(pair, None)
 
     def hear_of(
-        self, revision: str, standings: Mapping[StackCluster, Standing], given: Mapping[StackCluster, float]
+        self, revision: str, standings: Mapping[StackCluster, RolloutState], given: Mapping[StackCluster, float]
     ) -> None:
         """How stacks are where only agents reach, and when they were given what they have, as far as that matters.
 
@@ -87,20 +96,20 @@ class Order:
                 self._standings[pair] = (after, seen)
 
     def objection(
-        self, current: Wanted, stack: StackResult, cluster: str, begun: Counter[StackCluster]
+        self, current: EvaluatedCommit, stack: StackResult, cluster: str, begun: Counter[StackCluster]
     ) -> WaitingError | None:
         """Why the stack may not be changed there now; None: it may, and from here on it is being changed.
 
         `begun` is what the same pass has begun; it gives it back with `ended`.
         """
         pair = (stack.name, cluster)
-        verdict = gate(
+        verdict = decide_gate(
             stack.name,
             cluster,
             stack.rollout,
             self._all(current, stack),
             {name: self._all(current, current.stacks[name]) for name in stack.needs if name in current.stacks},
-            approved=self._approvals.get((stack.name, digest(stack)), ()) if stack.rollout.approve else (),
+            approved=self._approvals.get((stack.name, changes_digest(stack)), ()) if stack.rollout.approve else (),
             now=self.clock(),
         )
         if verdict.goes:
@@ -115,15 +124,15 @@ class Order:
         """A pass is over, however it ended."""
         self._begun -= begun
 
-    def note(self, current: Wanted, result: Result) -> bool:
+    def note(self, current: EvaluatedCommit, result: Result) -> bool:
         """What a pass saw. True when others may be waiting for just that."""
         pair = (result.stack, result.cluster)
-        seen = after_it(result)
+        seen = state_after(result)
         commit, before = self._standings.get(pair, ("", None))
         wrote = any(verb.writes for verb in result.done)
         if before is None:
             told = self._told.get(pair)
-            since = well_since(result, told, self.clock()) if seen.is_well and not wrote else self.clock()
+            since = healthy_since(result, told, self.clock()) if seen.is_well and not wrote else self.clock()
         elif wrote or replace(before, since=None) != seen:
             since = self.clock()
         else:
@@ -139,7 +148,7 @@ class Order:
             self.again.pop(pair, None)
         return after != before or commit != current.commit
 
-    def fallen(self, current: Wanted, stack: StackResult) -> tuple[str, str] | None:
+    def fallen(self, current: EvaluatedCommit, stack: StackResult) -> tuple[str, str] | None:
         """The first cluster that a rollout which is under way made ill, and how it is.
 
         What was well everywhere for the soak time is no rollout any more, nor is what fell ill long after it changed or
@@ -147,17 +156,17 @@ class Order:
         """
         standings = self._suspects(current, stack)
         lasting = seconds(stack.rollout.rollback_after)
-        found = fallen(stack.rollout, standings, self.clock(), ill=("Degraded",), lasting=lasting)
+        found = failed_clusters(stack.rollout, standings, self.clock(), ill=("Degraded",), lasting=lasting)
         return next(iter(found.items()), None)
 
-    def ripens(self, current: Wanted, stack: StackResult) -> dict[str, float]:
+    def ripens(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, float]:
         """The clusters that are ill and may recover, each with the seconds until that counts as a failure."""
         now, standings = self.clock(), self._suspects(current, stack)
-        ill = fallen(stack.rollout, standings, now, ill=("Degraded",))
+        ill = failed_clusters(stack.rollout, standings, now, ill=("Degraded",))
         left = {cluster: self._counts_at(stack, standings[cluster]) - now for cluster in ill}
         return {cluster: after for cluster, after in left.items() if after > 0}
 
-    def _suspects(self, current: Wanted, stack: StackResult) -> dict[str, Standing]:
+    def _suspects(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
         """The clusters whose health may come from a rollout that is under way."""
         now, standings = self.clock(), self._all(current, stack)
         if all(one.is_well for one in standings.values()):
@@ -175,12 +184,12 @@ class Order:
             and self._is_of_its_change(current, stack, cluster, one.since or now)
         }
 
-    def _counts_at(self, stack: StackResult, one: Standing) -> float:
+    def _counts_at(self, stack: StackResult, one: RolloutState) -> float:
         """When what is not well counts as a failure, if it stays so; `since` has to be known."""
         rollout = stack.rollout
         return (one.since or 0.0) + seconds(rollout.rollback_after if one.health == "Degraded" else rollout.timeout)
 
-    def late(self, current: Wanted) -> float | None:
+    def late(self, current: EvaluatedCommit) -> float | None:
         """Seconds until something that agents told becomes a failure by the clock alone; None: nothing will."""
         now, times = self.clock(), []
         for (name, cluster), (_, one) in self.elsewhere.items():
@@ -193,7 +202,7 @@ class Order:
                 times.append(at - now)
         return min(times, default=None)
 
-    def _is_of_its_change(self, current: Wanted, stack: StackResult, cluster: str, since: float) -> bool:
+    def _is_of_its_change(self, current: EvaluatedCommit, stack: StackResult, cluster: str, since: float) -> bool:
         """Whether what is so since then is still of the time in which a change is answerable for it."""
         pair = (stack.name, cluster)
         by_pass = self._standings.get(pair, ("", UNSEEN))[0] == current.commit
@@ -210,11 +219,11 @@ class Order:
             if pair[0] == changed or (pair[0] in stacks and changed in stacks[pair[0]].needs)
         ]
 
-    def _all(self, current: Wanted, stack: StackResult) -> dict[str, Standing]:
+    def _all(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
         pairs = {cluster: (stack.name, cluster) for cluster in stack.clusters}
         return {cluster: self.standing(current, pair) for cluster, pair in pairs.items()}
 
-    def standing(self, current: Wanted, pair: StackCluster) -> Standing:
+    def standing(self, current: EvaluatedCommit, pair: StackCluster) -> RolloutState:
         told = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
         seen = next((one for commit, one in told if commit == current.commit), UNSEEN)
         return replace(seen, begun=True) if pair in self._begun else seen

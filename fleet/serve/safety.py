@@ -34,14 +34,14 @@ from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget, check_budget, lost_objects
 from fleet.plan.drift import drift_error
-from fleet.sync.result import Gate, Result, WaitingError
-from fleet.sync.safety import Placed, check_departures, check_lineage
-from fleet.sync.source import Files
+from fleet.sync.result import ApprovalCheck, Result, WaitingError
+from fleet.sync.safety import Placements, check_ancestry, check_removed_placements
+from fleet.sync.source import Checkout
 
 HINT = "if it is meant, say so once: fleet sync --allow-rewritten"
 
 
-def check_loss(
+def check_commit_safety(
     git: Repository,
     revision: str,
     evaluation: Evaluation,
@@ -54,7 +54,7 @@ def check_loss(
 
     `before` is the commit that was followed until now and its placements; None at the start.
     """
-    placed = Placed.of(evaluation)
+    placed = Placements.of(evaluation)
     problem: PolicyError | None = None
     if before is not None:
         try:
@@ -79,7 +79,7 @@ def _was_gone(git: Repository, revision: str, applied: Collection[str], before: 
     return revision in applied or len(git.outside(unknown, revision)) < len(unknown)
 
 
-def told(files: Files) -> list[StatusRecord]:
+def read_status_records(files: Checkout) -> list[StatusRecord]:
     """What the status branch says. One that is not there yet says nothing; one that cannot be read is an error."""
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - it is of a mirror
@@ -90,7 +90,7 @@ def told(files: Files) -> list[StatusRecord]:
 def _check(
     git: Repository,
     revision: str,
-    placed: Placed,
+    placed: Placements,
     allowance: DeletionBudget,
     *,
     applied: Iterable[str],
@@ -100,7 +100,7 @@ def _check(
     if strange:
         message = f"{revision[:8]} does not go on from {strange[0][:8]}, which was applied: the history was rewritten"
         raise PolicyError(message, hint=HINT)
-    check_departures({*known, *placed.pairs}, placed, allowance)
+    check_removed_placements({*known, *placed.pairs}, placed, allowance)
 
 
 NOTHING = frozenset[Key]()
@@ -121,7 +121,7 @@ class _Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Spending:
+class DeletionLedger:
     _seen: dict[StackCluster, _Seen] = field(default_factory=dict)
     _let_go: dict[tuple[str, str], dict[str, frozenset[Key]]] = field(default_factory=dict)  # by cluster and revision
 
@@ -173,12 +173,12 @@ def _either(one: Mapping[str, frozenset[Key]], other: Mapping[str, frozenset[Key
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ApplyCheck:
     """For one commit. `gate` asks for approvals."""
 
     git: Repository
     revision: str
-    gate: Gate
+    gate: ApprovalCheck
     seen: Callable[
         [StackCluster], bool
     ]  # whether this process saw the stack there as a commit that it followed wants it
@@ -199,7 +199,7 @@ class Asking:
         if not one.is_to_do or made is None or drift_error(made) or self.seen(pair):
             return one
         try:
-            check_lineage(self.git, self.revision, [made])
+            check_ancestry(self.git, self.revision, [made])
         except FleetError as problem:
             said = self.told(pair)
             meant = said is not None and said.sync == "Synced" and not self.git.outside([said.revision], self.revision)

@@ -27,34 +27,42 @@ from fleet.git.repository import Mirror
 from fleet.git.status_records import StatusReport
 from fleet.kube.client.client import Client
 from fleet.kube.client.errors import NoRightError, UnansweredError
-from fleet.kube.concurrency import end
-from fleet.kube.identity import program
+from fleet.kube.concurrency import end_tasks
+from fleet.kube.identity import program_name
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan, RepositoryOwnership
 from fleet.plan.budget import DeletionBudget
 from fleet.plan.drift import drift_error, drift_steps
 from fleet.plan.inventory import Suspension
-from fleet.serve.background import UnexpectedError, in_thread, steadily
-from fleet.serve.bundles import ForAgents
-from fleet.serve.clusters import Sites, kinds_of
-from fleet.serve.commits import Evaluating, Following, Origin, Reading, Wanted, budget_of, moved
-from fleet.serve.options import Manner
-from fleet.serve.queue import LOOK_AGAIN, Passes
-from fleet.serve.report.metrics import Metrics, Turns, tell_cluster, tell_rollback
-from fleet.serve.report.notify import Outside
+from fleet.serve.background import UnexpectedError, run_forever, run_in_thread
+from fleet.serve.bundles import BundlePublisher
+from fleet.serve.clusters import ClusterConnections, kinds_of
+from fleet.serve.commits import (
+    BranchFollower,
+    CommitReader,
+    EvaluatedCommit,
+    EvaluatingReader,
+    FollowedRepository,
+    budget_of,
+    changed_placements,
+)
+from fleet.serve.options import ServeOptions
+from fleet.serve.queue import LOOK_AGAIN, ReconcileQueue
+from fleet.serve.report.metrics import HealthLog, Metrics, tell_cluster, tell_rollback
+from fleet.serve.report.notify import Notifier
 from fleet.serve.report.previews import Pages, Previews
-from fleet.serve.report.status import Telling
-from fleet.serve.rollback import Followed, Illness, Made, Rollbacks, roll_back
-from fleet.serve.rollout import Order
-from fleet.serve.safety import Asking, PartlySeenError, Spending, told
-from fleet.sync.progress import Quiet
-from fleet.sync.report import word_of
+from fleet.serve.report.status import StatusWriter
+from fleet.serve.rollback import FollowedBranch, Illness, PendingRollbacks, RollbackOutcome, roll_back
+from fleet.serve.rollout import RolloutTracker
+from fleet.serve.safety import ApplyCheck, DeletionLedger, PartlySeenError, read_status_records
+from fleet.sync.progress import NoProgress
+from fleet.sync.report import sync_word
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout import approvals
 from fleet.sync.rollout.gates import WELL
-from fleet.sync.run import How, sync
-from fleet.sync.suspension import Words, besides
-from fleet.sync.targets import Target
+from fleet.sync.run import How, sync_fleet
+from fleet.sync.suspension import SuspensionLookup, suspensions_elsewhere
+from fleet.sync.targets import ClusterTarget
 
 MOVING = frozenset({"Progressing", "Missing"})
 
@@ -65,42 +73,42 @@ log = logging.getLogger(__name__)
 class Service:
     """`await Service(origin, manner, metrics).run()`; `hear` what a forge says."""
 
-    origin: Origin
-    manner: Manner
+    origin: FollowedRepository
+    manner: ServeOptions
     metrics: Metrics
-    reading: Reading = field(default_factory=Evaluating)
-    current: Wanted | None = None
+    reading: CommitReader = field(default_factory=EvaluatingReader)
+    current: EvaluatedCommit | None = None
     problem: FleetError | None = None  # with the newest commit, or with getting it
     known: dict[StackCluster, tuple[str, Result]] = field(
         default_factory=dict
     )  # as last seen, with the commit looked at
-    _following: Following = field(init=False)
-    _passes: Passes = field(init=False)
-    _sites: Sites = field(init=False)
+    _following: BranchFollower = field(init=False)
+    _passes: ReconcileQueue = field(init=False)
+    _sites: ClusterConnections = field(init=False)
     _call: asyncio.Event = field(default_factory=asyncio.Event)
-    _telling: Telling = field(default_factory=Telling)
-    _turns: Turns = field(init=False)
-    _order: Order = field(default_factory=Order)
-    _spending: Spending = field(default_factory=Spending)
-    _words: Words = field(init=False)
-    _outside: Outside = field(init=False)
+    _telling: StatusWriter = field(default_factory=StatusWriter)
+    _turns: HealthLog = field(init=False)
+    _order: RolloutTracker = field(default_factory=RolloutTracker)
+    _spending: DeletionLedger = field(default_factory=DeletionLedger)
+    _words: SuspensionLookup = field(init=False)
+    _outside: Notifier = field(init=False)
     _previews: Previews | None = None
-    _rollbacks: Rollbacks = field(default_factory=Rollbacks)
-    _agents: ForAgents = field(init=False)
+    _rollbacks: PendingRollbacks = field(default_factory=PendingRollbacks)
+    _agents: BundlePublisher = field(init=False)
     _reported: str | None = None  # the tip of the status branch, as agents left it
 
     def __post_init__(self) -> None:
         self.metrics.begin_repository(str(self.origin))
-        self._following = Following(self.origin, self.reading, self.manner.signers, self.metrics.fetches)
-        self._passes = Passes(
+        self._following = BranchFollower(self.origin, self.reading, self.manner.signers, self.metrics.fetches)
+        self._passes = ReconcileQueue(
             lambda: self.current,
             self._sync,
             self._broken,
             lambda seconds: self.metrics.seconds.labels(str(self.origin)).observe(seconds),
         )
-        self._turns = Turns(str(self.origin))
-        self._words = Words(self._is_silent)
-        self._outside = Outside(
+        self._turns = HealthLog(str(self.origin))
+        self._words = SuspensionLookup(self._is_silent)
+        self._outside = Notifier(
             self.origin,
             lambda: self.current,
             self.metrics.outside,
@@ -120,7 +128,7 @@ class Service:
                 trusted=self.manner.trust_kubeconfigs,
                 scope=self.manner.scope,
             )
-        self._sites = Sites(
+        self._sites = ClusterConnections(
             self.manner.kubeconfig,
             self.manner.management,
             self._changed,
@@ -129,7 +137,7 @@ class Service:
             trusted=self.manner.trust_kubeconfigs,
             scope=self.manner.scope,
         )
-        self._agents = ForAgents(
+        self._agents = BundlePublisher(
             lambda: self.current,
             self._order,
             self._rendered,
@@ -137,12 +145,12 @@ class Service:
             self.manner.reports,
             self.manner.require_approved,
         )
-        self._telling = Telling(
+        self._telling = StatusWriter(
             self.manner.settle,
             self.manner.every,
             lambda count: self.metrics.told.labels(str(self.origin), "ok").inc(),
             lambda problem: self.metrics.told.labels(str(self.origin), "failed").inc(),
-            by=program(self.manner.name),
+            by=program_name(self.manner.name),
         )
 
     @property
@@ -170,15 +178,15 @@ class Service:
         """Until cancelled."""
         with self.reading.opened():
             jobs: list[Coroutine[Any, Any, None]] = [self._follow(), *self._passes.workers(self.manner.resync)]
-            jobs.append(steadily("telling others of health", self._outside.run))
-            jobs.append(steadily("rendering for agents", self._agents.run))
+            jobs.append(run_forever("telling others of health", self._outside.run))
+            jobs.append(run_forever("rendering for agents", self._agents.run))
             if self.manner.status:
-                jobs.append(steadily("writing health into git", self._telling.run))
+                jobs.append(run_forever("writing health into git", self._telling.run))
             tasks = [asyncio.create_task(one) for one in jobs]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             finally:
-                await end(*tasks)
+                await end_tasks(*tasks)
                 await self._sites.close()
 
     async def last_words(self) -> None:
@@ -187,11 +195,11 @@ class Service:
             await self._telling.flush()
 
     async def _follow(self) -> None:
-        mirror = await in_thread(self.origin.mirror, self.manner.cache)
+        mirror = await run_in_thread(self.origin.mirror, self.manner.cache)
         async with contextlib.AsyncExitStack() as stack:
             if self._previews is not None:
                 previewing = asyncio.create_task(self._previews.run(mirror))
-                stack.push_async_callback(end, previewing)
+                stack.push_async_callback(end_tasks, previewing)
             await self._poll(mirror)
 
     async def _poll(self, mirror: Mirror) -> None:
@@ -228,7 +236,7 @@ class Service:
     async def _hear(self, mirror: Mirror, tips: Mapping[str, str], *status: str) -> None:
         """What is said beside the branch: approvals, and what agents report."""
         if tips.get(approvals.REF) != self._order.heard:
-            words = await in_thread(approvals.read, mirror.repository, mirror.address)
+            words = await run_in_thread(approvals.read_approvals, mirror.repository, mirror.address)
             self._order.hear(words, tips.get(approvals.REF))
             self._passes.ask(self._order.waiting())
             self._agents.call()
@@ -236,12 +244,14 @@ class Service:
             self._reported = tips.get(*status)
             self._agents.call()
 
-    async def _check(self, found: Wanted) -> None:
+    async def _check(self, found: EvaluatedCommit) -> None:
         """Raises PolicyError if the commit lost more than it should; the first one brings what was told before."""
         tells = self._tells
-        await in_thread(self.reading.check, found, self.current, lambda: told(found.files) if tells else [])
+        await run_in_thread(
+            self.reading.check, found, self.current, lambda: read_status_records(found.files) if tells else []
+        )
         if self.current is None and self.manner.status:
-            self._order.remember(await in_thread(told, found.files))
+            self._order.remember(await run_in_thread(read_status_records, found.files))
 
     @property
     def _tells(self) -> bool:
@@ -263,7 +273,7 @@ class Service:
         ):
             return
         direct = not (self.manner.signers or self._must_be_approved(current))
-        followed = Followed(self.origin, mirror, self.reading.pool)
+        followed = FollowedBranch(self.origin, mirror, self.reading.pool)
         for name in sorted(self._rollbacks.due):
             illness = self._illness(current, name)
             if illness is None:  # another commit came, or it is well again
@@ -271,7 +281,7 @@ class Service:
                 continue
             lasts = self._lasting(current, name, illness.cluster)
             try:
-                made = await in_thread(roll_back, followed, current, name, illness, direct=direct, lasts=lasts)
+                made = await run_in_thread(roll_back, followed, current, name, illness, direct=direct, lasts=lasts)
             except FleetError as problem:
                 self.metrics.rollbacks.labels(str(self.origin), "failed").inc()
                 log.warning("%s: it could not be rolled back: %s", name, problem.message, extra={"stack": name})
@@ -281,7 +291,7 @@ class Service:
                 return
             await self._tell_rollback(current, name, made, illness.why)
 
-    def _lasting(self, current: Wanted, stack: str, cluster: str) -> Callable[[], bool]:
+    def _lasting(self, current: EvaluatedCommit, stack: str, cluster: str) -> Callable[[], bool]:
         """For the thread that is about to push: whether the rollout still counts as failed there when it is looked at
         again. What cannot be looked at is not known to be ill."""
         loop = asyncio.get_running_loop()
@@ -298,10 +308,10 @@ class Service:
 
         return lambda: asyncio.run_coroutine_threadsafe(look(), loop).result()
 
-    def _must_be_approved(self, current: Wanted) -> bool:
+    def _must_be_approved(self, current: EvaluatedCommit) -> bool:
         return self.manner.require_approved or current.files.repository.settings.approval.required
 
-    async def _tell_rollback(self, current: Wanted, stack: str, made: Made, why: str) -> None:
+    async def _tell_rollback(self, current: EvaluatedCommit, stack: str, made: RollbackOutcome, why: str) -> None:
         self._rollbacks.note(stack, current.revision, made)
         if not made.outcome:
             return
@@ -347,7 +357,7 @@ class Service:
         trouble = current.rendered.index.trouble if current.rendered else None
         return trouble.revision if trouble else ""
 
-    def _take(self, found: Wanted) -> None:
+    def _take(self, found: EvaluatedCommit) -> None:
         before, self.current, self.problem = self.current, found, None
         evaluated = {id(one) for one in before.evaluation.stacks} if before else set()
         fresh = sum(id(one) not in evaluated for one in found.evaluation.stacks)
@@ -356,7 +366,7 @@ class Service:
             about = {"repository": str(self.origin), "revision": found.revision[:12], "evaluated": fresh}
             how = "read" if found.rendered else "evaluated"
             log.info("%s is %s; %d stacks %s", self.origin, found.files.title, fresh, how, extra=about)
-        pairs = moved(before, found)
+        pairs = changed_placements(before, found)
         known = before.stacks if before else {}
         self._order.begins(name for name, one in found.stacks.items() if one != known.get(name))
         self._agents.take()
@@ -386,7 +396,7 @@ class Service:
         self._order.moved_on(same, before.commit, found.commit)
         self._tell(*same.values(), revision=found.revision, moved=False)
 
-    def _broken(self, current: Wanted, pair: StackCluster, problem: Exception) -> None:
+    def _broken(self, current: EvaluatedCommit, pair: StackCluster, problem: Exception) -> None:
         """A pass over this stack alone met what nobody foresaw."""
         stack, cluster = pair
         log.error("%s on %s", stack, cluster, exc_info=problem, extra={"stack": stack, "cluster": cluster})
@@ -395,7 +405,7 @@ class Service:
         else:
             self._passes.retry(pair)
 
-    async def _sync(self, current: Wanted, target: Target) -> None:
+    async def _sync(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
         cluster = target.cluster.name
         begun: Counter[StackCluster] = Counter()
 
@@ -404,7 +414,7 @@ class Service:
 
         def elsewhere(stacks: Iterable[str]) -> Awaitable[Mapping[str, Suspension]]:
             known = [current.stacks[name] for name in stacks if name in current.stacks]
-            return self._words.everywhere(besides(known, current.evaluation.clusters, {cluster}), reach)
+            return self._words.everywhere(suspensions_elsewhere(known, current.evaluation.clusters, {cluster}), reach)
 
         how = How(
             self.manner.kubeconfig,
@@ -416,12 +426,12 @@ class Service:
             lease_seconds=5.0,
             gate=None if current.rendered else self._asking(current),
             reach=reach,
-            in_thread=in_thread,
+            in_thread=run_in_thread,
             objection=lambda result: self._objection(current, result, begun),
             elsewhere=elsewhere,
         )
         try:
-            run = await sync([target], how, Quiet(), revision=current.revision)
+            run = await sync_fleet([target], how, NoProgress(), revision=current.revision)
         finally:
             self._order.ended(begun)
         for remark in run.remarks:
@@ -443,13 +453,15 @@ class Service:
         last = (one.problem for (_, where), (_, one) in self.known.items() if where == cluster)
         return any(isinstance(problem, UnansweredError) for problem in last)
 
-    def _newest(self, current: Wanted, result: Result) -> Wanted:
+    def _newest(self, current: EvaluatedCommit, result: Result) -> EvaluatedCommit:
         """The commit that a result is about: a newer one came meanwhile, and may want the same of this stack there."""
         newest, pair = self.current, (result.stack, result.cluster)
         same = newest is not None and newest.desired.get(pair) == current.desired.get(pair)
         return newest if newest is not None and same else current
 
-    def _check_budget(self, current: Wanted, target: Target, plans: Iterable[Plan], allowance: DeletionBudget) -> None:
+    def _check_budget(
+        self, current: EvaluatedCommit, target: ClusterTarget, plans: Iterable[Plan], allowance: DeletionBudget
+    ) -> None:
         cluster = target.cluster.name
         wanted = {one.stack: one for one in current.targets[cluster].desired}
         looked_at = {one.stack for one in target.desired}
@@ -461,24 +473,24 @@ class Service:
             self._passes.ask_rest(cluster)
             raise
 
-    def _asking(self, current: Wanted) -> Asking:
+    def _asking(self, current: EvaluatedCommit) -> ApplyCheck:
         git = current.files.git
         assert git is not None  # noqa: S101 - the mirror's
         gate = ApprovalCheck(current.files, current.evaluation, required=self.manner.require_approved)
-        return Asking(git, current.revision, gate, self._was_well, self._order.told)
+        return ApplyCheck(git, current.revision, gate, self._was_well, self._order.told)
 
     def _was_well(self, pair: StackCluster) -> bool:
         """A pass found what a commit wants, or made it so."""
         _, one = self.known.get(pair, ("", None))
         return one is not None and one.problem is None and not one.suspended
 
-    def _note(self, current: Wanted, result: Result) -> None:
+    def _note(self, current: EvaluatedCommit, result: Result) -> None:
         repaired = len(drift_steps(result.plan)) if result.plan and not result.problem else 0
         result = current.after(result)
         pair, problem = (result.stack, result.cluster), result.problem
         if not problem and not result.suspended:
             self._spending.done(pair)
-        word = word_of(problem)
+        word = sync_word(problem)
         self.metrics.passes.labels(str(self.origin), word).inc()
         self.metrics.writes.labels(str(self.origin)).inc(sum(n for verb, n in result.done.items() if verb.writes))
         self.metrics.repairs.labels(str(self.origin)).inc(repaired)
@@ -514,7 +526,7 @@ class Service:
             for stack in self.current.stacks:
                 self._consider(self.current, stack)
 
-    def _consider(self, current: Wanted, stack: str) -> None:
+    def _consider(self, current: EvaluatedCommit, stack: str) -> None:
         """Whether the stack is to be taken back, now that it is seen how it is somewhere."""
         if self._illness(current, stack) is not None and self._rollbacks.ask(stack, current.revision):
             self._call.set()
@@ -523,7 +535,7 @@ class Service:
             for cluster, after in self._order.ripens(current, wanted).items():
                 self._passes.ask_later((stack, cluster), after)
 
-    def _illness(self, current: Wanted, name: str) -> Illness | None:
+    def _illness(self, current: EvaluatedCommit, name: str) -> Illness | None:
         """How which cluster is, of a stack whose rollout failed and is to be taken back; None when there is none."""
         stack = current.stacks.get(name)
         if stack is None or stack.rollout.on_failure != "rollback":
@@ -540,7 +552,7 @@ class Service:
         worst = [one for one in objects if one.state == "Degraded"]
         return Illness(cluster, why, tuple(worst or objects))
 
-    def _objection(self, current: Wanted, result: Result, begun: Counter[StackCluster]) -> FleetError | None:
+    def _objection(self, current: EvaluatedCommit, result: Result, begun: Counter[StackCluster]) -> FleetError | None:
         """What the stack itself, or the order of things, has against carrying out a plan now."""
         stack, made = current.stacks.get(result.stack), result.plan
         if stack is None or made is None or made.empty or made.leaving:
@@ -550,17 +562,17 @@ class Service:
             return drift if stack.drift == "report" else None  # to put back what git said already is no rollout
         return self._order.objection(current, stack, made.cluster, begun)
 
-    def _tell_of_pass(self, current: Wanted, result: Result) -> None:
+    def _tell_of_pass(self, current: EvaluatedCommit, result: Result) -> None:
         """Of the commit that is looked after; but as long as a newer one cannot be, that is the word on every stack."""
         if self._behind and not result.problem:
             self._tell(replace(result, problem=self.problem), revision=self._behind)
         else:
             self._tell(result, revision=current.revision)
 
-    def _report(self, current: Wanted, result: Result, revision: str) -> StatusReport:
+    def _report(self, current: EvaluatedCommit, result: Result, revision: str) -> StatusReport:
         return self._with_words(current.report(result, revision))
 
-    def _reports(self, current: Wanted, stack: str) -> list[StatusReport]:
+    def _reports(self, current: EvaluatedCommit, stack: str) -> list[StatusReport]:
         """How a stack is at this commit in every cluster, by what was seen and by what agents say."""
         seen = [one for (name, _), (_, one) in self.known.items() if name == stack]
         reports = [current.report(one, current.revision) for one in seen]
@@ -581,7 +593,7 @@ class Service:
             self._telling.tell(current.files, *reports)
         self._outside.tell(reports, moved=moved)
 
-    def _measure(self, current: Wanted) -> None:
+    def _measure(self, current: EvaluatedCommit) -> None:
         """The commit is in every cluster, or that was tried."""
         since = self._following.since
         if not since or current.commit != self._following.tip:
@@ -590,7 +602,7 @@ class Service:
             self.metrics.lag.labels(str(self.origin)).observe(time.monotonic() - since)
             self._following.since = 0.0
 
-    def _reached(self, current: Wanted, cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
+    def _reached(self, current: EvaluatedCommit, cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
         here = (one for pair, one in current.desired.items() if pair[1] == cluster.name)
         return self._sites.reached(cluster, kinds_of(here))
 

@@ -26,7 +26,7 @@ from fleet.apply.inventory import StalePlanError, StoredInventory, load
 from fleet.apply.steps import Outcome
 from fleet.apply.steps import Result as StepResult
 from fleet.errors import FleetError, PolicyError
-from fleet.kube.client.client import Client, acting_as
+from fleet.kube.client.client import Client, impersonate
 from fleet.kube.health import Health, State, judge
 from fleet.kube.lease import Lease
 from fleet.kube.live import read_around, read_live
@@ -37,8 +37,8 @@ from fleet.plan.selection import select_steps
 from fleet.plan.step import Step, Verb
 from fleet.plan.views.text import SIGNS
 from fleet.sync.health import OPERATOR_SECONDS
-from fleet.sync.planning import Seen, look_again
-from fleet.sync.result import Gate, Result, refuse_forbidden, refuse_more
+from fleet.sync.planning import StackPlan, replan_stack
+from fleet.sync.result import ApprovalCheck, Result, refuse_forbidden, refuse_new_deletions
 
 PAUSE = 1.0  # between two looks at one object, however many wait for it
 _BY_EXISTING = frozenset(  # well as soon as they are there; most objects depend on such, and nobody has to look
@@ -52,7 +52,7 @@ _UNSEEN = Health(State.UNKNOWN)
 _ELSEWHERE = Health(State.HEALTHY, "what is not there has another name by now")
 
 
-class HealthyFirst:
+class DependencyWaiter:
     """For the steps of one plan: why one is not done yet, after waiting so many seconds for what it depends on."""
 
     def __init__(self, client: Client, seconds: float = 0.0, tell: Callable[[str], None] = lambda reason: None) -> None:
@@ -99,16 +99,16 @@ MOST_ATTEMPTS = 3
 Tell = Callable[[str, str], None]
 
 
-async def carry_out(
+async def apply_stack(
     client: Client,
-    seen: Seen,
+    seen: StackPlan,
     claim: RepositoryOwnership,
     *,
     revision: str,
     delete_seconds: float,
     lease_seconds: float,
     tell: Tell,
-    gate: Gate | None = None,
+    gate: ApprovalCheck | None = None,
     health_seconds: float = 0.0,
 ) -> tuple[Plan, Outcome]:
     """What was done, and the plan by which it was. What depends on an app waits `health_seconds` for its health."""
@@ -129,19 +129,19 @@ async def carry_out(
 
 
 async def _again(
-    client: Client, seen: Seen, claim: RepositoryOwnership, *, revision: str, gate: Gate | None
+    client: Client, seen: StackPlan, claim: RepositoryOwnership, *, revision: str, gate: ApprovalCheck | None
 ) -> tuple[Plan, StoredInventory]:
     """The plan as it is under the Lease, and what it was made from."""
     if seen.desired is None:
         stored = await load(client, seen.stack, client.cluster)
         made = plan_removed_placement(stored.inventory, claim)
     else:
-        stored, made = await look_again(client, seen.desired, claim, before=seen, revision=revision)
+        stored, made = await replan_stack(client, seen.desired, claim, before=seen, revision=revision)
     made = select_steps(restore_explanations(made, seen.plan) if seen.plan else made, seen.narrowing)
     _refuse_suspended(stored, client.cluster)
     refuse_forbidden(made)
     if seen.plan is not None:
-        refuse_more(seen.plan, made)
+        refuse_new_deletions(seen.plan, made)
     if gate:
         gate.check(made)
     return made, stored
@@ -166,7 +166,7 @@ async def _carry_out(
             tell("applying", f"{counted['done']}/{total}  {SIGNS[result.step.verb][0]} {result.step.key}")
 
     tell(*(("applying", f"0/{total}") if total else ("recording", "")))
-    hold = HealthyFirst(client, health_seconds, lambda reason: tell("waiting", reason))
+    hold = DependencyWaiter(client, health_seconds, lambda reason: tell("waiting", reason))
     done = await apply(
         client,
         made,
@@ -189,12 +189,12 @@ def _refuse_suspended(stored: StoredInventory, cluster: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsed:
+class DryRun:
     results: tuple[Result, ...]
     remarks: tuple[str, ...] = ()
 
 
-async def rehearsed(client: Client, results: Sequence[Result], accounts: Mapping[str, str]) -> Rehearsed:
+async def dry_run(client: Client, results: Sequence[Result], accounts: Mapping[str, str]) -> DryRun:
     """Of one cluster. What the server refuses in a dry run is said at the object, and is a problem of its stack."""
     from fleet.apply.dry_run import dry_run  # noqa: PLC0415 - brings aiohttp, which looking does not need
 
@@ -205,7 +205,7 @@ async def rehearsed(client: Client, results: Sequence[Result], accounts: Mapping
             done.append(one)
             continue
         try:
-            with acting_as(accounts.get(one.stack, "")):
+            with impersonate(accounts.get(one.stack, "")):
                 found = await dry_run(client, one.plan)
         except FleetError as problem:
             done.append(replace(one, problem=problem))
@@ -214,7 +214,7 @@ async def rehearsed(client: Client, results: Sequence[Result], accounts: Mapping
         done.append(replace(one, plan=_with(one.plan, found.objections)) if found.objections else one)
     word = "change is" if untried == 1 else "changes are"
     remark = f"{client.cluster}: {untried} {word} not tried in a dry run: no right to"
-    return Rehearsed(tuple(done), (remark,) if untried else ())
+    return DryRun(tuple(done), (remark,) if untried else ())
 
 
 def _with(plan: Plan, objections: Mapping[Key, str]) -> Plan:

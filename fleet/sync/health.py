@@ -9,7 +9,7 @@ from typing import Any
 
 from fleet.errors import FleetError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
-from fleet.kube.cause import explained, with_cause
+from fleet.kube.cause import add_cause, explain_health
 from fleet.kube.client.client import Client
 from fleet.kube.health import WELL, Health, State, is_inert, judge
 from fleet.kube.health.builtin import NOTHING, Around
@@ -32,7 +32,7 @@ WELL_WORD = State.HEALTHY.value
 NO_CAUSES: Mapping[Key, str] = {}
 
 
-def health_now(desired: Desired | None, live: Live | None) -> tuple[str, tuple[ObjectHealth, ...]]:
+def observe_health(desired: Desired | None, live: Live | None) -> tuple[str, tuple[ObjectHealth, ...]]:
     """The worst of all objects, and each of them."""
     if desired is None or live is None:
         return State.UNKNOWN.value, ()
@@ -40,18 +40,20 @@ def health_now(desired: Desired | None, live: Live | None) -> tuple[str, tuple[O
 
 
 def _health(keys: Mapping[Key, bool], live: Live, causes: Mapping[Key, str] = NO_CAUSES) -> Judged:
-    found = (judged(key, live.get(key), live, is_app=app, cause=causes.get(key, "")) for key, app in keys.items())
+    found = (
+        object_health(key, live.get(key), live, is_app=app, cause=causes.get(key, "")) for key, app in keys.items()
+    )
     objects = tuple(found)
-    return worst(objects), objects
+    return worst_state(objects), objects
 
 
-def inert(desired: Desired, untouched: Live) -> Live:
+def inert_health(desired: Desired, untouched: Live) -> Live:
     """Return what needs no second look after a change of other objects: what is healthy by being there."""
     objects = ((one, untouched.get(one.key)) for one in desired.objects if not one.app)
     return {one.key: found for one, found in objects if is_inert(found)}
 
 
-async def until_healthy(
+async def wait_until_healthy(
     client: Client, desired: Desired, live: Live | None, *, seconds: float, tell: Tell, known: Live = UNKNOWN
 ) -> tuple[str, tuple[ObjectHealth, ...], FleetError | None]:
     """Health in the end, and the error if it is not good by then.
@@ -69,7 +71,7 @@ async def until_healthy(
     if open_ones:
         await _wait(client, open_ones, versions, seconds, tell)
         there = {**there, **await _read(client, open_ones, versions)}
-    health, objects = _health(keys, there, await explained(client, there, keys))
+    health, objects = _health(keys, there, await explain_health(client, there, keys))
     return health, objects, _error(client.cluster, desired.stack, objects, seconds) if seconds else None
 
 
@@ -107,7 +109,7 @@ async def _tell_causes(client: Client, seen: Mapping[Key, Health], versions: Map
         await asyncio.sleep(CAUSES_SECONDS)
         keys = [key for key, health in seen.items() if not health.is_settled]
         with contextlib.suppress(FleetError):
-            found = await explained(client, await read_live(client, keys, versions), keys)
+            found = await explain_health(client, await read_live(client, keys, versions), keys)
             for key, cause in found.items():
                 if told.get(key) != cause:
                     tell("waiting for health", f"{key}: {cause}")
@@ -133,10 +135,10 @@ def _key_there(one: Object, live: Mapping[Key, Any]) -> Key:
     return next((key for key in (one.key, *one.aliases) if live.get(key)), one.key)
 
 
-def judged(
+def object_health(
     key: Key, live: dict[str, Any] | None, around: Around = NOTHING, *, is_app: bool, cause: str = ""
 ) -> ObjectHealth:
-    health = with_cause(judge(live, around), cause)
+    health = add_cause(judge(live, around), cause)
     if health is WELL and not is_app:
         return ObjectHealth(key.kind, key.namespace, key.name, WELL_WORD, "", "", False)
     version = str(status_of(live).get("version") or "") if live and is_app else ""
@@ -152,17 +154,17 @@ def _engine(live: dict[str, Any]) -> tuple[str, str]:
     return str(status_of(live).get("ready", "")), {"True": "yes", "False": "no"}.get(str(told.get("status")), "")
 
 
-def worst(objects: Iterable[ObjectHealth]) -> str:
+def worst_state(objects: Iterable[ObjectHealth]) -> str:
     return max({one.state for one in objects}, key=WORST_LAST.index, default=WORST_LAST[0])
 
 
-def degraded(cluster: str, objects: Iterable[ObjectHealth]) -> FleetError | None:
+def degraded_error(cluster: str, objects: Iterable[ObjectHealth]) -> FleetError | None:
     bad = [one for one in objects if one.state == State.DEGRADED]
     return ResourceError(f"{cluster}: {bad[0].title} is degraded: {bad[0].message}") if bad else None
 
 
 def _error(cluster: str, stack: str, objects: Iterable[ObjectHealth], seconds: float) -> FleetError | None:
-    if bad := degraded(cluster, objects):
+    if bad := degraded_error(cluster, objects):
         return bad
     late = [one for one in objects if one.state in (State.PROGRESSING, State.MISSING)]
     if late:

@@ -21,7 +21,7 @@ from fleet.apply.inventory import load_all
 from fleet.apps.registry import packages
 from fleet.errors import AccessError, FleetError
 from fleet.evaluate import ClusterData
-from fleet.kube.cause import explained
+from fleet.kube.cause import explain_health
 from fleet.kube.client.client import Client
 from fleet.kube.discovery import Resource
 from fleet.kube.health import State
@@ -30,14 +30,14 @@ from fleet.kube.objects import ListExpiredError, Scope, pages
 from fleet.model.app import GROUP
 from fleet.objects.desired import Key, StackCluster
 from fleet.plan import Inventory, RepositoryOwnership
-from fleet.sync.health import judged, worst
-from fleet.sync.redaction import hidden_in, quiet
+from fleet.sync.health import object_health, worst_state
+from fleet.sync.redaction import redact_health, secrets_of_plan
 from fleet.sync.result import ObjectHealth
 from fleet.sync.run import connect
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class StackStatus:
     """One stack in one cluster."""
 
     stack: str
@@ -49,25 +49,25 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    stacks: tuple[Observed, ...]
+class FleetStatus:
+    stacks: tuple[StackStatus, ...]
     failed: dict[str, FleetError]  # by cluster
     others: dict[str, tuple[str, ...]]  # by cluster: stacks of other repositories, which are not looked at
 
 
-async def observe(
+async def observe_fleet(
     clusters: Sequence[ClusterData], stacks: Sequence[str], kubeconfig: Path | None, claim: RepositoryOwnership
-) -> Observation:
+) -> FleetStatus:
     """All stacks (or those named) in these clusters; a cluster that cannot be asked is in `failed`."""
     failed: dict[str, FleetError] = {}
     others: dict[str, tuple[str, ...]] = {}
 
-    async def one(cluster: ClusterData) -> list[Observed]:
+    async def one(cluster: ClusterData) -> list[StackStatus]:
         if cluster.pull:
             return []
         try:
             async with connect(cluster, kubeconfig) as client:
-                seen, others[cluster.name] = await observed(client, stacks, claim)
+                seen, others[cluster.name] = await read_stack_status(client, stacks, claim)
                 return seen
         except FleetError as problem:
             failed[cluster.name] = problem
@@ -75,12 +75,12 @@ async def observe(
 
     seen = await asyncio.gather(*(one(cluster) for cluster in clusters))
     ordered = sorted((each for part in seen for each in part), key=lambda o: (o.stack, o.cluster))
-    return Observation(tuple(ordered), failed, {cluster: names for cluster, names in others.items() if names})
+    return FleetStatus(tuple(ordered), failed, {cluster: names for cluster, names in others.items() if names})
 
 
-async def observed(
+async def read_stack_status(
     client: Client, stacks: Sequence[str], claim: RepositoryOwnership
-) -> tuple[list[Observed], tuple[str, ...]]:
+) -> tuple[list[StackStatus], tuple[str, ...]]:
     """How stacks are in one cluster, and the names of those that are another repository's."""
     found = [stored.inventory for stored in await load_all(client)]
     found = [each for each in found if not stacks or each.stack in stacks]
@@ -88,19 +88,21 @@ async def observed(
     return await _observed(client, [each for each in found if claim.covers(each)]), others
 
 
-async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[Observed]:
+async def _observed(client: Client, inventories: Sequence[Inventory]) -> list[StackStatus]:
     versions = {entry.key: entry.version for inventory in inventories for entry in inventory.entries}
     live = await read_live(client, versions, versions)
     live.update(await read_around(client, live))
-    hidden = hidden_in((), [live])
-    causes = await explained(client, live, live)
+    hidden = secrets_of_plan((), [live])
+    causes = await explain_health(client, live, live)
     observed = []
     for inventory in inventories:
         keys = [entry.key for entry in inventory.entries]
-        found = (judged(key, live[key], live, is_app=_is_app(key), cause=causes.get(key, "")) for key in keys)
-        objects = quiet((*found, *(_not_made(key) for key in inventory.missing if key not in versions)), hidden)
+        found = (object_health(key, live[key], live, is_app=_is_app(key), cause=causes.get(key, "")) for key in keys)
+        objects = redact_health((*found, *(_not_made(key) for key in inventory.missing if key not in versions)), hidden)
         word = str(inventory.suspension or "")
-        observed.append(Observed(inventory.stack, client.cluster, inventory.revision, worst(objects), objects, word))
+        observed.append(
+            StackStatus(inventory.stack, client.cluster, inventory.revision, worst_state(objects), objects, word)
+        )
     return observed
 
 
@@ -128,10 +130,10 @@ class Warn:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FleetSnapshot:
     """The fleet at one moment. A cluster that cannot be asked keeps what was seen of it last."""
 
-    stacks: dict[StackCluster, Observed] = field(default_factory=dict)
+    stacks: dict[StackCluster, StackStatus] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     warnings: frozenset[Warn] = frozenset()
 
@@ -140,7 +142,7 @@ class Sight:
         return not self.failed and all(one.health == "Healthy" for one in self.stacks.values())
 
 
-def happened(before: Sight | None, now: Sight) -> list[str]:
+def describe_changes(before: FleetSnapshot | None, now: FleetSnapshot) -> list[str]:
     """Pure: what is different, a line each. Of the first sight, how everything is."""
     lines = [f"{cluster}: cannot be asked: {why}" for cluster, why in now.failed.items() if _is_new(before, cluster)]
     for pair, one in sorted(now.stacks.items()):
@@ -152,11 +154,11 @@ def happened(before: Sight | None, now: Sight) -> list[str]:
     return [*lines, *sorted(f"{one.cluster}: {one.text}" for one in now.warnings - before.warnings)]
 
 
-def _is_new(before: Sight | None, cluster: str) -> bool:
+def _is_new(before: FleetSnapshot | None, cluster: str) -> bool:
     return before is None or cluster not in before.failed
 
 
-def _changes(before: Observed | None, now: Observed) -> list[str]:
+def _changes(before: StackStatus | None, now: StackStatus) -> list[str]:
     name = f"{now.stack} on {now.cluster}"
     if before is None:
         return [f"{name}: {now.health} at {now.revision[:8] or 'no revision'}{_why(now)}"]
@@ -177,13 +179,13 @@ def _changes(before: Observed | None, now: Observed) -> list[str]:
     return lines
 
 
-def _why(one: Observed) -> str:
+def _why(one: StackStatus) -> str:
     ill = next((each for each in one.objects if each.state == one.health != "Healthy"), None)
     return f" ({ill.title}: {ill.message})" if ill and ill.message else ""
 
 
 @dataclass(slots=True)
-class Watcher:
+class FleetWatcher:
     """Looks at these clusters for these stacks (or all); connections are kept from one look to the next."""
 
     clusters: Sequence[ClusterData]
@@ -192,17 +194,17 @@ class Watcher:
     claim: RepositoryOwnership
     _clients: dict[str, Client] = field(default_factory=dict)
 
-    async def sights(self, *, every: float) -> AsyncIterator[Sight]:
+    async def sights(self, *, every: float) -> AsyncIterator[FleetSnapshot]:
         """One look after the other, for ever."""
-        last = Sight()
+        last = FleetSnapshot()
         async with AsyncExitStack() as stack:
             while True:
                 last = await self._sight(stack, last)
                 yield last
                 await asyncio.sleep(every)
 
-    async def _sight(self, stack: AsyncExitStack, last: Sight) -> Sight:
-        found: dict[StackCluster, Observed] = {}
+    async def _sight(self, stack: AsyncExitStack, last: FleetSnapshot) -> FleetSnapshot:
+        found: dict[StackCluster, StackStatus] = {}
         failed: dict[str, str] = {}
         warnings: set[Warn] = set()
         looks = await asyncio.gather(*(self._look(one, stack) for one in self.clusters))
@@ -214,9 +216,11 @@ class Watcher:
             else:
                 found |= {(one.stack, one.cluster): one for one in look[0]}
                 warnings |= look[1]
-        return Sight(found, failed, frozenset(warnings))
+        return FleetSnapshot(found, failed, frozenset(warnings))
 
-    async def _look(self, cluster: ClusterData, stack: AsyncExitStack) -> tuple[list[Observed], set[Warn]] | FleetError:
+    async def _look(
+        self, cluster: ClusterData, stack: AsyncExitStack
+    ) -> tuple[list[StackStatus], set[Warn]] | FleetError:
         if cluster.pull:
             return [], set()
         try:
@@ -224,7 +228,7 @@ class Watcher:
             if client is None:
                 client = await stack.enter_async_context(connect(cluster, self.kubeconfig))
                 self._clients[cluster.name] = client
-            seen, _ = await observed(client, self.stacks, self.claim)
+            seen, _ = await read_stack_status(client, self.stacks, self.claim)
             spaces = sorted({one.namespace for each in seen for one in each.objects if one.namespace})
             return seen, {warn for space in spaces for warn in await _warnings(client, space)}
         except FleetError as problem:

@@ -18,11 +18,11 @@ from typing import Any
 
 from fleet.apply.inventory import StoredInventory, load, load_all
 from fleet.errors import AccessError, ConfigurationError, ConflictError, FleetError
-from fleet.kube.client.client import Client, acting_as
-from fleet.kube.concurrency import together
+from fleet.kube.client.client import Client, impersonate
+from fleet.kube.concurrency import gather
 from fleet.kube.discovery import Discovery
 from fleet.kube.live import Live, read_around, read_each, read_live, read_whole
-from fleet.kube.secret_fields import secrecy_of
+from fleet.kube.secret_fields import read_secret_fields
 from fleet.objects.desired import Desired, Key
 from fleet.objects.redaction import declared_secrecy
 from fleet.plan import (
@@ -40,14 +40,14 @@ from fleet.plan.decide import CompareOptions
 from fleet.plan.ownership import explain_conflicts
 from fleet.plan.selection import ALL_STEPS, Selection, select_steps
 from fleet.suggestion import closest
-from fleet.sync.targets import Target, account_of
+from fleet.sync.targets import ClusterTarget, account_of
 
 GROUP = "fleet.dev"
 INSTALL = "install its CustomResourceDefinition there first, or put it into the stack as a fleet.Manifest"
 Kind = tuple[str, str, str]  # group, version, kind
 
 
-async def unserved(client: Client, made: Plan) -> dict[Kind, Step]:
+async def unserved_kinds(client: Client, made: Plan) -> dict[Kind, Step]:
     """What is to be created but neither served there nor defined by the plan itself, each with a step that needs it."""
     discovery = await client.discovery()
     defined = {
@@ -64,7 +64,7 @@ async def unserved(client: Client, made: Plan) -> dict[Kind, Step]:
     }
 
 
-def refusal(cluster: str, kinds: Mapping[Kind, Step], discovery: Discovery) -> FleetError | None:
+def unserved_error(cluster: str, kinds: Mapping[Kind, Step], discovery: Discovery) -> FleetError | None:
     """Return the error for the first kind that is not ours to define, with the served one that was probably meant."""
     for (group, version, kind), step in kinds.items():
         if not _is_ours(group, kind):
@@ -92,7 +92,7 @@ def _meant(discovery: Discovery, group: str, kind: str) -> str | None:
     return None
 
 
-async def define(client: Client, kinds: Iterable[Kind]) -> None:
+async def apply_definitions(client: Client, kinds: Iterable[Kind]) -> None:
     """Install the definitions of our own kinds and wait until they are served."""
     from fleet.apply.steps import Execution  # noqa: PLC0415 - what writes is loaded when there is something to write
 
@@ -131,7 +131,7 @@ UNKNOWN: Live = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StackPlan:
     """One stack in one cluster: its plan, or why there is none."""
 
     stack: str
@@ -159,14 +159,14 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    seen: tuple[Seen, ...]
+class ClusterPlan:
+    seen: tuple[StackPlan, ...]
     orphans: tuple[str, ...] = ()  # stacks of this repository, or of nobody, that git does not know (any more)
 
 
-async def look(
-    client: Client, target: Target, claim: RepositoryOwnership, *, revision: str = "", accounts: str = ""
-) -> Look:
+async def plan_cluster(
+    client: Client, target: ClusterTarget, claim: RepositoryOwnership, *, revision: str = "", accounts: str = ""
+) -> ClusterPlan:
     """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects.
 
     With `accounts`, the pattern of their names, each stack's objects are read in the name of its own.
@@ -187,7 +187,7 @@ async def look(
     here = {one.stack for one in target.desired}
     ours = {stack: inventory for stack, inventory in sorted(stored.items()) if claim.covers(inventory)}
     seen += [
-        Seen(stack, None, plan_removed_placement(inventory, claim))
+        StackPlan(stack, None, plan_removed_placement(inventory, claim))
         for stack, inventory in ours.items()
         if stack in target.stacks - here and inventory.cluster == cluster
     ]
@@ -197,11 +197,15 @@ async def look(
     applied = await _applied(client, target, stored.values(), claim, seen)
     seen = [replace(one, plan=replace(one.plan, applied=applied)) if one.plan else one for one in seen]
     orphans = sorted(ours.keys() - target.stacks) if target.complete else ()
-    return Look(tuple(seen), tuple(orphans))
+    return ClusterPlan(tuple(seen), tuple(orphans))
 
 
 async def _applied(
-    client: Client, target: Target, stored: Iterable[Inventory], claim: RepositoryOwnership, seen: Iterable[Seen]
+    client: Client,
+    target: ClusterTarget,
+    stored: Iterable[Inventory],
+    claim: RepositoryOwnership,
+    seen: Iterable[StackPlan],
 ) -> frozenset[str]:
     """The commits that this repository's stacks have there: of all of them, if anything is to be done.
 
@@ -212,15 +216,15 @@ async def _applied(
     return frozenset(one.revision for one in stored if one.revision and one.repository and claim.covers(one))
 
 
-def _is_about_all(target: Target) -> bool:
+def _is_about_all(target: ClusterTarget) -> bool:
     return target.complete or len(target.stacks) > FEW
 
 
-async def _inventories(client: Client, target: Target) -> list[StoredInventory]:
+async def _inventories(client: Client, target: ClusterTarget) -> list[StoredInventory]:
     """Of the stacks of the run at least. One that was never applied has none."""
     if _is_about_all(target):
         return await load_all(client)
-    found = await together(load(client, stack, target.cluster.name) for stack in sorted(target.stacks))
+    found = await gather(load(client, stack, target.cluster.name) for stack in sorted(target.stacks))
     return [one for one in found if one.chunks]
 
 
@@ -232,13 +236,13 @@ async def _seen_by_itself(
     *,
     revision: str,
     accounts: str,
-) -> Seen:
+) -> StackPlan:
     """A stack that is read in the name of an account of its own: what that may not read fails this stack alone."""
     try:
-        with acting_as(account_of(accounts, desired.stack)):
+        with impersonate(account_of(accounts, desired.stack)):
             live = await _live(client, [desired], {desired.stack: inventory} if inventory else {})
     except FleetError as problem:
-        return Seen(desired.stack, desired, problem=problem)
+        return StackPlan(desired.stack, desired, problem=problem)
     return await _seen(client, desired, inventory, live, revision=revision, claim=claim)
 
 
@@ -256,7 +260,7 @@ async def _live(
     return {**live, **whole, **await read_around(client, live)}
 
 
-def _narrowed(seen: Seen, narrowing: Selection, inventories: Iterable[Inventory]) -> Seen:
+def _narrowed(seen: StackPlan, narrowing: Selection, inventories: Iterable[Inventory]) -> StackPlan:
     """With the part of the plan that is meant, and rivals by their names."""
     if seen.plan is None:
         return seen
@@ -273,8 +277,8 @@ async def _certain(client: Client, live: Live, inventories: Iterable[Inventory],
     return {**live, **await read_each(client, missing, versions)} if missing else live
 
 
-async def look_again(
-    client: Client, desired: Desired, claim: RepositoryOwnership, *, before: Seen, revision: str = ""
+async def replan_stack(
+    client: Client, desired: Desired, claim: RepositoryOwnership, *, before: StackPlan, revision: str = ""
 ) -> tuple[StoredInventory, Plan]:
     """Plan one stack anew, under its Lease: what was seen `before` may be old.
 
@@ -282,7 +286,7 @@ async def look_again(
     """
     stored = await load(client, desired.stack, desired.cluster)
     untouched = before.untouched() if _is_same(before.plan, stored.inventory) else UNKNOWN
-    with acting_as(before.account):
+    with impersonate(before.account):
         live = await _live(client, [desired], {desired.stack: stored.inventory}, untouched)
     return stored, await _planned(client, desired, stored.inventory, live, revision=revision, claim=claim)
 
@@ -306,7 +310,7 @@ async def _planned(
     """A plan that shows no value which is secret by what git or the server says about its kind."""
     declared = declared_secrecy(one.manifest for one in desired.objects if one.key.kind == "CustomResourceDefinition")
     made = plan(desired, inventory, live, revision=revision, ownership=claim, options=CompareOptions(declared))
-    served = await secrecy_of(client, [made])
+    served = await read_secret_fields(client, [made])
     if not served.fields:
         return made
     return plan(desired, inventory, live, revision=revision, ownership=claim, options=CompareOptions(declared | served))
@@ -320,20 +324,20 @@ async def _seen(
     *,
     revision: str,
     claim: RepositoryOwnership,
-) -> Seen:
+) -> StackPlan:
     try:
         made = await _planned(client, desired, inventory, live, revision=revision, claim=claim)
-        return Seen(desired.stack, desired, made, live)
+        return StackPlan(desired.stack, desired, made, live)
     except FleetError as problem:
-        return Seen(desired.stack, desired, problem=problem)
+        return StackPlan(desired.stack, desired, problem=problem)
 
 
-async def _with_kinds(client: Client, seen: Seen) -> Seen:
+async def _with_kinds(client: Client, seen: StackPlan) -> StackPlan:
     """With the kinds that are missing there: those of our own can be defined, others are a problem."""
     if seen.plan is None:
         return seen
-    kinds = await unserved(client, seen.plan)
-    problem = refusal(client.cluster, kinds, await client.discovery()) if kinds else None
+    kinds = await unserved_kinds(client, seen.plan)
+    problem = unserved_error(client.cluster, kinds, await client.discovery()) if kinds else None
     return replace(seen, undefined=kinds, problem=seen.problem or problem) if kinds else seen
 
 

@@ -33,7 +33,7 @@ class Progress(Protocol):
         """Print a part of the result to stdout, above whatever moves."""
 
 
-class Lines:
+class LineProgress:
     """For logs and pipes: a line when a phase begins, nothing for what only moves, and one after each half minute of
     silence.
     """
@@ -84,7 +84,7 @@ class Lines:
         self._printed = time.monotonic()
 
 
-class Live:
+class LiveProgress:
     """For terminals: a row per stack and cluster, those still at work first."""
 
     def __init__(self) -> None:
@@ -128,12 +128,12 @@ class Live:
 
 
 @contextmanager
-def shown(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
+def show_progress(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
     """The view that fits: a live table at a terminal that is no CI and not dumb, else lines, or nothing."""
     if quiet or not _at_terminal():
-        view: Lines | Live = Lines(said=lines and not quiet)
+        view: LineProgress | LiveProgress = LineProgress(said=lines and not quiet)
     else:
-        view = Live()
+        view = LiveProgress()
     view.start()
     try:
         yield view
@@ -145,7 +145,7 @@ def _at_terminal() -> bool:
     return sys.stderr.isatty() and not os.environ.get("CI") and os.environ.get("TERM") != "dumb"
 
 
-class Quiet:
+class NoProgress:
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
         pass
 

@@ -13,7 +13,7 @@ from fleet.sync.progress import Progress
 from fleet.sync.result import ObjectHealth, Result
 
 
-def hidden_in(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, Any] | None]]) -> SecretValues:
+def secrets_of_plan(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, Any] | None]]) -> SecretValues:
     """The values of every Secret that is wanted or was read, but for those that are names which everybody sees."""
     wanted, here = list(desired), list(live)
     secrets = [one.manifest for each in wanted for one in each.objects if is_secret(one.key)]
@@ -25,18 +25,18 @@ def hidden_in(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, 
     return SecretValues.of(secrets, public=names.union(*keys))
 
 
-def discreet(result: Result, hidden: SecretValues) -> Result:
+def redact_result(result: Result, hidden: SecretValues) -> Result:
     if not hidden:
         return result
     return replace(
         result,
         problem=_cleaned(result.problem, hidden),
         unhealthy=_cleaned(result.unhealthy, hidden),
-        objects=quiet(result.objects, hidden),
+        objects=redact_health(result.objects, hidden),
     )
 
 
-def quiet(objects: tuple[ObjectHealth, ...], hidden: SecretValues) -> tuple[ObjectHealth, ...]:
+def redact_health(objects: tuple[ObjectHealth, ...], hidden: SecretValues) -> tuple[ObjectHealth, ...]:
     return tuple(one._replace(message=hidden.redact(one.message)) for one in objects) if hidden else objects
 
 
@@ -46,7 +46,7 @@ def _cleaned(problem: FleetError | None, hidden: SecretValues) -> FleetError | N
     return problem
 
 
-class DiscreetProgress:
+class RedactedProgress:
     """What a person sees meanwhile, without it too."""
 
     def __init__(self, progress: Progress, hidden: SecretValues) -> None:

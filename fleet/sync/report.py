@@ -8,37 +8,40 @@ from fleet.errors import AccessError, ConflictError, FleetError
 from fleet.git.status import FindRemoved, choose_remote, report
 from fleet.git.status_records import App, StatusReport
 from fleet.kube.client.errors import UnansweredError
-from fleet.kube.identity import person
+from fleet.kube.identity import person_name
 from fleet.objects.desired import StackCluster
 from fleet.plan.drift import DriftedError
 from fleet.sync.result import Result, WaitingError
-from fleet.sync.source import Files
-from fleet.sync.targets import Target
+from fleet.sync.source import Checkout
+from fleet.sync.targets import ClusterTarget
 from fleet.text import without_output
 
 
-def check_destination(files: Files) -> None:
+def check_destination(files: Checkout) -> None:
     """Raise when health could not be written into git, while nothing is changed yet."""
     if files.git is not None:
         choose_remote(files.remotes, files.repository.settings.git.remote)
 
 
-def publish(
-    files: Files, results: Sequence[Result], removed: Sequence[StackCluster] = (), gone: FindRemoved = lambda known: ()
+def publish_status(
+    files: Checkout,
+    results: Sequence[Result],
+    removed: Sequence[StackCluster] = (),
+    gone: FindRemoved = lambda known: (),
 ) -> None:
     """Write what changed. `removed` are pairs that are no more, `gone` says which of those that are known."""
     if files.git is None:
         return
     settings = files.repository.settings.git
-    reports = [report_of(one, files.revision) for one in results if not one.leaving]
+    reports = [make_report(one, files.revision) for one in results if not one.leaving]
     left = [(one.stack, one.cluster) for one in results if one.leaving and not one.problem and not one.suspended]
     remote = choose_remote(files.remotes, settings.remote)
     removed = [*left, *removed]
-    by = person()
+    by = person_name()
     report(files.git, reports, removed=removed, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
-def seen_from_here(results: Sequence[Result], looked_at: Collection[str], *, by_account: bool) -> list[Result]:
+def observed_results(results: Sequence[Result], looked_at: Collection[str], *, by_account: bool) -> list[Result]:
     """Those that this run could look at. `by_account`: rights are those of the stacks' accounts.
 
     What it could not look at says something about this machine and its credentials, and nothing that others should see:
@@ -54,7 +57,7 @@ def seen_from_here(results: Sequence[Result], looked_at: Collection[str], *, by_
     return [one for one in results if is_seen(one)]
 
 
-def no_more(targets: Sequence[Target]) -> FindRemoved:
+def removed_placements(targets: Sequence[ClusterTarget]) -> FindRemoved:
     """Which pairs of the status branch git does not know any more; for a run over the whole repository."""
     if not all(target.complete for target in targets):
         return lambda known: ()
@@ -72,13 +75,13 @@ def no_more(targets: Sequence[Target]) -> FindRemoved:
     return gone
 
 
-def report_of(result: Result, revision: str) -> StatusReport:
+def make_report(result: Result, revision: str) -> StatusReport:
     error = result.problem or result.unhealthy
     return StatusReport(
         stack=result.stack,
         cluster=result.cluster,
         revision=revision,
-        sync="Suspended" if result.suspended and not result.problem else word_of(result.problem),
+        sync="Suspended" if result.suspended and not result.problem else sync_word(result.problem),
         health=result.health,
         message=without_output(error.message if error else result.suspended or _first_message(result)),
         apps=tuple(
@@ -98,7 +101,7 @@ def report_of(result: Result, revision: str) -> StatusReport:
     )
 
 
-def word_of(problem: FleetError | None) -> str:
+def sync_word(problem: FleetError | None) -> str:
     """How the status branch says it, see fleet.git.status_records."""
     if problem is None:
         return "Synced"

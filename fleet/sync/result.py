@@ -88,7 +88,7 @@ class Result:
         return ", ".join(parts) or "no changes"
 
 
-def failure(problems: Iterable[FleetError | None]) -> FleetError | None:
+def exit_error(problems: Iterable[FleetError | None]) -> FleetError | None:
     """One error for all: itself when alone, else a summary with their common exit code, or 4 when they differ."""
     unique = list({str(problem): problem for problem in problems if problem}.values())
     if len(unique) <= 1:
@@ -111,7 +111,7 @@ class WaitingError(PolicyError):
         return self.message.partition(" waits: ")[2]
 
 
-class PartlyWaitingError(WaitingError):
+class PartiallyAppliedError(WaitingError):
     """It has begun, and what is left waits for the health of what was done."""
 
 
@@ -126,7 +126,7 @@ def refuse_forbidden(made: Plan) -> None:
         )
 
 
-def refuse_more(shown: Plan, made: Plan) -> None:
+def refuse_new_deletions(shown: Plan, made: Plan) -> None:
     """A plan that was shown is a promise: what is done may be less, and is never something more destructive."""
     more = {step.key for step in made.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
     if more:
@@ -136,7 +136,7 @@ def refuse_more(shown: Plan, made: Plan) -> None:
         )
 
 
-def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
+def error_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
     """The error that a plan or its outcome is, if it is one."""
     errors = [result.error for result in outcome.results if result.error] if outcome else []
     if errors:
@@ -151,7 +151,7 @@ def problem_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
     states = {result.state for result in outcome.results} if outcome else set()
     waiting = [result for result in outcome.results if result.state == "skipped"] if outcome else []
     if waiting and "pending" not in states:  # what is still being deleted holds up the rest, and is told by itself
-        return PartlyWaitingError(made.cluster, str(waiting[0].step.key), waiting[0].reason)
+        return PartiallyAppliedError(made.cluster, str(waiting[0].step.key), waiting[0].reason)
     return None
 
 
@@ -165,11 +165,11 @@ def objection_of(made: Plan) -> FleetError | None:
     return ResourceError(f"{made.cluster} refuses {refused[0].key}: {refused[0].objection}{more}", source=source)
 
 
-def done_of(outcome: Outcome) -> Counter[Verb]:
+def count_done(outcome: Outcome) -> Counter[Verb]:
     return Counter(result.step.verb for result in outcome.results if result.state == "done")
 
 
-class Gate(Protocol):
+class ApprovalCheck(Protocol):
     def judge(self, planned: Sequence[Result]) -> list[Result]:
         """The same results, with a problem where something must not be done. It may take its time, and reads only."""
 

@@ -15,21 +15,29 @@ from pathlib import Path
 from fleet.errors import ConfigurationError, FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData
-from fleet.kube.client.client import Client, acting_as
+from fleet.kube.client.client import Client, impersonate
 from fleet.objects.desired import StackCluster
 from fleet.objects.redaction import SecretValues
 from fleet.plan import Plan, RepositoryOwnership, Verb
 from fleet.plan.budget import DeletionBudget, check_budget, check_share, count_lost_objects
 from fleet.plan.inventory import Suspension
-from fleet.sync.health import degraded, health_now, inert, until_healthy
-from fleet.sync.planning import Kind, Look, Seen, define, look
-from fleet.sync.progress import Lines, Progress
-from fleet.sync.redaction import DiscreetProgress, discreet, hidden_in
-from fleet.sync.result import Gate, PartlyWaitingError, Result, WaitingError, done_of, problem_of, refuse_forbidden
-from fleet.sync.rollout.gates import Standing, before_it, well_since
-from fleet.sync.rollout.order import Order, Turns, watched
-from fleet.sync.suspension import NOWHERE, held, suspensions
-from fleet.sync.targets import Target
+from fleet.sync.health import degraded_error, inert_health, observe_health, wait_until_healthy
+from fleet.sync.planning import ClusterPlan, Kind, StackPlan, apply_definitions, plan_cluster
+from fleet.sync.progress import LineProgress, Progress
+from fleet.sync.redaction import RedactedProgress, redact_result, secrets_of_plan
+from fleet.sync.result import (
+    ApprovalCheck,
+    PartiallyAppliedError,
+    Result,
+    WaitingError,
+    count_done,
+    error_of,
+    refuse_forbidden,
+)
+from fleet.sync.rollout.gates import RolloutState, healthy_since, state_before
+from fleet.sync.rollout.order import RolloutContext, RolloutQueue, watched_stacks
+from fleet.sync.suspension import NOWHERE, mark_suspended, read_suspensions
+from fleet.sync.targets import ClusterTarget
 
 AT_ONCE = 32  # clusters
 
@@ -46,23 +54,23 @@ class How:
     claim: RepositoryOwnership = field(default_factory=RepositoryOwnership)  # for which repository
     accounts: str = ""  # in whose name stacks are read and written, as "namespace/{stack}"; "": as ourselves
     dry_run: bool = False  # of a preview: let the servers try every change without storing it
-    gate: Gate | None = None  # of a sync: who is asked before anything is written
+    gate: ApprovalCheck | None = None  # of a sync: who is asked before anything is written
     in_thread: Callable[..., Awaitable[list[Result]]] = asyncio.to_thread  # where it is asked
     lease_seconds: float = 120.0  # how long to wait for another sync of the same stack
     reach: Callable[[ClusterData], AbstractAsyncContextManager[Client]] | None = None  # else by the kubeconfig
     objection: Callable[[Result], FleetError | None] = lambda result: None  # what else speaks against a plan
-    order: Order | None = None  # of a sync: waves and what else keeps one from going before another
+    order: RolloutContext | None = None  # of a sync: waves and what else keeps one from going before another
     elsewhere: Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]] | None = None
     # of a sync of few clusters: which of these stacks somebody suspended for everywhere, as the other clusters say
 
 
 @dataclass(slots=True)
-class Site:
+class ClusterRun:
     """One cluster during a run: reached and looked at, or the problem that there is instead."""
 
-    target: Target
+    target: ClusterTarget
     client: Client | None = None
-    look: Look = field(default_factory=lambda: Look(()))
+    look: ClusterPlan = field(default_factory=lambda: ClusterPlan(()))
     problem: FleetError | None = None
     skipped: str = ""
 
@@ -103,7 +111,7 @@ class Run:
     looked_at: frozenset[str] = frozenset()  # clusters that answered
 
 
-async def preview(targets: Sequence[Target], how: How, progress: Progress, *, revision: str = "") -> Run:
+async def plan_fleet(targets: Sequence[ClusterTarget], how: How, progress: Progress, *, revision: str = "") -> Run:
     """Look and plan. Sends no write whatsoever."""
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
@@ -114,26 +122,26 @@ async def preview(targets: Sequence[Target], how: How, progress: Progress, *, re
         if how.dry_run:
             looked, more = await _rehearsed(sites, looked)
             remarks = (*remarks, *more)
-        results = [discreet(result, hidden) for its in looked for result in its]
+        results = [redact_result(result, hidden) for its in looked for result in its]
         for result in results:
             progress.update(result.stack, result.cluster, "failed" if result.problem else "done")
         return Run(tuple(results), remarks, _orphans(sites))
 
 
-async def _rehearsed(sites: Sequence[Site], looked: list[list[Result]]) -> tuple[list[list[Result]], list[str]]:
+async def _rehearsed(sites: Sequence[ClusterRun], looked: list[list[Result]]) -> tuple[list[list[Result]], list[str]]:
     """All clusters at once; what could not be looked at is not tried either."""
-    from fleet.sync.apply import Rehearsed, rehearsed  # noqa: PLC0415 - not for those who only look
+    from fleet.sync.apply import DryRun, dry_run  # noqa: PLC0415 - not for those who only look
 
-    async def one(site: Site, results: list[Result]) -> Rehearsed:
+    async def one(site: ClusterRun, results: list[Result]) -> DryRun:
         accounts = {seen.stack: seen.account for seen in site.look.seen}
-        return await rehearsed(site.client, results, accounts) if site.client else Rehearsed(tuple(results))
+        return await dry_run(site.client, results, accounts) if site.client else DryRun(tuple(results))
 
     done = await asyncio.gather(*(one(site, results) for site, results in zip(sites, looked, strict=True)))
     return [list(each.results) for each in done], [line for each in done for line in each.remarks]
 
 
-async def sync(
-    targets: Sequence[Target],
+async def sync_fleet(
+    targets: Sequence[ClusterTarget],
     how: How,
     progress: Progress,
     *,
@@ -143,25 +151,27 @@ async def sync(
     """Look, plan, show (`approve` sees the plans and may raise), and then carry out."""
     async with AsyncExitStack() as stack:
         sites = await _open_all(stack, targets, how, progress, revision)
-        others = await _open_all(stack, how.order.bystanders, how, Lines(said=False), revision) if how.order else []
+        others = (
+            await _open_all(stack, how.order.bystanders, how, LineProgress(said=False), revision) if how.order else []
+        )
         await asyncio.gather(
             *(_check_schema(site, least=2) for site in sites)
         )  # the server refuses one write as a whole
         hidden = _hidden([*sites, *others])
         words = await how.elsewhere(_to_be_changed(sites)) if how.elsewhere else NOWHERE
-        planned = [discreet(result, hidden) for its in _judged(sites, how, words) for result in its]
+        planned = [redact_result(result, hidden) for its in _judged(sites, how, words) for result in its]
         if how.gate and any(one.is_to_do for one in planned):
             planned = await how.in_thread(how.gate.judge, planned)
         approve(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem or one.suspended}
-        seen = DiscreetProgress(progress, hidden)
+        seen = RedactedProgress(progress, hidden)
         turns = await stack.enter_async_context(_turns(sites, planned, others, how, seen).kept())
         done = await asyncio.gather(*(_work(site, refused, turns, how, seen, revision=revision) for site in sites))
-        results = tuple(discreet(result, hidden) for results in done for result in results)
+        results = tuple(redact_result(result, hidden) for results in done for result in results)
         return Run(results, _remarks(sites, planned=False), looked_at=_clusters_seen(sites))
 
 
-async def _check_schema(site: Site, *, least: int, tried: bool = False) -> None:
+async def _check_schema(site: ClusterRun, *, least: int, tried: bool = False) -> None:
     """Give each stack whose plan has so many writes the problem that the schema finds: nothing of it is written.
 
     What is `tried` in a dry run is left to the server, which cannot try what belongs to a new namespace or kind.
@@ -173,10 +183,10 @@ async def _check_schema(site: Site, *, least: int, tried: bool = False) -> None:
     writing = [seen for seen in writing if not tried or (seen.plan and _makes_ground(seen.plan))]
     if not writing:
         return
-    from fleet.kube.schema import definitions, refusal  # noqa: PLC0415 - only when there is something to write
+    from fleet.kube.schema import definitions, schema_error  # noqa: PLC0415 - only when there is something to write
 
     changing = {kind for made in plans for kind in definitions(made)}
-    found = [await refusal(client, seen.plan, changing) for seen in writing if seen.plan]
+    found = [await schema_error(client, seen.plan, changing) for seen in writing if seen.plan]
     problems = {seen.stack: problem for seen, problem in zip(writing, found, strict=True) if problem}
     seen = tuple(replace(one, problem=problems.get(one.stack, one.problem)) for one in site.look.seen)
     site.look = replace(site.look, seen=seen)
@@ -192,30 +202,32 @@ def _writes(made: Plan) -> int:
 
 
 def _turns(
-    sites: Sequence[Site], planned: Sequence[Result], others: Sequence[Site], how: How, progress: Progress
-) -> Turns:
+    sites: Sequence[ClusterRun], planned: Sequence[Result], others: Sequence[ClusterRun], how: How, progress: Progress
+) -> RolloutQueue:
     """Who asks for a turn in this run, and how everything is before the first one gets it."""
-    order = how.order or Order({})
-    matters = watched(order.stacks.values())
+    order = how.order or RolloutContext({})
+    matters = watched_stacks(order.stacks.values())
     beside = [result for its in _judged(others, how) for result in its]
     places = {(seen.stack, site.cluster): (site, seen) for site in (*sites, *others) for seen in site.look.seen}
 
-    def standing(result: Result) -> Standing:
+    def standing(result: Result) -> RolloutState:
         _, seen = places.get((result.stack, result.cluster), (None, None))
-        health = health_now(seen.desired, seen.live)[0] if seen else "Unknown"
-        found, now = before_it(result, health), order.clock()
+        health = observe_health(seen.desired, seen.live)[0] if seen else "Unknown"
+        found, now = state_before(result, health), order.clock()
         told = order.told.get((result.stack, result.cluster))
-        return replace(found, since=well_since(replace(result, health=health), told, now) if found.is_well else now)
+        return replace(found, since=healthy_since(replace(result, health=health), told, now) if found.is_well else now)
 
     async def health(pair: StackCluster) -> str:
         site, seen = places[pair]
         if site.client is None or seen.desired is None:
             return "Unknown"
-        with acting_as(seen.account):
-            found = await until_healthy(site.client, seen.desired, None, seconds=0.0, tell=lambda phase, detail: None)
+        with impersonate(seen.account):
+            found = await wait_until_healthy(
+                site.client, seen.desired, None, seconds=0.0, tell=lambda phase, detail: None
+            )
         return found[0]
 
-    return Turns(
+    return RolloutQueue(
         order,
         {
             **order.elsewhere,
@@ -227,18 +239,18 @@ def _turns(
     )
 
 
-def _hidden(sites: Sequence[Site]) -> SecretValues:
+def _hidden(sites: Sequence[ClusterRun]) -> SecretValues:
     """Every secret value that came into sight."""
     live = {id(seen.live): seen.live for site in sites for seen in site.look.seen if seen.live}
-    return hidden_in((one for site in sites for one in site.target.desired), live.values())
+    return secrets_of_plan((one for site in sites for one in site.target.desired), live.values())
 
 
 async def _open_all(
-    stack: AsyncExitStack, targets: Sequence[Target], how: How, progress: Progress, revision: str
-) -> list[Site]:
+    stack: AsyncExitStack, targets: Sequence[ClusterTarget], how: How, progress: Progress, revision: str
+) -> list[ClusterRun]:
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def opened(target: Target) -> Site:
+    async def opened(target: ClusterTarget) -> ClusterRun:
         async with gate:
             for one in target.desired:
                 progress.update(one.stack, target.cluster.name, "looking")
@@ -247,15 +259,17 @@ async def _open_all(
     return list(await asyncio.gather(*(opened(target) for target in targets)))
 
 
-async def _open(stack: AsyncExitStack, target: Target, how: How, revision: str) -> Site:
+async def _open(stack: AsyncExitStack, target: ClusterTarget, how: How, revision: str) -> ClusterRun:
     if target.cluster.pull:
-        return Site(target, skipped="skipped, its own agent applies there")
+        return ClusterRun(target, skipped="skipped, its own agent applies there")
     try:
         reached = how.reach(target.cluster) if how.reach else connect(target.cluster, how.kubeconfig)
         client = await stack.enter_async_context(reached)
-        return Site(target, client, await look(client, target, how.claim, revision=revision, accounts=how.accounts))
+        return ClusterRun(
+            target, client, await plan_cluster(client, target, how.claim, revision=revision, accounts=how.accounts)
+        )
     except FleetError as problem:
-        return Site(target, problem=problem)
+        return ClusterRun(target, problem=problem)
 
 
 def connect(cluster: ClusterData, kubeconfig: Path | None) -> Client:
@@ -268,31 +282,31 @@ def connect(cluster: ClusterData, kubeconfig: Path | None) -> Client:
     return Client.of(kubeconfig, cluster.kubeconfig_context, cluster=cluster.name)
 
 
-def _looked_at(seen: Seen, cluster: str) -> Result:
+def _looked_at(seen: StackPlan, cluster: str) -> Result:
     return Result(seen.stack, cluster, seen.plan, seen.problem, leaving=seen.desired is None)
 
 
-def _left_alone(seen: Seen, result: Result) -> Result:
+def _left_alone(seen: StackPlan, result: Result) -> Result:
     """A stack to which nothing is done: with the health that it has."""
-    health, objects = health_now(seen.desired, seen.live)
+    health, objects = observe_health(seen.desired, seen.live)
     return replace(result, health=health, objects=objects)
 
 
-def _to_be_changed(sites: Sequence[Site]) -> list[str]:
+def _to_be_changed(sites: Sequence[ClusterRun]) -> list[str]:
     return sorted({seen.stack for site in sites for seen in site.look.seen if seen.plan and not seen.plan.empty})
 
 
-def _judged(sites: Sequence[Site], how: How, elsewhere: Mapping[str, Suspension] = NOWHERE) -> list[list[Result]]:
+def _judged(sites: Sequence[ClusterRun], how: How, elsewhere: Mapping[str, Suspension] = NOWHERE) -> list[list[Result]]:
     """By cluster: where every stack stands, with what the rules and those who suspended it have to say."""
-    words = suspensions({site.cluster: site.look for site in sites}, elsewhere)
+    words = read_suspensions({site.cluster: site.look for site in sites}, elsewhere)
     judged = []
     for site in sites:
         too_much = _too_much(site, how) if site.client and not site.problem else None
-        judged.append(held([_checked(result, how, too_much) for result in site.results()], words))
+        judged.append(mark_suspended([_checked(result, how, too_much) for result in site.results()], words))
     return judged
 
 
-def _too_much(site: Site, how: How) -> PolicyError | None:
+def _too_much(site: ClusterRun, how: How) -> PolicyError | None:
     """What speaks against all that is taken away from a cluster."""
     try:
         how.check_budget(site.cluster, [seen.plan for seen in site.look.seen if seen.plan], how.budget)
@@ -318,7 +332,13 @@ def _checked(result: Result, how: How, too_much: PolicyError | None) -> Result:
 
 
 async def _work(
-    site: Site, refused: dict[StackCluster, Result], turns: Turns, how: How, progress: Progress, *, revision: str
+    site: ClusterRun,
+    refused: dict[StackCluster, Result],
+    turns: RolloutQueue,
+    how: How,
+    progress: Progress,
+    *,
+    revision: str,
 ) -> list[Result]:
     """The stacks of one cluster, each after those that it needs, and when it is its turn."""
     if site.client is None:
@@ -329,7 +349,7 @@ async def _work(
     wanted = [one for one in site.look.seen if not one.problem and (one.stack, site.cluster) not in refused]
     undefined = await _defined(client, {kind for one in wanted for kind in one.undefined})
 
-    async def work(seen: Seen, before: list[asyncio.Task[Result]]) -> Result:
+    async def work(seen: StackPlan, before: list[asyncio.Task[Result]]) -> Result:
         known = refused.get((seen.stack, site.cluster))
         if before:
             progress.update(seen.stack, site.cluster, "waiting", "for stacks that it needs")
@@ -369,13 +389,13 @@ def _phase(result: Result) -> str:
 
 async def _defined(client: Client, kinds: set[Kind]) -> FleetError | None:
     try:
-        await define(client, kinds)
+        await apply_definitions(client, kinds)
     except FleetError as problem:
         return problem
     return None
 
 
-async def _one(client: Client, seen: Seen, how: How, progress: Progress, revision: str) -> Result:
+async def _one(client: Client, seen: StackPlan, how: How, progress: Progress, revision: str) -> Result:
     """One stack in one cluster, to the end."""
     result = _looked_at(seen, client.cluster)
     made = seen.plan
@@ -386,9 +406,9 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
     try:
         if made is not None and not made.empty:
             from fleet.apply.steps import State  # noqa: PLC0415 - what writes is loaded when there is something to write
-            from fleet.sync.apply import carry_out  # noqa: PLC0415
+            from fleet.sync.apply import apply_stack  # noqa: PLC0415
 
-            made, outcome = await carry_out(
+            made, outcome = await apply_stack(
                 client,
                 seen,
                 how.claim,
@@ -399,39 +419,39 @@ async def _one(client: Client, seen: Seen, how: How, progress: Progress, revisio
                 tell=tell,
                 gate=how.gate,
             )
-            problem = problem_of(made, outcome)
-            result = replace(result, plan=made, done=done_of(outcome), problem=problem)
+            problem = error_of(made, outcome)
+            result = replace(result, plan=made, done=count_done(outcome), problem=problem)
             going = outcome.having(State.PENDING)
             if going and how.wait and not problem:
                 message = f"{client.cluster}: {going[0].step.key} is {going[0].reason} after {how.timeout:.0f} s"
                 result = replace(result, problem=FleetTimeoutError(message))
         elif made is not None:
-            result = replace(result, problem=problem_of(made, None))
+            result = replace(result, problem=error_of(made, None))
         if seen.desired is not None:
             fresh = None if any(verb.writes for verb in result.done) else seen.live
             seconds = how.timeout if how.wait and not result.problem else 0.0
-            known = inert(seen.desired, replace(seen, plan=result.plan).untouched()) if fresh is None else {}
-            with acting_as(seen.account):
-                health, objects, late = await until_healthy(
+            known = inert_health(seen.desired, replace(seen, plan=result.plan).untouched()) if fresh is None else {}
+            with impersonate(seen.account):
+                health, objects, late = await wait_until_healthy(
                     client, seen.desired, fresh, seconds=seconds, tell=tell, known=known
                 )
             if how.wait and isinstance(
-                result.problem, PartlyWaitingError
+                result.problem, PartiallyAppliedError
             ):  # it was waited for, and why in vain is said
-                late = degraded(client.cluster, objects)
+                late = degraded_error(client.cluster, objects)
             result = replace(result, health=health, objects=objects, unhealthy=late)
     except FleetError as problem:
         return _left_alone(seen, replace(result, problem=problem))
     return result
 
 
-def _remarks(sites: Sequence[Site], *, planned: bool) -> tuple[str, ...]:
+def _remarks(sites: Sequence[ClusterRun], *, planned: bool) -> tuple[str, ...]:
     return tuple(remark for site in sites for remark in site.remarks(planned=planned))
 
 
-def _clusters_seen(sites: Sequence[Site]) -> frozenset[str]:
+def _clusters_seen(sites: Sequence[ClusterRun]) -> frozenset[str]:
     return frozenset(site.cluster for site in sites if site.client and not site.problem)
 
 
-def _orphans(sites: Sequence[Site]) -> tuple[tuple[str, str], ...]:
+def _orphans(sites: Sequence[ClusterRun]) -> tuple[tuple[str, str], ...]:
     return tuple((stack, site.cluster) for site in sites for stack in site.look.orphans)

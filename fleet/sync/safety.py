@@ -29,14 +29,14 @@ from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
 from fleet.plan.budget import DeletionBudget, count_lost_objects
 from fleet.sync.run import Run
-from fleet.sync.source import Files
+from fleet.sync.source import Checkout
 from fleet.text import count_noun
 
 MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Placements:
     """What git speaks of now; not `complete` when only some stacks were asked for."""
 
     stacks: frozenset[str]
@@ -45,7 +45,7 @@ class Placed:
     complete: bool = True
 
     @classmethod
-    def of(cls, evaluation: Evaluation, stacks_asked: Collection[str] = ()) -> Placed:
+    def of(cls, evaluation: Evaluation, stacks_asked: Collection[str] = ()) -> Placements:
         return cls(
             frozenset(one.name for one in evaluation.stacks),
             frozenset(one.name for one in evaluation.clusters),
@@ -54,16 +54,16 @@ class Placed:
         )
 
 
-def departed(known: Iterable[StackCluster], placed: Placed) -> frozenset[StackCluster]:
+def removed_placements(known: Iterable[StackCluster], placed: Placements) -> frozenset[StackCluster]:
     """The pairs that were, and of which git does not speak any more."""
     return frozenset(
         pair for pair in known if pair not in placed.pairs and (placed.complete or pair[0] in placed.stacks)
     )
 
 
-def check_departures(known: Collection[StackCluster], placed: Placed, allowance: DeletionBudget) -> None:
+def check_removed_placements(known: Collection[StackCluster], placed: Placements, allowance: DeletionBudget) -> None:
     """Refuse when more has left git than is allowed; `known` is what the last sync found there."""
-    gone = departed(known, placed)
+    gone = removed_placements(known, placed)
     if not gone:
         return
     if not placed.stacks and allowance.share < 1.0:
@@ -103,7 +103,7 @@ def _words(names: Iterable[str]) -> str:
     return ", ".join(known[:MOST_NAMES]) + more
 
 
-def applied_by(plans: Iterable[Plan]) -> dict[str, Plan]:
+def applied_revisions(plans: Iterable[Plan]) -> dict[str, Plan]:
     """The commits on which the plans build, each with one that would change what it did."""
     return {
         plan.inventory.revision: plan
@@ -112,7 +112,7 @@ def applied_by(plans: Iterable[Plan]) -> dict[str, Plan]:
     }
 
 
-def check_lineage(
+def check_ancestry(
     git: Repository,
     revision: str,
     plans: Iterable[Plan],
@@ -124,7 +124,7 @@ def check_lineage(
 
     A shallow clone may not have what would prove it: it is `deepened` then, and refused if that is not enough.
     """
-    before = applied_by(plans)
+    before = applied_revisions(plans)
     before.pop(revision, None)
     if git.outside(before, revision):
         git = deepened(git)
@@ -146,7 +146,7 @@ def check_lineage(
 
 
 def check_run(
-    files: Files,
+    files: Checkout,
     evaluation: Evaluation,
     planned: Run,
     allowance: DeletionBudget,
@@ -159,28 +159,28 @@ def check_run(
     """Raise what stops the run. Not `remembered`: the status branch is neither read nor written."""
     plans = [one.plan for one in planned.results if one.plan and not one.problem]
     if files.git is not None and not rewritten:
-        check_lineage(files.git, files.revision, plans, back=back, deepened=lambda git: _deepened(files, git))
-    placed = Placed.of(evaluation, stacks)
+        check_ancestry(files.git, files.revision, plans, back=back, deepened=lambda git: _deepened(files, git))
+    placed = Placements.of(evaluation, stacks)
     seen = {*placed.pairs, *((one.stack, one.cluster) for one in plans)}
-    check_departures(seen if placed.stacks else {*seen, *planned.orphans}, placed, allowance)
+    check_removed_placements(seen if placed.stacks else {*seen, *planned.orphans}, placed, allowance)
     if not remembered or files.git is None:
         return
     fresh = any(count_lost_objects(one) for one in plans)
     known = _known(files, fresh=fresh)
     try:
-        check_departures({*(known or ()), *seen}, placed, allowance)
+        check_removed_placements({*(known or ()), *seen}, placed, allowance)
     except PolicyError:
         if fresh:
             raise
-        check_departures({*(_known(files, fresh=True) or ()), *seen}, placed, allowance)
+        check_removed_placements({*(_known(files, fresh=True) or ()), *seen}, placed, allowance)
 
 
-def _deepened(files: Files, git: Repository) -> Repository:
+def _deepened(files: Checkout, git: Repository) -> Repository:
     settings = files.repository.settings.git
     return with_history(git, choose_remote(files.remotes, settings.remote), settings.branch)
 
 
-def _known(files: Files, *, fresh: bool) -> frozenset[StackCluster] | None:
+def _known(files: Checkout, *, fresh: bool) -> frozenset[StackCluster] | None:
     """From this clone if it has it; else, or if it must be `fresh`, from the remote."""
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - asked for by those who have one

@@ -35,14 +35,14 @@ from fleet.repository.settings import Git as GitSettings
 from fleet.repository.settings import Settings
 
 if TYPE_CHECKING:
-    from fleet.evaluate.cache import Remembered
-    from fleet.evaluate.evaluation import Before
+    from fleet.evaluate.cache import CachedEvaluation
+    from fleet.evaluate.evaluation import PreviousEvaluation
 
 NO_FILES = Path(os.devnull) / "remembered"  # no directory, and none can be made there
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class Checkout:
     """A directory to evaluate. `revision` is the commit's id, "" for the working tree."""
 
     repository: Repository
@@ -63,17 +63,17 @@ class Files:
 
 
 @contextmanager
-def working_tree(start: Path | None = None) -> Iterator[Files]:
+def read_working_tree(start: Path | None = None) -> Iterator[Checkout]:
     """The files as they lie there, committed or not."""
     repository = Repository.find(start)
     git = _git_of(repository.root)
     remotes = git.remotes() if git else {}
     identity = _identity(repository.settings, git, repository.root, remotes)
-    yield Files(repository, git=git, identity=identity, remotes=remotes)
+    yield Checkout(repository, git=git, identity=identity, remotes=remotes)
 
 
 @contextmanager
-def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = False) -> Iterator[Files]:
+def read_commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = False) -> Iterator[Checkout]:
     """The files of a commit, settings included; the working tree only tells which repository is meant.
 
     With `known`, what was evaluated before is taken from memory, and then there are no files.
@@ -93,7 +93,7 @@ def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = F
         remotes = git.remotes()
         identity = _identity(repository.settings, git, here, remotes)
         inside = "" if below == Path() else below.as_posix()
-        yield Files(
+        yield Checkout(
             repository,
             found.id,
             found.subject,
@@ -108,7 +108,7 @@ def commit(revision: str = "HEAD", start: Path | None = None, *, known: bool = F
         )
 
 
-def check_branch(files: Files, *, any_branch: bool) -> tuple[str, ...]:
+def check_branch(files: Checkout, *, any_branch: bool) -> tuple[str, ...]:
     """All that a person should know of the choice, before it is applied.
 
     Raises ConfigurationError when it is a commit of another branch than the synced one, without `any_branch`.
@@ -129,9 +129,9 @@ def check_branch(files: Files, *, any_branch: bool) -> tuple[str, ...]:
 @contextmanager
 def _files(git: Git, found: Commit, below: Path, tree: str) -> Iterator[tuple[Repository, Evaluation | None]]:
     """From memory, or in a directory for as long as the block lasts."""
-    from fleet.evaluate.cache import recall  # noqa: PLC0415 - not for those who only look at the working tree
+    from fleet.evaluate.cache import load_evaluation  # noqa: PLC0415 - not for those who only look at the working tree
 
-    remembered = recall(tree, whole=True) if tree else None
+    remembered = load_evaluation(tree, whole=True) if tree else None
     if remembered is not None:
         yield Repository(NO_FILES, remembered.settings), remembered.evaluation
         return
@@ -229,10 +229,10 @@ def check_signature(git: Git, revision: str, signers: Path) -> str:
 PAST = 5  # commits that are asked for, from the newest
 
 
-def evaluated(files: Files, stacks: Sequence[str]) -> Evaluation:
+def evaluate_checkout(files: Checkout, stacks: Sequence[str]) -> Evaluation:
     """Without problems: those are raised. With names, only those stacks."""
     if files.remembered is not None:
-        return narrowed(files.remembered, stacks)
+        return select_clusters(files.remembered, stacks)
     from fleet.evaluate.pool import Pool  # noqa: PLC0415 - this and what follows is needed only now
 
     twice = bool(files.tree)
@@ -243,13 +243,13 @@ def evaluated(files: Files, stacks: Sequence[str]) -> Evaluation:
         names = list(stacks) or None
         evaluation = evaluate(files.repository, stacks=names, pool=pool, twice=twice, before=before).check()
     if files.tree and not stacks:
-        from fleet.evaluate.cache import remember  # noqa: PLC0415
+        from fleet.evaluate.cache import store_evaluation  # noqa: PLC0415
 
-        remember(files.tree, files.repository.settings, evaluation, remembered)
+        store_evaluation(files.tree, files.repository.settings, evaluation, remembered)
     return evaluation
 
 
-def narrowed(evaluation: Evaluation, names: Sequence[str]) -> Evaluation:
+def select_clusters(evaluation: Evaluation, names: Sequence[str]) -> Evaluation:
     """As if only these stacks had been asked for."""
     known = {one.name for one in evaluation.stacks}
     for name in names:
@@ -262,9 +262,9 @@ def narrowed(evaluation: Evaluation, names: Sequence[str]) -> Evaluation:
     return replace(evaluation, stacks=tuple(one for one in evaluation.stacks if one.name in names))
 
 
-def holding(
+def open_checkout(
     git: Git, before: Evaluation, repository: Repository, *, base: str, head: str, below: str = ""
-) -> Before | None:
+) -> PreviousEvaluation | None:
     """Return what of the evaluation of commit `base` holds for commit `head`, whose files `repository` has.
 
     `below` is the directory of the repository in git. The settings of both are the same.
@@ -280,7 +280,7 @@ def _changes(git: Git, base: str, head: str, below: str) -> list[tuple[str, str]
 
 def _still_true(
     before: Evaluation, changes: Sequence[tuple[str, str]], repository: Repository, unknown: Sequence[str] = ()
-) -> Before | None:
+) -> PreviousEvaluation | None:
     from fleet.evaluate.evaluation import still_true  # noqa: PLC0415
     from fleet.repository.settings import FILE  # noqa: PLC0415
 
@@ -294,12 +294,12 @@ def _still_true(
     )
 
 
-def _before(files: Files) -> tuple[Remembered | None, Before | None]:
+def _before(files: Checkout) -> tuple[CachedEvaluation | None, PreviousEvaluation | None]:
     """Return what is remembered of the newest commit of which something is, and what of it holds: None where none is.
 
     That may be this very commit, of which some files are not kept.
     """
-    from fleet.evaluate.cache import is_known, recall  # noqa: PLC0415
+    from fleet.evaluate.cache import is_known, load_evaluation  # noqa: PLC0415
     from fleet.git.history import first_parents  # noqa: PLC0415
 
     if files.git is None:
@@ -309,7 +309,7 @@ def _before(files: Files) -> tuple[Remembered | None, Before | None]:
         if not one.tree or not is_known(one.tree):
             continue
         changes = _changes(files.git, one.commit, files.revision, files.below)
-        found = recall(one.tree, besides={path for path, _ in changes})
+        found = load_evaluation(one.tree, besides={path for path, _ in changes})
         if found is not None and found.settings == files.repository.settings:
             return found, _still_true(found.evaluation, changes, files.repository, found.unknown)
     return None, None

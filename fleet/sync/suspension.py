@@ -24,19 +24,19 @@ from fleet.apply.inventory import load, read_suspension, save
 from fleet.errors import FleetError
 from fleet.evaluate.result import ClusterData, StackResult
 from fleet.kube.client.client import Client
-from fleet.kube.identity import person
+from fleet.kube.identity import person_name
 from fleet.kube.lease import Lease
 from fleet.objects.desired import StackCluster
 from fleet.plan import Plan, RepositoryOwnership, Verb
 from fleet.plan.inventory import Suspension
-from fleet.sync.planning import Look
+from fleet.sync.planning import ClusterPlan
 from fleet.sync.result import Result
 
 NOWHERE: Mapping[str, Suspension] = {}
 
 
-def suspensions(
-    looks: Mapping[str, Look], elsewhere: Mapping[str, Suspension] = NOWHERE
+def read_suspensions(
+    looks: Mapping[str, ClusterPlan], elsewhere: Mapping[str, Suspension] = NOWHERE
 ) -> dict[StackCluster, Suspension]:
     """By stack and cluster. A word that is meant for everywhere holds where it could not be written, too.
 
@@ -54,7 +54,7 @@ def suspensions(
     return {pair: word for pair, word in found.items() if word}
 
 
-def held(results: Iterable[Result], words: Mapping[StackCluster, Suspension]) -> list[Result]:
+def mark_suspended(results: Iterable[Result], words: Mapping[StackCluster, Suspension]) -> list[Result]:
     """The results, those of suspended stacks without a plan: nothing is to be done there."""
     return [_held(one, words.get((one.stack, one.cluster))) for one in results]
 
@@ -75,7 +75,7 @@ Reach = Callable[[ClusterData], AbstractAsyncContextManager[Client]]
 SECONDS = 2.0  # that a cluster may take to answer
 
 
-def besides(
+def suspensions_elsewhere(
     stacks: Iterable[StackResult], clusters: Iterable[ClusterData], here: Collection[str]
 ) -> dict[str, list[ClusterData]]:
     """Where else the stacks are placed, of the clusters that are reached and not looked at already."""
@@ -84,7 +84,7 @@ def besides(
 
 
 @dataclass(slots=True)
-class Words:
+class SuspensionLookup:
     is_silent: Callable[[str], bool] = lambda cluster: False  # the cluster did not answer when it was last looked at
     _last: dict[StackCluster, Suspension | None] = field(default_factory=dict)
 
@@ -107,10 +107,10 @@ class Words:
 LEASE_SECONDS = 120.0  # how long to wait for a sync that is under way
 
 
-def word(reason: str, *, everywhere: bool) -> Suspension:
+def suspension_text(reason: str, *, everywhere: bool) -> Suspension:
     """Said by whoever runs this, now."""
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Suspension(at, person(), " ".join(reason.split()), everywhere)
+    return Suspension(at, person_name(), " ".join(reason.split()), everywhere)
 
 
 async def suspend(

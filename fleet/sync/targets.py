@@ -17,7 +17,7 @@ from fleet.plan.selection import ALL_STEPS, Selection
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterTarget:
     """One cluster with what is wanted there."""
 
     cluster: ClusterData
@@ -27,20 +27,20 @@ class Target:
     complete: bool  # the run is about all stacks of the repository
     narrowing: Selection = ALL_STEPS  # which objects of them are meant
 
-    def only(self, pairs: Container[tuple[str, str]]) -> Target:
+    def only(self, pairs: Container[tuple[str, str]]) -> ClusterTarget:
         """Narrowed to these pairs of stack and cluster."""
         return replace(self, desired=tuple(one for one in self.desired if (one.stack, one.cluster) in pairs))
 
 
-def targets(
+def choose_targets(
     evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str], narrowing: Selection = ALL_STEPS
-) -> tuple[Target, ...]:
+) -> tuple[ClusterTarget, ...]:
     """By cluster; clusters with nothing placed on them are there too, for they may have something to forget."""
     for name in clusters:
         check_cluster(evaluation.clusters, name)
     chosen = [stack for stack in evaluation.stacks if not stacks or stack.name in stacks]
     return tuple(
-        Target(
+        ClusterTarget(
             cluster=cluster,
             desired=tuple(one for stack in chosen for one in stack.desired if one.cluster == cluster.name),
             needs={stack.name: stack.needs for stack in chosen},
@@ -53,12 +53,14 @@ def targets(
     )
 
 
-def emptied(known: Sequence[ClusterData], stacks: Sequence[str], clusters: Sequence[str]) -> tuple[Target, ...]:
+def empty_targets(
+    known: Sequence[ClusterData], stacks: Sequence[str], clusters: Sequence[str]
+) -> tuple[ClusterTarget, ...]:
     """The clusters with nothing wanted of these stacks: the way to take them out."""
     for name in clusters:
         check_cluster(known, name)
     return tuple(
-        Target(
+        ClusterTarget(
             cluster=cluster,
             desired=tuple(Desired(stack, cluster.name, ()) for stack in dict.fromkeys(stacks)),
             needs={},

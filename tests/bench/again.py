@@ -13,15 +13,15 @@ import time
 from fleet.cli.gc import collect_less
 from fleet.evaluate import Evaluation, evaluate
 from fleet.plan.ownership import RepositoryOwnership
-from fleet.sync.progress import Lines
-from fleet.sync.run import How, sync
-from fleet.sync.source import Files, commit
-from fleet.sync.targets import targets
+from fleet.sync.progress import LineProgress
+from fleet.sync.run import How, sync_fleet
+from fleet.sync.source import Checkout, read_commit
+from fleet.sync.targets import choose_targets
 
 
 def main() -> None:
     collect_less()
-    with commit() as files:
+    with read_commit() as files:
         evaluation = evaluate(files.repository).check()
     look(files, evaluation)
     begin = time.process_time()
@@ -29,9 +29,9 @@ def main() -> None:
     print(time.process_time() - begin)
 
 
-def look(files: Files, evaluation: Evaluation) -> None:
+def look(files: Checkout, evaluation: Evaluation) -> None:
     how = How(wait=False, claim=RepositoryOwnership(files.identity))
-    work = sync(targets(evaluation, (), ()), how, Lines(said=False), revision=files.revision)
+    work = sync_fleet(choose_targets(evaluation, (), ()), how, LineProgress(said=False), revision=files.revision)
     (result,) = asyncio.run(work).results
     assert result.words == "no changes", result
 

@@ -25,10 +25,10 @@ from fleet.plan.budget import DeletionBudget
 from fleet.plan.ownership import RepositoryOwnership
 from fleet.preview.compare import compare_evaluations
 from fleet.preview.merge import clusters_to_ask, open_sides
-from fleet.sync.apply import rehearsed
-from fleet.sync.progress import Lines
+from fleet.sync.apply import dry_run
+from fleet.sync.progress import LineProgress
 from fleet.sync.result import Result
-from fleet.sync.run import How, preview
+from fleet.sync.run import How, plan_fleet
 from fleet.testing.audit import AuditLog
 from tests.bench.command import Took, fleet_command, run
 from tests.bench.figure import Figure
@@ -133,7 +133,7 @@ def _stages(root: Path, kubeconfig: Path) -> dict[str, float]:
     asked, _ = clusters_to_ask(before, after, stacks=(), clusters=())
     begin = time.monotonic()
     claim = RepositoryOwnership(both.base.identity)
-    found = asyncio.run(preview(asked, How(kubeconfig, claim=claim), Lines(said=False)))
+    found = asyncio.run(plan_fleet(asked, How(kubeconfig, claim=claim), LineProgress(said=False)))
     took["read 3 clusters and diff"] = time.monotonic() - begin
     took["dry runs"] = asyncio.run(_rehearsal(kubeconfig, found.results))
     return took
@@ -147,10 +147,7 @@ async def _rehearsal(kubeconfig: Path, results: Sequence[Result]) -> float:
             await client.discovery()
         begin = time.monotonic()
         done = await asyncio.gather(
-            *(
-                rehearsed(client, [one for one in results if one.cluster == name], {})
-                for name, client in clients.items()
-            )
+            *(dry_run(client, [one for one in results if one.cluster == name], {}) for name, client in clients.items())
         )
         seconds = time.monotonic() - begin
     problems = [one.problem for each in done for one in each.results if one.problem]

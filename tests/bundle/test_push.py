@@ -15,8 +15,8 @@ from fleet.bundle.publish import read_agent_states
 from fleet.cli import run
 from fleet.errors import FleetError
 from fleet.git.status_records import StatusRecord
-from fleet.serve.commits import Origin
-from fleet.sync.source import commit
+from fleet.serve.commits import FollowedRepository
+from fleet.sync.source import read_commit
 from fleet.testing import GitRemote
 from fleet.testing.git import git
 
@@ -273,7 +273,7 @@ def test_an_agent_reads_its_branch_whatever_was_pushed_there_and_says_which_file
     centre.commit()
     assert centre.push()[0] == 0
     clone = centre.remote.clone(tmp_path / "clone")
-    origin = Origin(centre.remote.url, "fleet/rendered/edge-1")
+    origin = FollowedRepository(centre.remote.url, "fleet/rendered/edge-1")
     mirror = origin.mirror(tmp_path / "mirrors")
     good = centre.tip("edge-1")
 
@@ -312,7 +312,7 @@ def test_a_sync_of_the_others_goes_by_the_agents_words_about_what_they_were_told
     )
     revision = centre.commit()
     pair = ("orders", "edge-1")
-    with commit("HEAD") as files:
+    with read_commit("HEAD") as files:
         assert read_agent_states(files, [pair], {}) == {}, "nothing was rendered yet"
         assert centre.push()[0] == 0
         content = next(one["content"] for one in centre.index("edge-1")["stacks"])

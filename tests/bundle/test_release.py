@@ -11,8 +11,8 @@ from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.git.status_records import StatusRecord
 from fleet.objects.desired import Desired, Object
-from fleet.sync.rollout.approvals import digest
-from fleet.sync.rollout.gates import UNSEEN, Standing
+from fleet.sync.rollout.approvals import changes_digest
+from fleet.sync.rollout.gates import UNSEEN, RolloutState
 
 HERE = Source("stacks/a.py", 1)
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -48,7 +48,7 @@ class Fleet:
     ) -> BundlePlan:
         head = BundleHeader("f", revision, "", Budget(10, 0.1), "", "fleet/status")
 
-        def look(pair: tuple[str, str]) -> Standing:
+        def look(pair: tuple[str, str]) -> RolloutState:
             told = self.bundles.get(pair[1])
             return state_from_record(self.records.get(pair), revision, BundledStack.of(told, pair[0]) if told else None)
 
@@ -127,7 +127,7 @@ def test_what_options_say_passes_the_waves_as_any_change_does() -> None:
     for one in options:
         changed = tuple(replace(each, objects=(replace(said, **one),)) for each in before.desired)
         after = replace(before, desired=changed, rollout=replace(before.rollout, waves=(("a",), ("b",), ("c",))))
-        assert digest(after) != digest(before), "a word of before is none about it"
+        assert changes_digest(after) != changes_digest(before), "a word of before is none about it"
         head = BundleHeader("f", SECOND, "", Budget(10, 0.1), "", "fleet/status")
         found = plan_bundles(evaluation(after), "abc", head, fleet.bundles, lambda pair: UNSEEN, now=NOON)
         assert found.waiting.keys() == {("s", "b"), ("s", "c")}, one

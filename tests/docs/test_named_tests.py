@@ -35,9 +35,12 @@ def functions(file: Path) -> frozenset[str]:
 
 @cache
 def texts(file: Path) -> frozenset[str]:
-    """Return the texts in quotes of a file, of which names of cases are some."""
-    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-    return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    """Return the texts in quotes of a file and of the helpers that it imports, of which names of cases are some."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    own = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    helpers = [ROOT / f"{module.replace('.', '/')}.py" for module in modules if module.startswith("tests.")]
+    return frozenset(own).union(*(texts(helper) for helper in helpers if helper.is_file()))
 
 
 def rows(page: Path, heading: str) -> list[list[str]]:

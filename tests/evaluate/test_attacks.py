@@ -28,7 +28,7 @@ from fleet.evaluate.answer import Answer
 from fleet.evaluate.protocol import Job, Task
 from fleet.evaluate.result import Problem
 from fleet.evaluate.sandbox import landlock
-from fleet.evaluate.sandbox.level import LAYERS, OF_ZYGOTE, Given, Layer, Level, Sandbox
+from fleet.evaluate.sandbox.level import LAYERS, OF_ZYGOTE, Layer, Level, Sandbox, SandboxReport
 from tests.evaluate.attacks import ATTACKS, OTHERS, PRELUDE, Attack, table
 
 EVERY = 6
@@ -141,7 +141,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def run(pool: Pool, jobs: list[Job]) -> list[Result]:
-    return [answer.read(job, outcome) for job, outcome in zip(jobs, pool.run(jobs), strict=True)]
+    return [answer.read_answer(job, outcome) for job, outcome in zip(jobs, pool.run(jobs), strict=True)]
 
 
 def said(result: Result) -> str:
@@ -215,7 +215,7 @@ ROOMS = sorted({trial.room for _, trial, _ in TRIALS}, key=str)
 class Heard:
     """What a room was, how each attack in it went, and what became of the others' evaluations."""
 
-    given: Given
+    given: SandboxReport
     trials: dict[Trial, str]
     others: list[Result]
 

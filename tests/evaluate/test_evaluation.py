@@ -254,7 +254,7 @@ def test_a_job_cannot_leave_a_defence_out_unless_the_pool_is_for_that(tmp_path: 
     job = Job(Task.STACKS, str(tmp_path), ("stacks/a.py",), Limits(), without=(Layer.SECCOMP,))
     with Pool() as pool:
         (outcome,) = pool.run([job])
-    (problem,) = answer.read(job, outcome)[1]
+    (problem,) = answer.read_answer(job, outcome)[1]
     assert "was not run" in problem.message and "asks for less of a sandbox" in problem.message
 
 
@@ -415,7 +415,9 @@ def test_an_answer_that_user_code_wrote_is_not_believed(tmp_path: Path, any_pool
 
     assert "is no result" in problem.message
     job = Job(Task.STACKS, str(tmp_path), ("stacks/a.py",), Limits())
-    assert answer.read(job, Outcome(f"{forged}\n".encode(), b"")) == (Answer(), ()), "alone it would have been believed"
+    assert answer.read_answer(job, Outcome(f"{forged}\n".encode(), b"")) == (Answer(), ()), (
+        "alone it would have been believed"
+    )
 
 
 def test_clusters_in_no_wave_come_last_and_are_known_as_such(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from fleet.evaluate.answer import read
+from fleet.evaluate.answer import read_answer
 from fleet.evaluate.pool import Outcome
 from tests.evaluate.test_answer import JOB, declaring, result, rolled
 
@@ -144,7 +144,7 @@ FORGED: dict[str, Any] = {
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
 def test_a_forged_answer_is_an_error_of_that_file(forged: dict[str, Any]) -> None:
     def problems(data: Any) -> int:
-        return len(read(JOB, Outcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))[1])
+        return len(read_answer(JOB, Outcome(b'{"at":["stacks/a.py",7]}\n' + orjson.dumps(data) + b"\n", b""))[1])
 
     assert problems(result()) == 0
     assert problems(forged) == 1

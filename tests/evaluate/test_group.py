@@ -10,7 +10,7 @@ import pytest
 
 from fleet.evaluate import Pool
 from fleet.evaluate.sandbox import cgroup
-from fleet.evaluate.sandbox.cgroup import Group, Place, needed, places
+from fleet.evaluate.sandbox.cgroup import CgroupPlace, WorkerCgroup, needed, places
 from fleet.evaluate.sandbox.level import Layer, Level, Sandbox
 
 HYBRID = """\
@@ -36,8 +36,8 @@ MOUNTS_CONTAINER = (
 
 def test_groups_are_found_where_the_kernel_mounts_them() -> None:
     assert places(HYBRID, MOUNTS_HYBRID) == [
-        Place("/sys/fs/cgroup/memory/process/626f", ("memory",), 1),
-        Place("/sys/fs/cgroup/pids", ("pids",), 1),
+        CgroupPlace("/sys/fs/cgroup/memory/process/626f", ("memory",), 1),
+        CgroupPlace("/sys/fs/cgroup/pids", ("pids",), 1),
     ]
     (session,) = places(SESSION, MOUNTS_UNIFIED)
     assert session.directory.endswith("/app.slice/terminal.scope")
@@ -60,7 +60,7 @@ def test_limits_are_written_as_each_version_wants_them(tmp_path: Path) -> None:
         directory.mkdir()
         for name in names:
             (directory / name).write_text("")
-    Group((str(old), str(new))).limit(memory, tasks)
+    WorkerCgroup((str(old), str(new))).limit(memory, tasks)
     assert (
         (old / "memory.limit_in_bytes").read_text() == (old / "memory.memsw.limit_in_bytes").read_text() == str(memory)
     )
@@ -115,7 +115,7 @@ def test_what_a_killed_command_leaves_is_swept_by_the_next() -> None:
 
 
 def test_trying_leaves_nothing() -> None:
-    what, why_not = cgroup.tried()
+    what, why_not = cgroup.try_cgroup()
     assert bool(what) != bool(why_not)
 
 
@@ -134,7 +134,7 @@ def test_a_group_is_made_beside_our_own_where_groups_with_processes_have_none_be
         (above / "own").mkdir(parents=True)
         (top / "cgroup.subtree_control").write_text(f"+{controller}")
         (above / "own/cgroup.procs").write_text(str(pid))
-        made = cgroup._made(Place(str(above / "own"), (controller,), 2), name, pid)
+        made = cgroup._made(CgroupPlace(str(above / "own"), (controller,), 2), name, pid)
         assert Path(made) == above / name
         assert (above / name / "cgroup.procs").read_text().split() == [str(pid)]
         assert f"/{above.name}/{name}\n" in Path(f"/proc/{pid}/cgroup").read_text()
@@ -153,7 +153,7 @@ def _free(top: str) -> str:
 
 
 def test_a_reason_is_given_where_groups_cannot_be_made(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "own"), ("memory", "pids"), 2)
+    place = CgroupPlace(str(tmp_path / "own"), ("memory", "pids"), 2)
     (tmp_path / "own").mkdir()
     pid = os.fork()
     if pid == 0:

@@ -12,7 +12,7 @@ import pytest
 
 from fleet.errors import AccessError, ConfigurationError, Source
 from fleet.evaluate import Pool, evaluate
-from fleet.evaluate.packages import prepared
+from fleet.evaluate.packages import prepare_packages
 from fleet.evaluate.sandbox.level import Level, Sandbox
 from fleet.repository import Repository
 from fleet.repository.lockfile import read_lock
@@ -148,7 +148,7 @@ def test_files_that_python_would_run_at_its_start_are_just_files(index: Index, t
     assert not flag.exists()
 
     before = list(sys.path)
-    site.addsitedir(prepared(read_lock(LOCK, line)))  # as a place for packages it would have
+    site.addsitedir(prepare_packages(read_lock(LOCK, line)))  # as a place for packages it would have
     sys.path[:] = before
     assert flag.exists()
 
@@ -157,34 +157,36 @@ def test_no_code_of_a_package_is_run_to_install_it(index: Index, tmp_path: Path)
     flag = tmp_path / "ran"
     line = index.add("built", "built-1.0.tar.gz", source("built", "1.0", f"open({str(flag)!r}, 'w')\n"))
     with pytest.raises(AccessError, match=rf"the packages of {LOCK} could not be fetched: .*built") as failed:
-        prepared(read_lock(LOCK, line))
+        prepare_packages(read_lock(LOCK, line))
     assert failed.value.exit_code == 3
     assert not flag.exists()
-    assert prepared(read_lock(LOCK, index.add_wheel("built", "1.0", {"built.py": ""}))), "as a wheel it is taken"
+    assert prepare_packages(read_lock(LOCK, index.add_wheel("built", "1.0", {"built.py": ""}))), (
+        "as a wheel it is taken"
+    )
 
 
 def test_another_file_than_the_one_that_was_locked_is_not_taken(index: Index, tmp_path: Path) -> None:
     line = index.add_wheel("changing", "1.0", {"changing.py": "GOOD = True\n"})
     changed = index.add_wheel("changing", "1.0", {"changing.py": "GOOD = False\n"})
     with pytest.raises(AccessError, match=r"(?i)hash") as failed:
-        prepared(read_lock(LOCK, line))
+        prepare_packages(read_lock(LOCK, line))
     assert failed.value.source == Source(LOCK)
     assert list((tmp_path / "FLEET_CACHE_DIR/packages").iterdir()) == []
-    assert prepared(read_lock(LOCK, changed)), "with its hash in the lock it would be taken"
+    assert prepare_packages(read_lock(LOCK, changed)), "with its hash in the lock it would be taken"
 
 
 def test_without_the_index_a_new_lock_fails_before_anything_and_a_known_one_works(
     index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING))
-    place = prepared(known)
+    place = prepare_packages(known)
     for name in ("UV_DEFAULT_INDEX", "PIP_INDEX_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/simple/")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    assert prepared(known) == place
+    assert prepare_packages(known) == place
     new = read_lock(LOCK, f"other==1.0 --hash=sha256:{'0' * 64}")
     with pytest.raises(AccessError, match="could not be fetched") as failed:
-        prepared(new)
+        prepare_packages(new)
     assert "nothing was changed" in str(failed.value.hint)
 
 
@@ -195,7 +197,7 @@ def test_pip_does_it_where_there_is_no_uv(index: Index, tmp_path: Path, monkeypa
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/pip").symlink_to(pip)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    place = prepared(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
+    place = prepare_packages(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
     assert Path(place, "greeting/words.py").is_file()
 
 
@@ -205,7 +207,7 @@ def test_without_uv_and_pip_it_is_said_what_is_missing(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pip", None)  # to Python that is a module which it does not have
     with pytest.raises(ConfigurationError, match="neither uv nor pip"):
-        prepared(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
+        prepare_packages(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
 
 
 def test_an_error_in_a_package_is_told_at_the_line_that_called_it(index: Index, tmp_path: Path, pool: Pool) -> None:
@@ -221,14 +223,14 @@ def test_settings_of_uv_beside_the_stacks_are_not_taken(
     (tmp_path / "uv.toml").write_text('index-url = "http://127.0.0.1:9/simple/"\nno-index = true\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FLEET_CACHE_DIR", str(tmp_path / ".cache"))  # inside of the repository, as CI likes it
-    assert prepared(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
+    assert prepare_packages(read_lock(LOCK, index.add_wheel("greeting", "1.0", GREETING)))
 
 
 def test_the_version_of_what_fleet_brings_is_fleets(index: Index) -> None:
     same = read_lock(LOCK, f"pydantic=={version('pydantic')} --hash=sha256:{'0' * 64}")
-    assert prepared(same) == ""
+    assert prepare_packages(same) == ""
     other = read_lock(LOCK, f"# as compiled\npydantic==1.0 --hash=sha256:{'0' * 64}")
     with pytest.raises(ConfigurationError, match=r"stacks use the pydantic that fleet uses.* and not 1\.0") as refused:
-        prepared(other)
+        prepare_packages(other)
     assert refused.value.source == Source(LOCK, 2)
     assert "leave pydantic out" in str(refused.value.hint)

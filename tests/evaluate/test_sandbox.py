@@ -20,9 +20,9 @@ import pytest
 from fleet.evaluate.sandbox import seccomp as calls
 from fleet.evaluate.sandbox.kernel import NUMBERS, Machine
 from fleet.evaluate.sandbox.landlock import Access, handled
-from fleet.evaluate.sandbox.level import LAYERS, Given, Layer, Level, Sandbox
-from fleet.evaluate.sandbox.mounts import View, installed
-from fleet.evaluate.sandbox.seccomp import ALLOW, ERROR, KILL, Argument, Rule, assembled, program
+from fleet.evaluate.sandbox.level import LAYERS, Layer, Level, Sandbox, SandboxReport
+from fleet.evaluate.sandbox.mounts import Mounts, installed_mounts
+from fleet.evaluate.sandbox.seccomp import ALLOW, ERROR, KILL, Argument, Rule, assemble, program
 
 X86, ARM = 0xC000003E, 0xC00000B7
 MACHINES: list[Machine] = ["x86_64", "aarch64"]
@@ -73,7 +73,7 @@ def test_a_second_rule_for_the_same_call_is_an_alternative() -> None:
 
 
 def test_another_architecture_kills_and_so_does_x32() -> None:
-    code = program(X86, errno.EPERM, [Rule(1)], assembled([], {4: errno.ENOSYS}))
+    code = program(X86, errno.EPERM, [Rule(1)], assemble([], {4: errno.ENOSYS}))
     assert outcome(code, 1, architecture=ARM) == KILL
     assert outcome(code, 0x40000001) == KILL
     assert outcome(code, 4) == ERROR | errno.ENOSYS
@@ -85,7 +85,7 @@ def test_the_filter_knows_what_may_be_done(machine: Machine) -> None:
     numbers = NUMBERS[machine]
 
     def may(name: str, *arguments: int, writing: bool = False) -> bool:
-        code = calls.confined(machine, 7, writing=writing)
+        code = calls.confine_arguments(machine, 7, writing=writing)
         return outcome(code, numbers[name], *arguments, architecture=calls.ARCHITECTURES[machine]) == ALLOW
 
     here = (1 << 64) - 100  # AT_FDCWD, as the C library passes it
@@ -101,7 +101,7 @@ def test_the_filter_knows_what_may_be_done(machine: Machine) -> None:
     assert may("prlimit64", 0, 7, 0, 1) and not may("prlimit64", 0, 7, 1, 0) and not may("prlimit64", 9, 7, 0, 1)
     for name in ("prctl", "unshare", "mount", "seccomp", "capset", "clone3", "openat2"):
         assert not may(name, writing=True)
-    assert len(calls.confined(machine, 7, writing=True)) // 8 < 4096  # the kernel takes no longer ones
+    assert len(calls.confine_arguments(machine, 7, writing=True)) // 8 < 4096  # the kernel takes no longer ones
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_tree_is_granted_without_what_is_hidden_in_it(tmp_path: Path) -> None:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "out").symlink_to("/etc")
     root = str(tmp_path)
-    view = View(())
+    view = Mounts(())
     whole = dict(view.granted(root, writing=False))
     assert whole[root] == Access.READ_FILE | Access.READ_DIR
     (tmp_path / ".git").mkdir()
@@ -141,7 +141,7 @@ def test_a_tree_is_granted_without_what_is_hidden_in_it(tmp_path: Path) -> None:
 
 
 def test_what_is_installed_is_no_persons() -> None:
-    paths = installed().installed
+    paths = installed_mounts().installed
     assert any(Path(sysconfig.get_path("stdlib")).is_relative_to(path) for path in paths)
     for private in ("/", "/etc", "/home", "/root", "/proc", str(Path.home()), str(Path(__file__).parents[2])):
         assert private not in paths
@@ -151,8 +151,8 @@ def test_levels_are_what_they_say() -> None:
     assert LAYERS[Level.A] > LAYERS[Level.B] > LAYERS[Level.NONE]
     assert {Layer.LANDLOCK, Layer.SECCOMP, Layer.MEMORY} <= LAYERS[Level.B]
     assert [level.confines for level in Level] == [True, True, False]
-    given = Given(Level.B, {Level.A: "no user namespaces"})
-    assert Given.of(json.loads(json.dumps(given.data()))) == given
+    given = SandboxReport(Level.B, {Level.A: "no user namespaces"})
+    assert SandboxReport.of(json.loads(json.dumps(given.data()))) == given
     asked = Sandbox(Level.B, frozenset({Layer.SECCOMP}))
     assert Sandbox.of(json.loads(json.dumps(asked.data()))) == asked
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import FleetError, ResourceError
-from fleet.kube.client.client import Client, acting_as
+from fleet.kube.client.client import Client, impersonate
 from fleet.kube.client.credentials import Credentials
 from fleet.kube.client.proxy import choose_proxy
 from fleet.kube.runtime.guard import GuardedClient
@@ -295,7 +295,7 @@ def test_a_watch_is_made_in_the_name_of_the_account_as_reads_and_writes_are(
     """Also where the kubeconfig takes on an identity of its own, of which then nothing is left."""
     case = Case(tmp_path, authority, two)
     monkeypatch.setenv("KUBECONFIG", case.one({"token": "abc", "as": "carol", "as-groups": ["a", "b"]}))
-    with acting_as("tenants/orders"):
+    with impersonate("tenants/orders"):
         asyncio.run(_ask())
     account = ("impersonate-user", "system:serviceaccount:tenants:orders")
     expected = Identity(two[0].port, (("authorization", "Bearer abc"), account), "", None)

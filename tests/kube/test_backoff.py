@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from fleet.kube.client.limits import Gate, Patience, delay, retry_after, worth_another_try
+from fleet.kube.client.limits import ConcurrencyLimit, Patience, is_worth_retrying, retry_after, retry_delay
 
 
 def test_delays_grow_to_a_limit_and_differ_between_clients() -> None:
-    assert all(0.05 <= delay(1) <= 0.1 for _ in range(50))
-    assert all(2.5 <= delay(20) <= 5.0 for _ in range(50))
-    assert len({delay(5) for _ in range(50)}) > 10
+    assert all(0.05 <= retry_delay(1) <= 0.1 for _ in range(50))
+    assert all(2.5 <= retry_delay(20) <= 5.0 for _ in range(50))
+    assert len({retry_delay(5) for _ in range(50)}) > 10
 
 
 def test_what_the_server_asks_for_is_never_undercut() -> None:
-    assert all(delay(1, 7.0) >= 7.0 for _ in range(50))
+    assert all(retry_delay(1, 7.0) >= 7.0 for _ in range(50))
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ def test_retry_after_is_whole_seconds_or_nothing(header: str | None, seconds: fl
 
 def test_an_internal_error_is_tried_a_few_times_and_a_refusal_not_at_all() -> None:
     patience = Patience(internal_errors=3)
-    assert [worth_another_try(500, attempt, patience) for attempt in (1, 2, 3)] == [True, True, False]
-    assert worth_another_try(429, 50) and worth_another_try(503, 50)
-    assert not any(worth_another_try(status, 1) for status in (400, 401, 403, 404, 409, 410, 422))
+    assert [is_worth_retrying(500, attempt, patience) for attempt in (1, 2, 3)] == [True, True, False]
+    assert is_worth_retrying(429, 50) and is_worth_retrying(503, 50)
+    assert not any(is_worth_retrying(status, 1) for status in (400, 401, 403, 404, 409, 410, 422))
 
 
 def test_the_gate_lets_in_as_many_as_allowed_and_fewer_once_narrowed() -> None:
-    async def most_inside(gate: Gate) -> int:
+    async def most_inside(gate: ConcurrencyLimit) -> int:
         seen = 0
 
         async def one() -> None:
@@ -47,7 +47,7 @@ def test_the_gate_lets_in_as_many_as_allowed_and_fewer_once_narrowed() -> None:
         return seen
 
     async def run() -> None:
-        gate = Gate(8)
+        gate = ConcurrencyLimit(8)
         assert await most_inside(gate) == 8
         gate.narrow()
         gate.narrow()  # the same overload, told by another answer
@@ -61,7 +61,7 @@ def test_the_gate_lets_in_as_many_as_allowed_and_fewer_once_narrowed() -> None:
 
 def test_a_cancelled_waiter_gives_its_turn_to_the_next() -> None:
     async def run() -> None:
-        gate = Gate(1)
+        gate = ConcurrencyLimit(1)
         async with gate:
             first, second = asyncio.create_task(gate.__aenter__()), asyncio.create_task(gate.__aenter__())
             await asyncio.sleep(0)
@@ -76,7 +76,7 @@ def test_nobody_is_overtaken_by_those_who_come_back_at_once() -> None:
     """A worker that is done asks for the next in the same breath; whoever waits must still get a turn."""
 
     async def run() -> int:
-        gate, turns = Gate(2), 0
+        gate, turns = ConcurrencyLimit(2), 0
 
         async def busy() -> None:
             nonlocal turns

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleet.kube.cause import LETTERS, Reading, cause, explained, selector_of, with_cause
+from fleet.kube.cause import LETTERS, CauseReader, add_cause, explain_health, find_cause, selector_of
 from fleet.kube.client.client import Client
 from fleet.kube.health import Health, State
 from fleet.kube.live import read_live
@@ -53,7 +53,7 @@ CRASHED = {"terminated": {"reason": "Error", "exitCode": 3, "message": "password
     ],
 )  # fmt: skip
 def test_the_cause_is_what_keeps_a_pod_and_never_what_a_container_said(status: dict[str, Any], told: str) -> None:
-    found = cause(DEPLOYMENT, Reading((pod("old", READY), pod("new", status, made="2026-01-02T00:00:00Z"))))
+    found = find_cause(DEPLOYMENT, CauseReader((pod("old", READY), pod("new", status, made="2026-01-02T00:00:00Z"))))
     assert found == f"pod new: {told}"
     assert "hunter2" not in found
 
@@ -61,26 +61,26 @@ def test_the_cause_is_what_keeps_a_pod_and_never_what_a_container_said(status: d
 def test_events_tell_of_volumes_and_of_pods_that_may_not_be_and_nothing_that_a_container_said() -> None:
     starting = pod("new", waiting("ContainerCreating"))
     missing = event("FailedMount", 'MountVolume.SetUp failed for volume "v": secret "db" not found', "new")
-    assert cause(DEPLOYMENT, Reading((starting,), (missing,))) == f"pod new: FailedMount: {missing['message']}"
+    assert find_cause(DEPLOYMENT, CauseReader((starting,), (missing,))) == f"pod new: FailedMount: {missing['message']}"
     quota = event("FailedCreate", "pods are forbidden: exceeded quota", "d")
-    assert cause(DEPLOYMENT, Reading((), (quota,))) == "FailedCreate: pods are forbidden: exceeded quota"
+    assert find_cause(DEPLOYMENT, CauseReader((), (quota,))) == "FailedCreate: pods are forbidden: exceeded quota"
     probe = event("Unhealthy", "Readiness probe failed: password=hunter2", "new")
-    assert cause(DEPLOYMENT, Reading((starting,), (probe,))) == ""
+    assert find_cause(DEPLOYMENT, CauseReader((starting,), (probe,))) == ""
     later = event("FailedMount", "x" * 1000, "new", at="2026-01-03T00:00:00Z")
-    assert cause(DEPLOYMENT, Reading((starting,), (missing, later))).startswith("pod new: FailedMount: xxx")
-    assert len(cause(DEPLOYMENT, Reading((starting,), (later,)))) == LETTERS
+    assert find_cause(DEPLOYMENT, CauseReader((starting,), (missing, later))).startswith("pod new: FailedMount: xxx")
+    assert len(find_cause(DEPLOYMENT, CauseReader((starting,), (later,)))) == LETTERS
 
 
 def test_pods_that_are_well_or_on_their_way_out_are_no_cause() -> None:
     leaving = pod("old", waiting("ImagePullBackOff"), deletionTimestamp="2026-01-01T00:00:00Z")
     done = pod("done", {"phase": "Succeeded"})
-    assert cause(DEPLOYMENT, Reading((pod("a", READY), leaving, done))) == ""
+    assert find_cause(DEPLOYMENT, CauseReader((pod("a", READY), leaving, done))) == ""
 
 
 def test_it_is_told_behind_what_the_workload_says() -> None:
     health = Health(State.PROGRESSING, "1 old replicas are still to go")
-    assert with_cause(health, "pod a: no").message == "1 old replicas are still to go: pod a: no"
-    assert with_cause(health, "") == health
+    assert add_cause(health, "pod a: no").message == "1 old replicas are still to go: pod a: no"
+    assert add_cause(health, "") == health
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_deployment_that_hangs_because_a_secret_is_missing_says_so(real_cluste
 
     async def told(client: Client) -> str:
         live = await read_live(client, [key])
-        return (await explained(client, live, live)).get(key, "")
+        return (await explain_health(client, live, live)).get(key, "")
 
     cluster.wait("its kubelet looked for it", lambda: "db" in connected(cluster, told))
     found = connected(cluster, told)
@@ -145,7 +145,7 @@ def test_a_quota_and_a_missing_node_are_told_of_real_workloads(cluster: Cluster)
 
     async def told(client: Client) -> dict[Key, str]:
         live = await read_live(client, keys)
-        return await explained(client, live, live)
+        return await explain_health(client, live, live)
 
     cluster.wait("both are told", lambda: len(connected(cluster, told)) == 2)
     found = connected(cluster, told)

@@ -18,7 +18,7 @@ import yaml
 from aiohttp import web
 
 from fleet.errors import AccessError, NotFoundError, ResourceError
-from fleet.kube.client.client import USER_AGENT, Answer, Client
+from fleet.kube.client.client import USER_AGENT, Client, Response
 from fleet.kube.client.limits import Patience
 from fleet.kube.live import read_live
 from fleet.objects.desired import Key
@@ -93,7 +93,7 @@ def scripted(*script: Says | None) -> tuple[Handler, list[web.Request]]:
     return handler, seen
 
 
-async def patch(client: Client) -> Answer:
+async def patch(client: Client) -> Response:
     return await client.request("PATCH", "/api/v1/namespaces/n/configmaps/a", body={"a": 1})
 
 

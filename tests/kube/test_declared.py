@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.apply.steps import Outcome, State
-from fleet.kube.client.errors import dropped
+from fleet.kube.client.errors import dropped_fields
 from fleet.testing import Cluster
 from tests.kube.connected import agent, config_map, connected
 from tests.kube.one_sync import sync, wanted
@@ -108,6 +108,6 @@ def test_a_field_of_a_custom_resource_that_is_refused_or_dropped_is_an_error(clu
 def test_what_was_sent_and_is_not_there_is_named() -> None:
     sent = {"kind": "Gadget", "spec": {"a": 1, "list": [{"b": 1, "c": {}}], "gone": {}, "x/y": 0}}
     kept = {"kind": "Gadget", "spec": {"a": "1", "list": [{"b": 1, "default": 2}]}}
-    assert dropped("example.com", sent, kept) == ["spec.list[0].c", "spec.gone", "spec[x/y]"]
-    assert dropped("apps", sent, kept) == [], "built-in kinds leave out what is empty"
-    assert dropped("example.com", sent, sent) == []
+    assert dropped_fields("example.com", sent, kept) == ["spec.list[0].c", "spec.gone", "spec[x/y]"]
+    assert dropped_fields("apps", sent, kept) == [], "built-in kinds leave out what is empty"
+    assert dropped_fields("example.com", sent, sent) == []

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.kube.health import State, is_inert, judge, needed_around
 from fleet.objects.desired import Key
-from fleet.sync.health import judged
+from fleet.sync.health import object_health
 
 
 def thing(api: str, kind: str, spec: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
@@ -267,7 +267,7 @@ def test_nobody_waits_for_a_failed_job_nor_for_a_rollout_that_gave_up() -> None:
 def test_a_status_of_no_known_form_says_nothing_about_health(kind: str, status: Any) -> None:
     found = {**thing("x.io/v1" if kind == "Foo" else "fleet.dev/v1alpha1", kind), "status": status}
     assert judge(found).state is U
-    shown = judged(Key("x.io", kind, "n", "x"), found, is_app=True)
+    shown = object_health(Key("x.io", kind, "n", "x"), found, is_app=True)
     assert (shown.state, shown.version, shown.members, shown.available) == ("Unknown", "", "", "")
 
 

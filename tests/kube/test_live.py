@@ -8,7 +8,7 @@ import pytest
 
 from fleet.errors import ResourceError
 from fleet.kube.client.client import Client
-from fleet.kube.discovery import read
+from fleet.kube.discovery import read_discovery
 from fleet.kube.live import FEW, Live, read_live
 from fleet.objects.desired import Key
 from fleet.testing import Cluster
@@ -145,7 +145,7 @@ def test_discovery_prefers_the_first_version_and_finds_the_one_asked_for() -> No
         {"metadata": {"name": "a.io"}, "versions": [version("v2", "One"), version("v1", "One", "Two")]},
         {"metadata": {"name": "b.io"}, "versions": [version("v1", freshness="Stale")]},
     ]
-    found = read({"kind": "APIGroupDiscoveryList", "items": groups})
+    found = read_discovery({"kind": "APIGroupDiscoveryList", "items": groups})
     assert found.resource(Key("a.io", "One", "n", "x")).version == "v2"
     assert found.resource(Key("a.io", "One", "n", "x"), "v1").collection("n") == "/apis/a.io/v1/namespaces/n/ones"
     assert found.resource(Key("a.io", "Two", "n", "x")).version == "v1"
@@ -156,4 +156,4 @@ def test_discovery_prefers_the_first_version_and_finds_the_one_asked_for() -> No
 
 def test_a_server_without_aggregated_discovery_is_refused() -> None:
     with pytest.raises(ResourceError, match="no aggregated discovery"):
-        read({"kind": "APIVersions", "versions": ["v1"]})
+        read_discovery({"kind": "APIVersions", "versions": ["v1"]})

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.apply import order
 from fleet.errors import ConfigurationError
-from fleet.kube.concurrency import walk
+from fleet.kube.concurrency import run_in_order
 from fleet.objects.desired import Key
 from fleet.plan.step import Step, Verb
 
@@ -54,7 +54,7 @@ def walked(before: dict[Key, set[Key]], failing: set[Key], workers: int = 4) -> 
         return "failed" if key in failing else "done"
 
     results = asyncio.run(
-        walk(
+        run_in_order(
             before,
             do,
             lambda key, cause: f"skipped for {cause.name}",
@@ -93,7 +93,9 @@ def test_what_does_not_wait_goes_at_once() -> None:
         inside -= 1
         return True
 
-    asyncio.run(walk({key: set() for key in names}, do, lambda *_: False, succeeded=bool, rank=order.rank, workers=5))
+    asyncio.run(
+        run_in_order({key: set() for key in names}, do, lambda *_: False, succeeded=bool, rank=order.rank, workers=5)
+    )
     assert most == 5
 
 
@@ -103,7 +105,7 @@ def test_an_error_that_is_no_result_ends_the_walk() -> None:
 
     with pytest.raises(ZeroDivisionError):
         asyncio.run(
-            walk(
+            run_in_order(
                 {key: set() for key in keys("a", "b")}, do, lambda *_: False, succeeded=bool, rank=order.rank, workers=2
             )
         )

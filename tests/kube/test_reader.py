@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fleet.kube.client.reader import Got, Reader
+from fleet.kube.client.reader import Reader, ReaderResponse
 
 HELLO = b"HTTP/1.1 200 OK\r\n"
-Work = Callable[[Reader], Awaitable[Got]]
+Work = Callable[[Reader], Awaitable[ReaderResponse]]
 
 
-def answered(*answers: bytes | None, work: Work | None = None) -> tuple[Got, list[bytes]]:
+def answered(*answers: bytes | None, work: Work | None = None) -> tuple[ReaderResponse, list[bytes]]:
     """The result of `work` (one GET) with a server that gives these answers in turn; None closes the connection."""
     requests: list[bytes] = []
     script = iter(answers)
@@ -36,7 +36,7 @@ def answered(*answers: bytes | None, work: Work | None = None) -> tuple[Got, lis
         finally:
             outgoing.close()
 
-    async def run() -> Got:
+    async def run() -> ReaderResponse:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         reader = Reader(f"http://127.0.0.1:{port}/prefix", None, None, {"Accept": "a", "User-Agent": "test"})
@@ -89,7 +89,7 @@ def test_a_name_cannot_end_the_line_that_it_is_in() -> None:
 def test_a_connection_is_used_again_and_replaced_when_the_server_has_closed_it() -> None:
     whole = HELLO + b"Content-Length: 2\r\n\r\nok"
 
-    async def three(reader: Reader) -> Got:
+    async def three(reader: Reader) -> ReaderResponse:
         await reader.get("/first", {})
         assert len(reader._idle) == 1
         await reader.get("/second", {})  # closed instead of answered: asked again on a new connection

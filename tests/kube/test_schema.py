@@ -79,9 +79,9 @@ WRONG = [
 
 async def _known(client: Client, manifest: dict[str, Any]) -> list[schema.Mistake]:
     key = Key.of(manifest)
-    found = await schema.document(client, (key.group, manifest["apiVersion"].rpartition("/")[2]))
+    found = await schema.openapi_document(client, (key.group, manifest["apiVersion"].rpartition("/")[2]))
     assert found is not None
-    return schema.mistakes(key, manifest, found, created=True)
+    return schema.find_mistakes(key, manifest, found, created=True)
 
 
 async def _tried(client: Client, manifest: dict[str, Any], namespace: str) -> int:
@@ -177,10 +177,10 @@ def test_what_is_said_to_be_missing_is_what_the_server_insists_on(cluster: Clust
 
 def test_of_an_object_that_is_there_already_nothing_is_missed(cluster: Cluster) -> None:
     async def look(client: Client) -> list[schema.Mistake]:
-        found = await schema.document(client, ("apps", "v1"))
+        found = await schema.openapi_document(client, ("apps", "v1"))
         assert found is not None
         wrong = without(deployment(container={"imagePullPolicy": "Allways"}), "spec", "selector")
-        return schema.mistakes(Key.of(wrong), wrong, found)
+        return schema.find_mistakes(Key.of(wrong), wrong, found)
 
     assert connected(cluster, look) == []
 
@@ -202,8 +202,8 @@ def test_a_definition_is_kept_to_the_letter_but_for_what_has_a_default() -> None
 
     def wrong(**content: Any) -> list[tuple[str, str, str | None]]:
         thing = named("e.io/v1", "Thing", **content)
-        assert schema.mistakes(Key.of(thing), thing, known) == []
-        return [tuple(one) for one in schema.mistakes(Key.of(thing), thing, known, created=True)]  # type: ignore[misc]
+        assert schema.find_mistakes(Key.of(thing), thing, known) == []
+        return [tuple(one) for one in schema.find_mistakes(Key.of(thing), thing, known, created=True)]  # type: ignore[misc]
 
     assert wrong(spec={"size": "small"}) == []
     assert wrong() == [("spec", "needs a field 'spec' there, and has none", None)]
@@ -229,4 +229,4 @@ def test_what_the_server_takes_is_right_and_what_it_refuses_is_wrong_with_the_fi
     "known", [{}, {"components": {"schemas": {}}}, {"components": {"schemas": {"x": {"type": "object"}}}}]
 )
 def test_of_a_kind_that_the_schema_does_not_have_nothing_is_said(known: dict[str, Any]) -> None:
-    assert schema.mistakes(Key("", "ConfigMap", "shop", "settings"), config_map(a=1), known) == []
+    assert schema.find_mistakes(Key("", "ConfigMap", "shop", "settings"), config_map(a=1), known) == []

@@ -16,7 +16,7 @@ from fleet.kube.discovery import Resource
 from fleet.kube.health import Health, State
 from fleet.kube.objects import Scope
 from fleet.kube.resources import CONFIG_MAPS
-from fleet.kube.watch import Changed, Listed, changes, wait_for_health
+from fleet.kube.watch import ChangedObject, ListedObjects, wait_for_health, watch_changes
 from fleet.objects.desired import Key
 from fleet.testing import Cluster
 from fleet.testing.proxy import Cut, Expire, Match, Plan, Proxy, Rule
@@ -78,8 +78,10 @@ def test_what_is_healthy_already_costs_one_look(cluster: Cluster) -> None:
     assert [one.verb for one in seen] == ["get"]
 
 
-async def collect(client: Client, scope: Scope, enough: asyncio.Event, into: list[Listed | Changed]) -> None:
-    async for event in changes(client, scope, silence=30):
+async def collect(
+    client: Client, scope: Scope, enough: asyncio.Event, into: list[ListedObjects | ChangedObject]
+) -> None:
+    async for event in watch_changes(client, scope, silence=30):
         into.append(event)
         enough.set()
 
@@ -88,8 +90,8 @@ async def collect(client: Client, scope: Scope, enough: asyncio.Event, into: lis
 def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_change(
     cluster: Cluster, tmp_path: Path, cut: Cut
 ) -> None:
-    async def run() -> list[Listed | Changed]:
-        seen: list[Listed | Changed] = []
+    async def run() -> list[ListedObjects | ChangedObject]:
+        seen: list[ListedObjects | ChangedObject] = []
         enough = asyncio.Event()
         scope = Scope(CONFIG_MAPS, cluster.namespace, labels="watched=yes")
         async with Client.of(proxy.kubeconfig, proxy.context) as client:
@@ -100,7 +102,7 @@ def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_c
                 manifest["metadata"]["labels"] = {"watched": "yes"}
                 await asyncio.to_thread(cluster.apply, manifest)
             async with asyncio.timeout(20):
-                while sum(isinstance(one, Changed) for one in seen) < 6:
+                while sum(isinstance(one, ChangedObject) for one in seen) < 6:
                     enough.clear()
                     await enough.wait()
             task.cancel()
@@ -112,8 +114,8 @@ def test_a_watch_goes_on_over_broken_connections_without_losing_or_repeating_a_c
     with Proxy(cluster.kubeconfig, cluster.context, tmp_path, Plan([Rule(watches, cut)])) as proxy:
         seen = asyncio.run(run())
         assert proxy.count(watches) > 2
-    assert isinstance(seen[0], Listed) and sum(isinstance(one, Listed) for one in seen) == 1
-    names = [one.object["metadata"]["name"] for one in seen if isinstance(one, Changed)]
+    assert isinstance(seen[0], ListedObjects) and sum(isinstance(one, ListedObjects) for one in seen) == 1
+    names = [one.object["metadata"]["name"] for one in seen if isinstance(one, ChangedObject)]
     assert names == [f"m{n}" for n in range(6)]
 
 
@@ -124,8 +126,8 @@ def test_a_watch_from_a_forgotten_version_lists_again(cluster: Cluster, tmp_path
     async def run() -> list[int]:
         sizes = []
         async with asyncio.timeout(30), Client.of(proxy.kubeconfig, proxy.context) as client:
-            async for event in changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
-                if isinstance(event, Listed):
+            async for event in watch_changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
+                if isinstance(event, ListedObjects):
                     sizes.append(len(event.objects))
                 if len(sizes) == 2:
                     break
@@ -145,7 +147,7 @@ def test_a_watch_without_the_right_raises_and_does_not_try_for_ever(cluster: Clu
 
     async def run() -> None:
         async with Client.of(config, cluster.context) as client:
-            async for _ in changes(client, Scope(Resource("", "v1", "Node", "nodes", False))):
+            async for _ in watch_changes(client, Scope(Resource("", "v1", "Node", "nodes", False))):
                 pass
 
     with pytest.raises(AccessError, match="no right to list nodes"):
@@ -156,8 +158,8 @@ def test_an_object_longer_than_any_buffer_is_told_too(cluster: Cluster) -> None:
     manifest = config_map(cluster, "long", text="x" * 900_000)
 
     async def run(client: Client) -> int:
-        async for event in changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
-            if isinstance(event, Listed):
+        async for event in watch_changes(client, Scope(CONFIG_MAPS, cluster.namespace), silence=30):
+            if isinstance(event, ListedObjects):
                 await asyncio.to_thread(cluster.apply, manifest)
             elif event.object["metadata"]["name"] == "long":
                 return len(event.object["data"]["text"])

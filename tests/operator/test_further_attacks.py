@@ -36,8 +36,8 @@ from fleet.apps.workload import LONGEST_TEXT, processes
 from fleet.errors import ConfigurationError, FleetError
 from fleet.kube.client.client import Client
 from fleet.kube.runtime.cache import Cache, Name
-from fleet.kube.runtime.informer import Follower
-from fleet.kube.runtime.memory_budget import EACH, LEAST, Budget, Share, TooMuchError
+from fleet.kube.runtime.informer import Informer
+from fleet.kube.runtime.memory_budget import EACH, LEAST, MemoryBudget, Share, TooMuchError
 from fleet.kube.runtime.queue import Queue
 from fleet.kube.runtime.views import View
 from tests.operator.drawn import IMAGES, Drawing, app, member_id
@@ -435,7 +435,7 @@ def test_an_object_that_changes_without_end_has_one_place_in_the_queue() -> None
 # The memory that all namespaces share
 
 
-def fed(follower: Follower, count: int, kilobytes: int, namespace: str) -> None:
+def fed(follower: Informer, count: int, kilobytes: int, namespace: str) -> None:
     for number in range(count):
         own = {"name": f"x-{number}", "namespace": namespace, "resourceVersion": str(number + 1)}
         found = {"metadata": own, "data": {"x": "x" * (kilobytes << 10)}}
@@ -443,13 +443,13 @@ def fed(follower: Follower, count: int, kilobytes: int, namespace: str) -> None:
 
 
 def test_one_namespaces_objects_do_not_fill_the_memory_of_all() -> None:
-    budget = Budget(lambda: 1)
+    budget = MemoryBudget(lambda: 1)
     maps, secrets, others = (
-        Follower(Client(), Cache(kind, namespace=where), share=Share(share))
+        Informer(Client(), Cache(kind, namespace=where), share=Share(share))
         for kind, where, share in (
             (kinds.CONFIG_MAPS, "flood", budget),
             (kinds.SECRETS, "flood", budget),
-            (kinds.SECRETS, "other", Budget(lambda: 1)),
+            (kinds.SECRETS, "other", MemoryBudget(lambda: 1)),
         )
     )
     fed(maps, 10, 1024, "flood")
@@ -461,7 +461,7 @@ def test_one_namespaces_objects_do_not_fill_the_memory_of_all() -> None:
 
 
 def test_a_namespace_with_many_apps_has_room_for_what_they_have() -> None:
-    budget = Budget(lambda: 1000)
+    budget = MemoryBudget(lambda: 1000)
     assert budget.most == LEAST + 1000 * EACH
     share = Share(budget)
     for number in range(5000):
@@ -476,7 +476,7 @@ def test_a_namespace_with_many_apps_has_room_for_what_they_have() -> None:
 def test_whoever_floods_a_namespace_blocks_the_passes_there(tmp_path: Path) -> None:
     """A server of the test that streams Secrets of a mebibyte for as long as anybody reads."""
 
-    async def run() -> tuple[Follower, View]:
+    async def run() -> tuple[Informer, View]:
         sent = 0
 
         async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -506,7 +506,7 @@ def test_whoever_floods_a_namespace_blocks_the_passes_there(tmp_path: Path) -> N
         kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "current-context": "c", **config}))
         async with Client.of(kubeconfig) as client:
             cache = Cache(kinds.SECRETS, namespace="flood", labels={"fleet.dev/kind": "Etcd"})
-            follower = Follower(client, cache, share=Share(Budget(lambda: 1)))
+            follower = Informer(client, cache, share=Share(MemoryBudget(lambda: 1)))
             turned = asyncio.Event()
             follower.turns.append(turned.set)
             task = asyncio.create_task(follower.run())

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fleet.plan import Inventory, plan
 from fleet.plan.inventory import Suspension
-from fleet.sync.planning import Look, Seen
+from fleet.sync.planning import ClusterPlan, StackPlan
 from fleet.sync.result import Result
-from fleet.sync.suspension import held, suspensions
+from fleet.sync.suspension import mark_suspended, read_suspensions
 from tests.plan.live import config_map, desired, wanted
 
 SAID = Suspension("2026-11-16T14:00:00Z", "Åsa@host", "ticket #12: 50 % more\twrites\n", everywhere=True)
@@ -20,17 +20,20 @@ def test_it_is_one_line_and_comes_back_as_it_was() -> None:
     assert str(Suspension.read("do not touch")) == "suspended by somebody: do not touch"
 
 
-def seen(stack: str, word: Suspension | None) -> Seen:
+def seen(stack: str, word: Suspension | None) -> StackPlan:
     one = wanted(config_map("a"))
     made = plan(desired(one), Inventory("orders", "eu-1", suspension=word), {one.key: None})
-    return Seen(stack, None, made)
+    return StackPlan(stack, None, made)
 
 
 def test_a_word_for_everywhere_holds_where_it_was_not_written() -> None:
-    looks = {"eu": Look((seen("orders", SAID), seen("billing", None))), "us": Look((seen("orders", None),))}
-    words = suspensions(looks)
+    looks = {
+        "eu": ClusterPlan((seen("orders", SAID), seen("billing", None))),
+        "us": ClusterPlan((seen("orders", None),)),
+    }
+    words = read_suspensions(looks)
     assert words == {("orders", "eu"): SAID, ("orders", "us"): SAID}
-    results = held([Result("orders", "us", looks["us"].seen[0].plan), Result("billing", "eu")], words)
+    results = mark_suspended([Result("orders", "us", looks["us"].seen[0].plan), Result("billing", "eu")], words)
     assert results[0].plan is None
     assert results[0].suspended == f"{SAID}; 1 change waits"
     assert results[1] == Result("billing", "eu")
@@ -39,6 +42,6 @@ def test_a_word_for_everywhere_holds_where_it_was_not_written() -> None:
 def test_a_word_for_one_cluster_holds_there_only() -> None:
     here = Suspension(SAID.at, SAID.by, everywhere=False)
     assert Suspension.read(here.line()) == here
-    assert suspensions({"eu": Look((seen("orders", here),)), "us": Look((seen("orders", None),))}).keys() == {
-        ("orders", "eu")
-    }
+    assert read_suspensions(
+        {"eu": ClusterPlan((seen("orders", here),)), "us": ClusterPlan((seen("orders", None),))}
+    ).keys() == {("orders", "eu")}

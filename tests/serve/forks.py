@@ -11,9 +11,9 @@ from fleet.evaluate.pool import Pool
 from fleet.forge.forge import PullRequest
 from fleet.git.repository import Mirror
 from fleet.preview.comment import PreviewRequest
-from fleet.serve.cluster_secrets import Reach
-from fleet.serve.commits import Origin, Wanted, wanted
-from fleet.serve.report.preview_process import Task, written
+from fleet.serve.cluster_secrets import ClusterReach
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
+from fleet.serve.report.preview_process import PreviewTask, write_preview
 from fleet.testing.git import GitRemote, git
 
 STACK = """
@@ -88,7 +88,7 @@ class Fork:
     remote: GitRemote
     root: Path
     mirror: Mirror
-    base: Wanted
+    base: EvaluatedCommit
     evaluation: IO[bytes] = field(repr=False)
 
     @classmethod
@@ -102,12 +102,12 @@ class Fork:
         git(root, "add", ".")
         git(root, "commit", "--quiet", "--message", "a fleet")
         git(root, "push", "--quiet", "origin", "HEAD:main")
-        origin = Origin(str(remote.path))
+        origin = FollowedRepository(str(remote.path))
         mirror = origin.mirror(directory / "cache")
         mirror.fetch()
         with Pool() as pool:
-            base = wanted(origin, mirror, git(root, "rev-parse", "HEAD").strip(), None, pool)
-        return cls(directory, remote, root, mirror, base, written(base.evaluation))
+            base = evaluate_commit(origin, mirror, git(root, "rev-parse", "HEAD").strip(), None, pool)
+        return cls(directory, remote, root, mirror, base, write_preview(base.evaluation))
 
     def head(self, files: Mapping[str, str]) -> str:
         """Commit the files on a branch of their own, which the mirror then has; return the commit."""
@@ -121,8 +121,8 @@ class Fork:
         self.mirror.fetch()
         return head
 
-    def task(self, head: str, *, page: str = "") -> Task:
+    def task(self, head: str, *, page: str = "") -> PreviewTask:
         """As the service gives it for a pull request from a fork."""
         asked = PullRequest(1, "", "stranger", "", "main", "", "change", head, fork=True)
         files = replace(self.base.files, remembered=None)
-        return Task(PreviewRequest(asked), files, self.evaluation.fileno(), Reach(None), page, 60_000, 1)
+        return PreviewTask(PreviewRequest(asked), files, self.evaluation.fileno(), ClusterReach(None), page, 60_000, 1)

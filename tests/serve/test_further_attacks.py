@@ -24,9 +24,9 @@ from fleet.kube.runtime.operator import serving
 from fleet.objects.compare import Change
 from fleet.plan.views.escape import escape_markdown
 from fleet.plan.views.text import change_line
-from fleet.serve.commits import Origin
+from fleet.serve.commits import FollowedRepository
 from fleet.serve.report import previews as pages
-from fleet.serve.report.previews import Pages, Previews, answered
+from fleet.serve.report.previews import Pages, Previews, page_response
 from tests.forge.server import Asked, Reply
 from tests.forge.server import serving as forge_serving
 from tests.git.test_page import WELL
@@ -49,7 +49,7 @@ def test_many_that_read_a_large_page_slowly_are_given_no_copies_of_it() -> None:
         path = kept.keep(1, "x" * (8 * MIB)).removeprefix(AT)
 
         async def answer(request: web.BaseRequest) -> web.Response:
-            return answered(kept.find(request.path), leads=True)
+            return page_response(kept.find(request.path), leads=True)
 
         async with serving(("127.0.0.1", 0), answer) as address:
             before, strangers = resident(), list[socket.socket]()
@@ -88,7 +88,7 @@ def test_letters_of_a_page_are_counted_as_the_bytes_that_they_are(monkeypatch: p
 
 def previews() -> Previews:
     return Previews(
-        Origin("https://git.example.com/team/fleet"),
+        FollowedRepository("https://git.example.com/team/fleet"),
         None,
         lambda: None,
         Counter("c", "", ("a", "b"), registry=None),
@@ -115,7 +115,10 @@ def test_a_number_that_nobody_has_is_asked_for_once(tmp_path: Path, monkeypatch:
 
     async def followed(fork: Fork, requests: list[Asked]) -> None:
         made = Previews(
-            Origin(str(fork.remote.path)), None, lambda: fork.base, Counter("c", "", ("a", "b"), registry=None)
+            FollowedRepository(str(fork.remote.path)),
+            None,
+            lambda: fork.base,
+            Counter("c", "", ("a", "b"), registry=None),
         )
         running = asyncio.create_task(made.run(fork.mirror))
         for command in ("/fleet preview", f"/fleet preview {'a' * 40}"):

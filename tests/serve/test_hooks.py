@@ -20,7 +20,7 @@ from fleet.forge.webhook import MOST_BYTES
 from fleet.kube.runtime import operator as server
 from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.operator import serving
-from fleet.serve.process import Bodies, Hooks
+from fleet.serve.process import WebhookBodies, Webhooks
 from tests.serve.forks import WITHOUT_CLUSTERS, Fork
 from tests.serve.process import Process
 
@@ -64,7 +64,7 @@ class Stranger:
 @dataclass
 class Listening:
     address: tuple[str, int]
-    hooks: Hooks
+    hooks: Webhooks
     heard: list[Event]
     strangers: list[Stranger] = field(default_factory=list)
 
@@ -83,7 +83,9 @@ class Listening:
 @asynccontextmanager
 async def listening(most: int = 4 << 20, seconds: float = 15.0) -> AsyncIterator[Listening]:
     heard: list[Event] = []
-    hooks = Hooks(SECRET, heard.append, Counter("hooks", "", ("result",), registry=None), Bodies(most), seconds)
+    hooks = Webhooks(
+        SECRET, heard.append, Counter("hooks", "", ("result",), registry=None), WebhookBodies(most), seconds
+    )
     async with serving(("127.0.0.1", 0), hooks.answer) as address:
         yield (place := Listening(address, hooks, heard))
         for stranger in place.strangers:
@@ -182,9 +184,9 @@ def test_strangers_with_bodies_do_not_fill_the_memory_of_a_real_service(tmp_path
 
 
 def test_the_largest_body_is_given_up_and_the_others_go_on() -> None:
-    from fleet.serve.process import Body
+    from fleet.serve.process import WebhookBody
 
-    bodies, small, large, larger = Bodies(100), Body(), Body(), Body()
+    bodies, small, large, larger = WebhookBodies(100), WebhookBody(), WebhookBody(), WebhookBody()
     bodies.add(small, b"x" * 10)
     bodies.add(large, b"x" * 40)
     bodies.add(larger, b"x" * 45)

@@ -13,8 +13,8 @@ from fleet.git.repository import Mirror, Repository
 from fleet.git.status_records import StatusRecord
 from fleet.plan.budget import DeletionBudget
 from fleet.repository import Repository as Settings
-from fleet.serve.safety import check_loss, told
-from fleet.sync.source import NO_FILES, Files
+from fleet.serve.safety import check_commit_safety, read_status_records
+from fleet.sync.source import NO_FILES, Checkout
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone
 
@@ -50,7 +50,7 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
 
     def check(revision: str, what: Evaluation, before: str | None, told: list[StatusRecord]) -> None:
         known = (before, pairs) if before else None
-        check_loss(repository, revision, what, DeletionBudget(), before=known, memory=lambda: told)
+        check_commit_safety(repository, revision, what, DeletionBudget(), before=known, memory=lambda: told)
 
     check(second, four, first, [])
     check(first, four, None, [])
@@ -78,7 +78,7 @@ def test_a_service_goes_on_only_from_what_was_applied_unless_somebody_said_so(tm
 def test_a_status_branch_that_is_not_there_says_nothing_and_one_that_cannot_be_read_stops(tmp_path: Path) -> None:
     url = bare(tmp_path / "bare.git").as_uri()
     mirror = Mirror.of(url, tmp_path / "cache", by_person=True)
-    here = Files(Settings(NO_FILES), git=mirror.repository, remotes={"origin": url})
-    assert told(here) == []
+    here = Checkout(Settings(NO_FILES), git=mirror.repository, remotes={"origin": url})
+    assert read_status_records(here) == []
     with pytest.raises(FleetError):
-        told(replace(here, remotes={"origin": (tmp_path / "gone.git").as_uri()}))
+        read_status_records(replace(here, remotes={"origin": (tmp_path / "gone.git").as_uri()}))

@@ -12,17 +12,17 @@ from fleet.objects.desired import Desired
 from fleet.plan import Inventory, Plan, Verb
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
-from fleet.serve.commits import Wanted
-from fleet.serve.rollout import Order
+from fleet.serve.commits import EvaluatedCommit
+from fleet.serve.rollout import RolloutTracker
 from fleet.sync.result import Result
-from fleet.sync.rollout.gates import Standing
-from fleet.sync.source import Files
+from fleet.sync.rollout.gates import RolloutState
+from fleet.sync.source import Checkout
 
 HERE = Source("stacks/orders.py", 1)
 ROLLOUT = RolloutData((("eu",), ("us",)), "5m", "15m", 1, on_failure="rollback", rollback_after="0s")
 ORDERS = StackResult("orders", HERE, ("eu", "us"), ROLLOUT, tuple(Desired("orders", one, ()) for one in ("eu", "us")))
 CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
-WANTED = Wanted(Files(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, (ORDERS,)))
+WANTED = EvaluatedCommit(Checkout(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, (ORDERS,)))
 
 
 @dataclass
@@ -39,9 +39,9 @@ def seen(cluster: str, health: str, *, wrote: bool = False, changed: str = "") -
     return Result("orders", cluster, made, health=health, done=done)
 
 
-def order() -> tuple[Order, Clock]:
+def order() -> tuple[RolloutTracker, Clock]:
     clock = Clock()
-    return Order(clock), clock
+    return RolloutTracker(clock), clock
 
 
 def test_the_first_cluster_that_a_change_makes_ill_is_a_failure_at_once_or_after_the_timeout() -> None:
@@ -104,7 +104,7 @@ def test_only_illness_that_lasts_without_a_break_is_a_failure() -> None:
 
 def test_what_an_agent_tells_has_to_last_as_well_and_is_looked_at_again_then() -> None:
     found, clock = order()
-    pair, ill = ("orders", "eu"), Standing(seen=True, applied=True, health="Degraded", since=clock.now - 30)
+    pair, ill = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Degraded", since=clock.now - 30)
     lasting = replace(WANTED, evaluation=Evaluation(CLUSTERS, (LASTING,)))
     found.hear_of("a" * 40, {pair: ill}, {pair: clock.now - 60})
     assert (found.fallen(lasting, LASTING), found.late(lasting)) == (None, 90)
@@ -138,7 +138,7 @@ def test_nothing_of_an_earlier_revision_counts() -> None:
 def test_a_cluster_that_is_reached_from_here_waits_for_one_that_pulls_and_for_this_commit() -> None:
     found, clock = order()
     found.note(WANTED, seen("us", "Healthy"))
-    pair, well = ("orders", "eu"), Standing(seen=True, applied=True, health="Healthy", since=clock.now - 301)
+    pair, well = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Healthy", since=clock.now - 301)
 
     def waits() -> str:
         refused = found.objection(WANTED, ORDERS, "us", Counter())
@@ -155,7 +155,7 @@ def test_a_cluster_that_is_reached_from_here_waits_for_one_that_pulls_and_for_th
 
 def test_what_an_agent_tells_is_a_failure_if_it_was_changed_a_short_time_ago() -> None:
     found, clock = order()
-    pair, ill = ("orders", "eu"), Standing(seen=True, applied=True, health="Degraded", since=clock.now)
+    pair, ill = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Degraded", since=clock.now)
     for revision, given, fails in (
         ("a", clock.now - 60, True),
         ("a", clock.now - 21 * 60, False),
@@ -170,7 +170,7 @@ def test_what_an_agent_tells_is_a_failure_if_it_was_changed_a_short_time_ago() -
 def test_what_a_pass_saw_and_what_an_agent_told_do_not_hide_each_other() -> None:
     """A cluster turns from one kind to the other, and both are under way: only what is of this commit counts."""
     found, clock = order()
-    pair, ill = ("orders", "eu"), Standing(seen=True, applied=True, health="Degraded", since=clock.now)
+    pair, ill = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Degraded", since=clock.now)
     before = replace(WANTED, files=replace(WANTED.files, revision="b" * 40))
     found.hear_of("b" * 40, {pair: ill}, {pair: clock.now - 60})
     found.note(WANTED, seen("eu", "Degraded", changed="2027-01-15T07:30:00Z"))  # it is 2027-01-15 08:00
@@ -189,7 +189,7 @@ def test_what_a_pass_saw_and_what_an_agent_told_do_not_hide_each_other() -> None
 
 def test_the_clock_makes_a_failure_of_what_an_agent_tells_once_and_never_of_what_is_well() -> None:
     found, clock = order()
-    pair, moving = ("orders", "eu"), Standing(seen=True, applied=True, health="Unknown", since=clock.now)
+    pair, moving = ("orders", "eu"), RolloutState(seen=True, applied=True, health="Unknown", since=clock.now)
     for one, given, after in (
         (moving, clock.now - 60, 15 * 60),
         (replace(moving, health="Healthy"), clock.now - 60, None),

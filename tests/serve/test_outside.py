@@ -21,12 +21,12 @@ from fleet.kube.runtime.metrics import Counter
 from fleet.kube.runtime.operator import serving
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
-from fleet.serve.bundles import ForAgents
-from fleet.serve.commits import Origin, Wanted
-from fleet.serve.report.notify import SIGNATURE, Outside, Said, statuses
-from fleet.serve.report.status import Telling
-from fleet.serve.rollout import Order
-from fleet.sync.source import NO_FILES, Files
+from fleet.serve.bundles import BundlePublisher
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository
+from fleet.serve.report.notify import SIGNATURE, CommitStatus, Notifier, commit_statuses
+from fleet.serve.report.status import StatusWriter
+from fleet.serve.rollout import RolloutTracker
+from fleet.sync.source import NO_FILES, Checkout
 from fleet.testing import GitRemote
 from tests.serve.counted import counts
 
@@ -35,20 +35,20 @@ def told(cluster: str, sync: str = "Synced", health: str = "Healthy", message: s
     return StatusReport("orders", cluster, "a" * 40, sync, health, message)
 
 
-def decided(*reports: StatusReport, before: dict[str, Said] | None = None) -> dict[str, Said]:
-    return statuses("orders", {one.cluster: one for one in reports}, before or {})
+def decided(*reports: StatusReport, before: dict[str, CommitStatus] | None = None) -> dict[str, CommitStatus]:
+    return commit_statuses("orders", {one.cluster: one for one in reports}, before or {})
 
 
 def test_one_status_per_stack_and_one_per_cluster_only_where_it_failed() -> None:
-    assert decided(told("eu"), told("us")) == {"fleet/orders": Said(State.SUCCESS, "healthy in 2 clusters")}
+    assert decided(told("eu"), told("us")) == {"fleet/orders": CommitStatus(State.SUCCESS, "healthy in 2 clusters")}
     waits = decided(told("eu"), told("us", "Waiting", message="wave 1 is not done"))
-    assert waits == {"fleet/orders": Said(State.PENDING, "1 of 2 clusters; us: wave 1 is not done")}
+    assert waits == {"fleet/orders": CommitStatus(State.PENDING, "1 of 2 clusters; us: wave 1 is not done")}
     assert decided(told("eu", health="Progressing"))["fleet/orders"].state is State.PENDING
     assert decided(told("eu", "Unreachable", "Unknown"))["fleet/orders"].state is State.PENDING, "it may come back"
     failed = decided(told("eu"), told("us", health="Degraded", message="no quorum"))
     assert failed == {
-        "fleet/orders": Said(State.FAILURE, "1 of 2 clusters: us: no quorum"),
-        "fleet/orders/us": Said(State.FAILURE, "no quorum"),
+        "fleet/orders": CommitStatus(State.FAILURE, "1 of 2 clusters: us: no quorum"),
+        "fleet/orders/us": CommitStatus(State.FAILURE, "no quorum"),
     }
     again = decided(told("eu"), told("us"), before=failed)
     assert again["fleet/orders/us"].state is State.SUCCESS, "a status cannot be taken away, but turned"
@@ -64,8 +64,8 @@ def test_a_change_of_health_is_posted_once_signed_and_tried_again() -> None:
     async def scene() -> None:
         async with serving(("127.0.0.1", 0), handle) as (host, port):
             counted = Counter("told", "", ("what", "result"), registry=None)
-            origin = Origin("https://git.example.com/team/fleet.git")
-            outside = Outside(origin, lambda: None, counted, f"http://{host}:{port}/", "key", forge=False)
+            origin = FollowedRepository("https://git.example.com/team/fleet.git")
+            outside = Notifier(origin, lambda: None, counted, f"http://{host}:{port}/", "key", forge=False)
             running = asyncio.create_task(outside.run())
             outside.tell([told("eu")], moved=True)  # the first word is no change
             outside.tell([told("eu"), told("eu", health="Degraded", message="no quorum")], moved=True)
@@ -93,16 +93,16 @@ def test_a_change_of_health_is_posted_once_signed_and_tried_again() -> None:
 def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none_is_lost(
     git_remote: GitRemote, tmp_path: Path
 ) -> None:
-    def files(name: str) -> Files:
+    def files(name: str) -> Checkout:
         mirror = Mirror.of(git_remote.url, tmp_path / name, by_person=True)
-        return Files(Repository(NO_FILES), git=mirror.repository, remotes={"origin": git_remote.url})
+        return Checkout(Repository(NO_FILES), git=mirror.repository, remotes={"origin": git_remote.url})
 
     def health(number: int) -> str:
         """Another one each time that a pair comes round."""
         return "Degraded" if (number // 10 + number) % 2 else "Healthy"
 
     async def scene() -> None:
-        writers = [(Telling(settle=0.2, every=0.2), files(name)) for name in ("one", "other")]
+        writers = [(StatusWriter(settle=0.2, every=0.2), files(name)) for name in ("one", "other")]
         running = [asyncio.create_task(each.run()) for each, _ in writers]
         for number in range(50):
             for place, (each, its) in enumerate(writers):
@@ -129,11 +129,13 @@ def test_fifty_changes_in_a_second_from_several_writers_are_few_commits_and_none
 def test_what_agents_report_about_this_commit_is_told_on_and_only_what_they_got_has_moved() -> None:
     here = Source("clusters/all.py", 1)
     clusters = (ClusterData("edge", {}, None, None, True, here), ClusterData("eu", {}, None, None, False, here))
-    files = Files(Repository(NO_FILES, Settings()), "b" * 40)
+    files = Checkout(Repository(NO_FILES, Settings()), "b" * 40)
     stack = StackResult("s", here, ("edge", "eu"), RolloutData((), "0s", "15m"), ())
-    current = Wanted(files, Evaluation(clusters, (stack,)))
+    current = EvaluatedCommit(files, Evaluation(clusters, (stack,)))
     heard: list[tuple[str, bool]] = []
-    agents = ForAgents(lambda: current, Order(), lambda: None, lambda one, moved: heard.append((one.health, moved)))
+    agents = BundlePublisher(
+        lambda: current, RolloutTracker(), lambda: None, lambda one, moved: heard.append((one.health, moved))
+    )
 
     def record(cluster: str, revision: str, health: str, content: str) -> StatusRecord:
         return StatusRecord("s", cluster, "Synced", health, "2026-01-01T00:00:00Z", revision, revision, content=content)

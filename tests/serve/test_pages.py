@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.serve.report import previews
-from fleet.serve.report.previews import Pages, answered
+from fleet.serve.report.previews import Pages, page_response
 
 
 def path(address: str) -> str:
@@ -42,9 +42,9 @@ def test_pages_are_bounded_and_of_equal_ones_the_oldest_go(monkeypatch: pytest.M
 
 
 def test_a_replica_that_stands_by_has_browsers_ask_again() -> None:
-    assert answered(b"<p>", leads=True).status == 200
-    assert answered(b"<p>", leads=True).headers["Cache-Control"] == "no-store"
-    assert answered(None, leads=True).status == 404
-    elsewhere = answered(None, leads=False)
+    assert page_response(b"<p>", leads=True).status == 200
+    assert page_response(b"<p>", leads=True).headers["Cache-Control"] == "no-store"
+    assert page_response(None, leads=True).status == 404
+    elsewhere = page_response(None, leads=False)
     assert (elsewhere.status, elsewhere.headers["Connection"]) == (503, "close")
     assert "refresh" in (elsewhere.text or "")

@@ -23,11 +23,11 @@ from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.drift import drift_error
 from fleet.plan.inventory import Entry
-from fleet.serve.cluster_secrets import client_of
-from fleet.serve.clusters import notice
-from fleet.serve.commits import Origin
+from fleet.serve.cluster_secrets import open_client
+from fleet.serve.clusters import digest_object
+from fleet.serve.commits import FollowedRepository
 from fleet.serve.manifests import manifests
-from fleet.serve.process import JsonLines, meant
+from fleet.serve.process import JsonLines, matching_repositories
 from fleet.testing import Cluster
 
 KEY = Key("", "ConfigMap", "orders", "settings")
@@ -39,13 +39,15 @@ def found(version: str = "1", **more: object) -> dict[str, object]:
 
 
 def test_noise_is_no_change_and_content_and_health_are() -> None:
-    first = notice(KEY, found("1", data={"a": "1"}), is_app=False)
-    assert notice(KEY, found("2", data={"a": "1"}), is_app=False) == first
-    assert notice(KEY, found("2", data={"a": "2"}), is_app=False) != first
+    first = digest_object(KEY, found("1", data={"a": "1"}), is_app=False)
+    assert digest_object(KEY, found("2", data={"a": "1"}), is_app=False) == first
+    assert digest_object(KEY, found("2", data={"a": "2"}), is_app=False) != first
     key = Key("apps", "Deployment", "orders", "web")
     web = {**found(), "apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1}}
-    before = notice(key, {**web, "status": {"replicas": 1}}, is_app=False)
-    after = notice(key, {**web, "status": {"replicas": 1, "availableReplicas": 1, "updatedReplicas": 1}}, is_app=False)
+    before = digest_object(key, {**web, "status": {"replicas": 1}}, is_app=False)
+    after = digest_object(
+        key, {**web, "status": {"replicas": 1, "availableReplicas": 1, "updatedReplicas": 1}}, is_app=False
+    )
     assert before.content == after.content
     assert before.health != after.health
 
@@ -88,10 +90,13 @@ def test_a_worker_takes_what_fits_besides_and_nobody_else_gets_it() -> None:
 
 
 def test_a_webhook_is_for_the_repository_of_its_path_or_for_all() -> None:
-    one, other = Origin("git@forge.example.com:Team/fleet.git"), Origin("https://forge.example.com/team/other.git")
+    one, other = (
+        FollowedRepository("git@forge.example.com:Team/fleet.git"),
+        FollowedRepository("https://forge.example.com/team/other.git"),
+    )
     said = Repository(Kind.GITEA, "https://forge.example.com", "team/Fleet")
-    assert meant(said, [one, other]) == [one]
-    assert meant(Repository(Kind.GITEA, "https://x", "a/b"), [one, other]) == [one, other]
+    assert matching_repositories(said, [one, other]) == [one]
+    assert matching_repositories(Repository(Kind.GITEA, "https://x", "a/b"), [one, other]) == [one, other]
 
 
 INSIDE = {
@@ -123,20 +128,20 @@ def test_a_kubeconfig_in_a_secret_runs_no_program_and_reads_no_file_unless_it_is
     eu = ClusterData("eu-1", {}, None, "fleet-system/eu-1", False, Source("clusters/all.py", 1))
     text = of_secret(*OUTSIDE[fields])
     with contextlib.ExitStack() as held, pytest.raises(AccessError) as refused:
-        client_of(eu, text, held)
+        open_client(eu, text, held)
     assert refused.value.message == (
         "the kubeconfig in the Secret fleet-system/eu-1 of eu-1 runs a program or reads a file of the service's"
         f" machine: {fields}"
     )
     with contextlib.ExitStack() as held:
-        assert client_of(eu, text, held, trusted=True).cluster == "eu-1"
+        assert open_client(eu, text, held, trusted=True).cluster == "eu-1"
 
 
 @pytest.mark.parametrize("what", INSIDE)
 def test_a_kubeconfig_in_a_secret_with_all_that_it_needs_in_it_is_taken(what: str) -> None:
     eu = ClusterData("eu-1", {}, None, "fleet-system/eu-1", False, Source("clusters/all.py", 1))
     with contextlib.ExitStack() as held:
-        assert client_of(eu, of_secret(*INSIDE[what]), held).cluster == "eu-1"
+        assert open_client(eu, of_secret(*INSIDE[what]), held).cluster == "eu-1"
 
 
 def test_a_line_of_the_log_is_an_object_with_the_fields_that_are_known() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from fleet.errors import Source
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.kube.concurrency import end
+from fleet.kube.concurrency import end_tasks
 from fleet.objects.desired import Desired, StackCluster
 from fleet.repository import Repository
 from fleet.repository.settings import Settings
-from fleet.serve.commits import Wanted
-from fleet.serve.queue import Passes
-from fleet.sync.source import Files
-from fleet.sync.targets import Target
+from fleet.serve.commits import EvaluatedCommit
+from fleet.serve.queue import ReconcileQueue
+from fleet.sync.source import Checkout
+from fleet.sync.targets import ClusterTarget
 
 HERE = Source("stacks/all.py", 1)
 NAMES = ("billing", "orders", "search")
@@ -26,7 +26,7 @@ STACKS = tuple(
     for name in NAMES
 )
 CLUSTERS = tuple(ClusterData(name, {}, None, None, False, HERE) for name in ("eu", "us"))
-WANTED = Wanted(Files(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, STACKS))
+WANTED = EvaluatedCommit(Checkout(Repository(Path("/nowhere"), Settings()), "a" * 40), Evaluation(CLUSTERS, STACKS))
 Seen = tuple[str, ...]
 
 
@@ -41,7 +41,7 @@ class Looks:
     go: asyncio.Event = field(default_factory=asyncio.Event)
     under_way: Counter[StackCluster] = field(default_factory=Counter)
 
-    async def look(self, current: Wanted, target: Target) -> None:
+    async def look(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
         cluster = target.cluster.name
         pairs = [(stack, cluster) for stack in target.stacks]
         self.seen.append((cluster, tuple(sorted(target.stacks))))
@@ -61,8 +61,10 @@ class Looks:
                 await asyncio.sleep(0.01)
 
 
-def passes_of(looks: Looks) -> Passes:
-    return Passes(lambda: WANTED, looks.look, lambda current, pair, problem: looks.broken.append(pair), lambda _: None)
+def passes_of(looks: Looks) -> ReconcileQueue:
+    return ReconcileQueue(
+        lambda: WANTED, looks.look, lambda current, pair, problem: looks.broken.append(pair), lambda _: None
+    )
 
 
 def test_what_waits_for_one_cluster_is_one_pass_and_clusters_do_not_wait_for_each_other() -> None:
@@ -72,7 +74,7 @@ def test_what_waits_for_one_cluster_is_one_pass_and_clusters_do_not_wait_for_eac
         passes.ask([("orders", "eu"), ("search", "eu"), ("billing", "us")])
         tasks = [asyncio.create_task(one) for one in passes.workers(resync=600)]
         await looks.until(("eu", ("orders", "search")), ("us", ("billing",)))
-        await end(*tasks)
+        await end_tasks(*tasks)
         return looks.seen
 
     assert len(asyncio.run(run())) == 2
@@ -90,7 +92,7 @@ def test_what_a_pass_has_is_left_out_by_the_next_and_looked_at_after_it() -> Non
         looks.slow.clear()
         looks.go.set()
         await looks.until(("eu", ("orders",)), ("eu", ("orders",)))
-        await end(*tasks)
+        await end_tasks(*tasks)
 
     asyncio.run(run())
 
@@ -111,7 +113,7 @@ def test_a_stack_that_breaks_a_pass_is_passed_over_alone_until_it_works() -> Non
         passes.ask_all("eu")
         await looks.until(("eu", NAMES), ("eu", NAMES))
         assert looks.broken[-1] == ("orders", "eu")
-        await end(*tasks)
+        await end_tasks(*tasks)
 
     asyncio.run(run())
 
@@ -123,7 +125,7 @@ def test_everything_is_looked_at_from_time_to_time_and_what_is_not_in_git_is_not
         passes.ask([("gone", "eu"), ("orders", "nowhere")])
         tasks = [asyncio.create_task(one) for one in passes.workers(resync=0.05)]
         await looks.until(("eu", NAMES), ("us", NAMES), ("eu", NAMES))
-        await end(*tasks)
+        await end_tasks(*tasks)
         return looks.seen
 
     assert set(asyncio.run(run())) == {("eu", NAMES), ("us", NAMES)}

@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from fleet.serve.child_process import MIB, Bounds, EndedError, ask
+from fleet.serve.child_process import MIB, ChildEndedError, ChildLimits, ask_child
 from fleet.serve.report import preview_process
-from fleet.serve.report.preview_process import Told, preview
+from fleet.serve.report.preview_process import PreviewText, preview
 from fleet.serve.scope import SHARED, TOKENS, RepositoryScope, parse_scopes
 from tests.serve.forks import ATTACKS, LOOPS, OUTCOMES, STACK, Fork
 
@@ -90,7 +90,7 @@ def test_one_that_takes_long_holds_up_nobody_and_leaves_nothing_when_it_is_ended
 
     before, its = children(), list[int]()
 
-    async def both() -> tuple[bool, Told]:
+    async def both() -> tuple[bool, PreviewText]:
         attack = asyncio.create_task(preview(fork.task(looping)))
         while len(its) < 3:
             await asyncio.sleep(0.1)
@@ -114,16 +114,16 @@ def test_one_that_takes_long_holds_up_nobody_and_leaves_nothing_when_it_is_ended
 @pytest.mark.parametrize(
     ("what", "bounds", "reason"),
     [
-        ("loop", Bounds(1, 60, 512 * MIB), "it took longer than 1 s"),
-        ("loop", Bounds(60, 1, 512 * MIB), "it used more than 1 s of CPU time"),
-        ("memory", Bounds(60, 60, 256 * MIB), "it needed more than 256 MiB of memory"),
-        ("answer", Bounds(60, 60, 512 * MIB), "what it came to is more than 24 MiB"),
-        ("exit", Bounds(60, 60, 512 * MIB), "it ended with exit code 3"),
+        ("loop", ChildLimits(1, 60, 512 * MIB), "it took longer than 1 s"),
+        ("loop", ChildLimits(60, 1, 512 * MIB), "it used more than 1 s of CPU time"),
+        ("memory", ChildLimits(60, 60, 256 * MIB), "it needed more than 256 MiB of memory"),
+        ("answer", ChildLimits(60, 60, 512 * MIB), "what it came to is more than 24 MiB"),
+        ("exit", ChildLimits(60, 60, 512 * MIB), "it ended with exit code 3"),
     ],
 )
-def test_whatever_a_child_does_it_ends_and_says_why(deaf: Path, what: str, bounds: Bounds, reason: str) -> None:
-    with pytest.raises(EndedError, match=reason):
-        asyncio.run(ask("deaf_child", what.encode(), bounds))
+def test_whatever_a_child_does_it_ends_and_says_why(deaf: Path, what: str, bounds: ChildLimits, reason: str) -> None:
+    with pytest.raises(ChildEndedError, match=reason):
+        asyncio.run(ask_child("deaf_child", what.encode(), bounds))
     if (deaf / "pid").exists():
         assert not runs(int((deaf / "pid").read_text()))
 
@@ -137,7 +137,9 @@ def test_a_child_has_no_token_of_a_forge_but_the_one_that_its_git_may_need(
         monkeypatch.setenv(name, "secret")
 
     def inherited(scope: RepositoryScope, *, pushes: bool) -> set[str]:
-        asking = ask("deaf_child", b"environment", Bounds(60, 60, 512 * MIB), withheld=scope.withheld(pushes=pushes))
+        asking = ask_child(
+            "deaf_child", b"environment", ChildLimits(60, 60, 512 * MIB), withheld=scope.withheld(pushes=pushes)
+        )
         names = set(asyncio.run(asking).decode().split())
         assert "PATH" in names
         return names & secrets
@@ -151,7 +153,7 @@ def test_a_child_has_no_token_of_a_forge_but_the_one_that_its_git_may_need(
 
 def test_who_stops_waiting_has_the_child_killed(deaf: Path) -> None:
     async def stopped() -> None:
-        asking = asyncio.create_task(ask("deaf_child", b"wait", Bounds(60, 60, 512 * MIB)))
+        asking = asyncio.create_task(ask_child("deaf_child", b"wait", ChildLimits(60, 60, 512 * MIB)))
         while not (deaf / "pid").exists() or not (deaf / "pid").read_text():  # noqa: ASYNC110 - of another process
             await asyncio.sleep(0.05)
         asking.cancel()

@@ -22,7 +22,7 @@ from fleet.forge.forge import Action, Kind, PullRequestEvent
 from fleet.forge.forge import PullRequest as Asked
 from fleet.forge.forge import Repository as ForgeRepository
 from fleet.kube.runtime.metrics import Counter
-from fleet.serve.commits import Origin, Wanted, wanted
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
 from fleet.serve.report import preview_process
 from fleet.serve.report.attempts import Attempts
 from fleet.serve.report.previews import Previews
@@ -96,11 +96,14 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_what_nobody_foresaw_is_said_and_ends_no_previews(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Whoever says what is served is the caller; here it is at its wits' end, with a secret on its lips."""
-    origin, counted = Origin(str(tmp_path)), Counter("previews", "", ("repository", "result"), registry=None)
+    origin, counted = (
+        FollowedRepository(str(tmp_path)),
+        Counter("previews", "", ("repository", "result"), registry=None),
+    )
     place = ForgeRepository(Kind.GITEA, "https://git.example.com", "team/fleet")
     request = Asked(0, "", "", "", "main", "", "change", "1" * 40, fork=False)
 
-    def confused() -> Wanted | None:
+    def confused() -> EvaluatedCommit | None:
         raise RuntimeError(SECRET)
 
     async def heard(previews: Previews) -> bool:
@@ -174,13 +177,13 @@ def test_an_attack_from_a_fork_is_ended_told_and_not_repeated_while_others_are_p
     fork.push(root, "theirs")
     attack = PullRequest(remote, remote.as_user(stranger).pull_request(f"{stranger.name}:theirs").number)
     monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
-    origin = Origin(
+    origin = FollowedRepository(
         f"https://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/attacked.git"
     )
     mirror = origin.mirror(tmp_path / "cache")
     mirror.fetch()
     with Pool() as pool:
-        base = wanted(origin, mirror, main, None, pool)
+        base = evaluate_commit(origin, mirror, main, None, pool)
 
     async def followed(seconds: float, until_done: Callable[[Counter], bool]) -> None:
         monkeypatch.setattr(preview_process, "OF_FORKS", replace(preview_process.OF_FORKS, seconds=seconds))
@@ -226,11 +229,13 @@ def test_a_head_is_kept_in_the_mirror_for_as_long_as_its_pull_request_is_open(
     remote.push(root, "change")
     request = remote.pull_request("change")
     monkeypatch.setenv("FLEET_FORGE_TOKEN", forge.user.token)
-    origin = Origin(f"https://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/bare.git")
+    origin = FollowedRepository(
+        f"https://{remote.user.name}:{remote.user.token}@127.0.0.1:{relay.port}/{remote.owner}/bare.git"
+    )
     mirror = origin.mirror(tmp_path / "cache")
     mirror.fetch()
     with Pool() as pool:
-        base = wanted(origin, mirror, main, None, pool)
+        base = evaluate_commit(origin, mirror, main, None, pool)
     counted = Counter("previews", "", ("repository", "result"), registry=None)
 
     def heads() -> list[str]:

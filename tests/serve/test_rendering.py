@@ -19,9 +19,9 @@ from fleet.git.repository import Repository
 from fleet.git.status import report
 from fleet.git.status_records import StatusReport
 from fleet.plan import Inventory, Plan
-from fleet.serve.bundles import LOOK, ForAgents
-from fleet.serve.commits import Origin, Wanted, wanted
-from fleet.serve.rollout import Order
+from fleet.serve.bundles import LOOK, BundlePublisher
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository, evaluate_commit
+from fleet.serve.rollout import RolloutTracker
 from fleet.sync.result import Result
 from fleet.testing import GitRemote
 from fleet.testing.git import git
@@ -46,21 +46,21 @@ class Centre:
     cache: Path
     pool: Pool
     reports: tuple[str, ...] = ()
-    current: Wanted | None = None
-    order: Order = field(default_factory=Order)
-    agents: ForAgents = field(init=False)
+    current: EvaluatedCommit | None = None
+    order: RolloutTracker = field(default_factory=RolloutTracker)
+    agents: BundlePublisher = field(init=False)
 
     def __post_init__(self) -> None:
-        self.agents = ForAgents(
+        self.agents = BundlePublisher(
             lambda: self.current, self.order, lambda: None, reports=tuple(map(parse_report_repository, self.reports))
         )
 
-    def take(self) -> Wanted:
+    def take(self) -> EvaluatedCommit:
         """The newest commit."""
-        origin = Origin(self.url)
+        origin = FollowedRepository(self.url)
         mirror = origin.mirror(self.cache)
         mirror.fetch((origin.refspec,))
-        self.current = wanted(origin, mirror, mirror.tips("main")[origin.ref], None, self.pool)
+        self.current = evaluate_commit(origin, mirror, mirror.tips("main")[origin.ref], None, self.pool)
         return self.current
 
     def look(self) -> float | None:

@@ -14,8 +14,8 @@ from fleet.git.refs import address
 from fleet.git.repository import Repository
 from fleet.git.status import report
 from fleet.git.status_records import StatusReport
-from fleet.serve.commits import Origin, Wanted
-from fleet.serve.rollback import Followed, Illness, Made, Rollbacks, roll_back
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository
+from fleet.serve.rollback import FollowedBranch, Illness, PendingRollbacks, RollbackOutcome, roll_back
 from fleet.sync.result import ObjectHealth
 from fleet.testing import GitRemote
 from fleet.testing.git import git
@@ -83,14 +83,14 @@ class Fleet:
     def tip(self) -> str:
         return self.remote.git("rev-parse", "main").strip()
 
-    def service(self, name: str = "one") -> tuple[Followed, Wanted]:
-        origin = Origin(self.remote.url)
+    def service(self, name: str = "one") -> tuple[FollowedBranch, EvaluatedCommit]:
+        origin = FollowedRepository(self.remote.url)
         mirror = origin.mirror(self.cache / name)
         mirror.fetch((origin.refspec,))
-        followed = Followed(origin, mirror, self.pool)
+        followed = FollowedBranch(origin, mirror, self.pool)
         return followed, followed.at(self.tip)
 
-    def rolled_back(self, *, direct: bool = True) -> Made | None:
+    def rolled_back(self, *, direct: bool = True) -> RollbackOutcome | None:
         return roll_back(*self.service(), "orders", ILL, direct=direct)
 
     def why_not(self) -> str:
@@ -138,7 +138,7 @@ def test_it_is_one_commit_on_the_one_that_failed_and_nobody_makes_a_second(fleet
     report(
         Repository.find(fleet.root), [StatusReport("orders", "eu", bad, "Synced", "Healthy")], remote="origin", by="ada"
     )
-    assert (fleet.rolled_back(), fleet.tip) == (Made("", ""), tip), "whoever comes after a kill finds it"
+    assert (fleet.rolled_back(), fleet.tip) == (RollbackOutcome("", ""), tip), "whoever comes after a kill finds it"
     git(fleet.root, "pull", "--quiet", "--no-rebase", "origin", "main")
     git(fleet.root, "commit", "--quiet", "--amend", "--message", "squashed by hand, without the last line")
     git(fleet.root, "push", "--quiet", "--force", "origin", "HEAD:main")
@@ -157,10 +157,10 @@ def test_it_is_looked_at_again_right_before_the_push_and_what_is_well_by_then_is
         return False
 
     made = roll_back(*fleet.service(), "orders", ILL, direct=True, lasts=recovered)
-    assert (made, fleet.tip, looks) == (Made("over", ""), bad, [bad])
-    known = Rollbacks()
+    assert (made, fleet.tip, looks) == (RollbackOutcome("over", ""), bad, [bad])
+    known = PendingRollbacks()
     assert known.ask("orders", bad)
-    known.note("orders", bad, Made("over", ""))
+    known.note("orders", bad, RollbackOutcome("over", ""))
     assert known.ask("orders", bad), "it may fall ill again, and last"
 
 
@@ -271,7 +271,7 @@ def test_a_service_takes_a_failed_rollout_back_once_and_tells_it(either: Served)
         return repository.remote.git("rev-list", "main").split()
 
     def pushed() -> float:
-        return served.metric(f'fleet_rollbacks_total{{repository="{Origin(served.url)}",result="pushed"}}')
+        return served.metric(f'fleet_rollbacks_total{{repository="{FollowedRepository(served.url)}",result="pushed"}}')
 
     def events() -> set[str]:
         found = json.loads(eu.kubectl("-n", "fleet-system", "get", "events", "-o", "json"))["items"]
@@ -326,7 +326,8 @@ def test_health_that_comes_and_goes_is_no_reason_and_health_that_stays_is(served
         eu.kubectl("-n", repository.namespace, "patch", "pod", "web", *merge)
 
     def is_seen(state: str) -> bool:
-        about = f'repository="{Origin(served.url)}",stack="{repository.stack}",cluster="{eu.name}",health="{state}"'
+        origin = FollowedRepository(served.url)
+        about = f'repository="{origin}",stack="{repository.stack}",cluster="{eu.name}",health="{state}"'
         return served.metric(f"fleet_stack_health{{{about}}}") == 1
 
     def turn(state: str) -> None:

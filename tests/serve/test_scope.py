@@ -8,8 +8,8 @@ import pytest
 
 from fleet.errors import AccessError, ConfigurationError, Source
 from fleet.evaluate.result import ClusterData
-from fleet.serve.cluster_secrets import Reach
-from fleet.serve.clusters import Sites
+from fleet.serve.cluster_secrets import ClusterReach
+from fleet.serve.clusters import ClusterConnections
 from fleet.serve.scope import SHARED, RepositoryScope, parse_scopes
 
 A, B = "https://git.example.com/a.git", "https://git.example.com/b.git"
@@ -47,11 +47,11 @@ def test_neither_passes_nor_previews_connect_to_the_clusters_of_another_reposito
     theirs = cluster("b-1")
 
     async def tried() -> None:
-        sites = Sites(None, None, lambda stack, name: None, lambda name: None, scope=SCOPES[A])
+        sites = ClusterConnections(None, None, lambda stack, name: None, lambda name: None, scope=SCOPES[A])
         with pytest.raises(AccessError, match="the context b-1"):
             async with sites.reached(theirs, frozenset()):
                 pass
-        reach = await Reach.of((theirs,), None, None, scope=SCOPES[A])
+        reach = await ClusterReach.of((theirs,), None, None, scope=SCOPES[A])
         with pytest.raises(AccessError, match="the context b-1"):
             async with reach.to(theirs):
                 pass

@@ -13,7 +13,7 @@ from fleet.errors import PolicyError
 from fleet.objects.desired import Desired
 from fleet.plan import Inventory, Plan, plan, plan_removed_placement
 from fleet.plan.budget import DeletionBudget
-from fleet.serve.safety import PartlySeenError, Spending
+from fleet.serve.safety import DeletionLedger, PartlySeenError
 from fleet.testing import Cluster, GitRemote
 from fleet.testing.proxy import Answer, Match, Proxy, Rule
 from fleet.testing.proxy import Plan as Faults
@@ -40,7 +40,7 @@ class Passes:
     """Of the stacks of one cluster, at one commit after the other."""
 
     def __init__(self, stacks: int) -> None:
-        self.spending = Spending()
+        self.spending = DeletionLedger()
         self.wanted = {f"s{number}": a_stack(f"s{number}", "stays") for number in range(stacks)}
 
     def over(self, losing: dict[str, tuple[str, ...]], revision: str = "r1", *beside: str) -> None:

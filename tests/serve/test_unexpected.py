@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fleet.git.repository import Mirror
 from fleet.serve.background import UnexpectedError
-from fleet.serve.commits import Evaluating, Origin, Wanted
-from fleet.serve.options import Manner
+from fleet.serve.commits import EvaluatedCommit, EvaluatingReader, FollowedRepository
+from fleet.serve.options import ServeOptions
 from fleet.serve.report.metrics import Metrics
 from fleet.serve.service import Service
 from fleet.testing.git import git
@@ -25,13 +25,15 @@ def stack(cluster: fleet.Cluster) -> None:
 
 
 @dataclass(slots=True)
-class Damaged(Evaluating):
+class Damaged(EvaluatingReader):
     """Of one stack comes what no evaluation would let through."""
 
     stack: str = ""
 
-    def read(self, origin: Origin, mirror: Mirror, commit: str, before: Wanted | None) -> Wanted:
-        found = Evaluating.read(self, origin, mirror, commit, before)
+    def read(
+        self, origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None
+    ) -> EvaluatedCommit:
+        found = EvaluatingReader.read(self, origin, mirror, commit, before)
         stacks = []
         for one in found.evaluation.stacks:
             desired = [
@@ -52,8 +54,8 @@ def test_a_pass_that_fails_in_a_way_that_nobody_foresaw_is_the_problem_of_one_st
     repository.write("stacks/bad.py", text)
     repository.commit()
     git(repository.root, "push", "--quiet", "origin", "HEAD:main")
-    manner = Manner(repository.clusters[0].kubeconfig, tmp_path / "cache", poll=0.3, status=False)
-    service = Service(Origin(repository.remote.url), manner, Metrics(), Damaged(stack=bad))
+    manner = ServeOptions(repository.clusters[0].kubeconfig, tmp_path / "cache", poll=0.3, status=False)
+    service = Service(FollowedRepository(repository.remote.url), manner, Metrics(), Damaged(stack=bad))
 
     def problems(stack: str) -> list[object]:
         found = [service.known.get((stack, name)) for name in names]

@@ -32,7 +32,7 @@ from fleet.plan.inventory import Entry, Inventory
 from fleet.plan.severity import Severity
 from fleet.plan.step import plan_hash
 from fleet.repository import Repository
-from fleet.sync.rollout.approvals import digest
+from fleet.sync.rollout.approvals import changes_digest
 
 ROOT = Path(__file__).parents[2]
 DIRECTORY = Path(__file__).parent / "files"
@@ -46,7 +46,7 @@ def files() -> dict[str, bytes]:
     evaluation = evaluate(Repository.find(ROOT)).check()
     return {
         "rendered.json": _json([_manifests(evaluation)]),
-        "waves.json": _json({stack.name: digest(stack) for stack in evaluation.stacks}),
+        "waves.json": _json({stack.name: changes_digest(stack) for stack in evaluation.stacks}),
         "inventory.txt": inventory.format_entries(
             inventory.format_entry(entry) for entry in entries(evaluation)
         ).encode(),

@@ -13,7 +13,7 @@ from fleet.kube import schema
 from fleet.kube.discovery import Discovery, Resource
 from fleet.objects.desired import Key
 from fleet.plan import Step, Verb
-from fleet.sync.planning import INSTALL, refusal
+from fleet.sync.planning import INSTALL, unserved_error
 from fleet.testing.git import git
 from fleet.testing.proxy import Proxy
 from tests.cli.test_check import BAD, stack, write
@@ -169,7 +169,7 @@ def test_a_kind_that_is_not_served_is_told_with_the_one_that_was_probably_meant(
     served = Discovery()
     served.add(Resource("example.com", "v1", "Gadget", "gadgets", namespaced=True))
     served.add(Resource("", "v1", "Pod", "pods", namespaced=True))
-    found = refusal("eu", {(group, version, kind): Step(Verb.CREATE, Key(group, kind, "shop", "a"))}, served)
+    found = unserved_error("eu", {(group, version, kind): Step(Verb.CREATE, Key(group, kind, "shop", "a"))}, served)
     assert found is not None
     assert found.message == f"eu does not know the kind {kind} ({group}/{version})"
     assert found.hint == hint
@@ -177,7 +177,7 @@ def test_a_kind_that_is_not_served_is_told_with_the_one_that_was_probably_meant(
 
 def test_of_what_is_there_in_a_plan_with_its_definition_only_what_the_definition_refuses_is_wrong() -> None:
     def wrong(manifest: dict[str, Any], definition: dict[str, Any] = GADGETS) -> list[tuple[str, str | None]]:
-        found = schema.mistakes(Key.of(manifest), manifest, schema.defined_by(definition))
+        found = schema.find_mistakes(Key.of(manifest), manifest, schema.defined_by(definition))
         return [(mistake.field, mistake.hint) for mistake in found]
 
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "color": "red"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.sync.source import commit, working_tree
+from fleet.sync.source import read_commit, read_working_tree
 from fleet.testing.git import git
 from tests.sync.fleet_repository import FleetRepository, config_map
 
@@ -120,7 +120,7 @@ def test_every_clone_has_the_identity_of_its_remote_shallow_ones_too(first: Flee
     git(first.root, "push", "--quiet", "origin", "HEAD:main")
     git(tmp_path, "clone", "--quiet", "--depth=1", first.remote.url, "elsewhere")
     for root in (first.root, tmp_path / "elsewhere"):
-        with commit("HEAD", root) as files:
+        with read_commit("HEAD", root) as files:
             assert files.identity == known_as(first)
 
 
@@ -130,12 +130,12 @@ def test_without_a_remote_the_first_commit_tells_repositories_apart(tmp_path: Pa
         root = tmp_path / name
         git(tmp_path, "init", "--quiet", name)
         (root / "fleet.toml").write_text("")
-        with working_tree(root) as files:
+        with read_working_tree(root) as files:
             assert files.identity == ""
         for number in (1, 2):
             user = ("-c", "user.name=Test", "-c", "user.email=test@example.com")
             git(root, *user, "commit", "--quiet", "--allow-empty", "--message", f"{name} {number}")
-            with working_tree(root) as files:
+            with read_working_tree(root) as files:
                 names.append(files.identity)
     assert names[0] == names[1] != names[2] == names[3]
     assert names[0].startswith("commit-")

@@ -8,18 +8,20 @@ from datetime import UTC, datetime
 import pytest
 
 from fleet.evaluate.result import RolloutData
-from fleet.sync.rollout.gates import Standing, Verdict, gate
+from fleet.sync.rollout.gates import GateDecision, RolloutState, decide_gate
 from fleet.times import parse_window
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC).timestamp()  # a Monday
 WAVES = RolloutData((("eu",), ("us-1", "us-2"), ("ap",)), "5m", "15m", 1)
-NEW = Standing(seen=True, applied=True, health="Healthy", since=NOW - 600)  # has this revision
-OLD = Standing(seen=True, health="Healthy")  # has the one before
+NEW = RolloutState(seen=True, applied=True, health="Healthy", since=NOW - 600)  # has this revision
+OLD = RolloutState(seen=True, health="Healthy")  # has the one before
 ALL_OLD = {"eu": OLD, "us-1": OLD, "us-2": OLD, "ap": OLD}
 
 
-def asked(cluster: str, standings: dict[str, Standing], rollout: RolloutData = WAVES, **more: object) -> Verdict:
-    return gate("orders", cluster, rollout, standings, {}, now=NOW, **more)  # type: ignore[arg-type]
+def asked(
+    cluster: str, standings: dict[str, RolloutState], rollout: RolloutData = WAVES, **more: object
+) -> GateDecision:
+    return decide_gate("orders", cluster, rollout, standings, {}, now=NOW, **more)  # type: ignore[arg-type]
 
 
 def test_the_first_wave_begins_and_the_others_wait_for_it() -> None:
@@ -33,7 +35,7 @@ def test_the_first_wave_begins_and_the_others_wait_for_it() -> None:
 @pytest.mark.parametrize(
     "standing",
     [
-        Standing(),  # not looked at since this revision came
+        RolloutState(),  # not looked at since this revision came
         replace(NEW, seen=False),  # healthy, but of a look at another revision
         OLD,  # healthy at the revision before
         replace(NEW, begun=True),
@@ -44,13 +46,13 @@ def test_the_first_wave_begins_and_the_others_wait_for_it() -> None:
         replace(NEW, health="Unknown"),  # nobody reports on it
     ],
 )
-def test_nothing_but_healthy_at_this_revision_lets_the_next_wave_begin(standing: Standing) -> None:
+def test_nothing_but_healthy_at_this_revision_lets_the_next_wave_begin(standing: RolloutState) -> None:
     assert not asked("us-1", {**ALL_OLD, "eu": standing}).goes
 
 
 def test_a_wave_soaks_and_says_for_how_long() -> None:
     verdict = asked("us-1", {**ALL_OLD, "eu": replace(NEW, since=NOW - 60)})
-    assert verdict == Verdict("wave 1 soaks: eu has to stay healthy for 5m", 240)
+    assert verdict == GateDecision("wave 1 soaks: eu has to stay healthy for 5m", 240)
     assert asked("us-1", {**ALL_OLD, "eu": replace(NEW, since=None)}).again == 300, "not known since when: from now"
     assert asked("us-1", {**ALL_OLD, "eu": replace(NEW, since=NOW - 300)}).goes
 
@@ -79,7 +81,7 @@ def test_no_more_clusters_of_a_wave_at_once_than_allowed() -> None:
     assert asked("us-1", {**done, "us-2": replace(OLD, begun=True)}).reason == (
         "us-2 is being changed, and at most 1 may be unavailable at once"
     )
-    for other in (replace(NEW, health="Progressing"), replace(OLD, problem="no answer"), Standing()):
+    for other in (replace(NEW, health="Progressing"), replace(OLD, problem="no answer"), RolloutState()):
         assert not asked("us-1", {**done, "us-2": other}).goes
     assert asked("us-1", {**done, "us-2": replace(OLD, health="Missing")}).goes, "nothing is there yet"
     two = replace(WAVES, max_unavailable=2)
@@ -108,7 +110,7 @@ def test_a_frozen_stack_and_one_outside_of_its_windows_wait() -> None:
     assert "frozen" in asked("eu", ALL_OLD, replace(WAVES, freeze=True)).reason
     assert asked("eu", ALL_OLD, replace(WAVES, windows=("Mon-Fri 09:00-17:00",))).goes
     verdict = asked("eu", ALL_OLD, replace(WAVES, windows=("Sat,Sun 02:00-05:00", "Tue 22:00-02:00")))
-    assert verdict == Verdict("it is outside of its windows; the next begins Tue 22:00 UTC", 34 * 3600)
+    assert verdict == GateDecision("it is outside of its windows; the next begins Tue 22:00 UTC", 34 * 3600)
     berlin = replace(WAVES, windows=("12:30-14:00",), timezone="Europe/Berlin")
     assert asked("eu", ALL_OLD, berlin).goes, "13:00 there"
 
@@ -132,11 +134,11 @@ def test_windows(text: str, day: int, hour: int, holds: bool) -> None:
 def test_stacks_that_it_needs_are_healthy_at_this_revision_here_or_else_everywhere() -> None:
     plain = RolloutData((("eu",),), "0s", "15m")
 
-    def needing(standings: dict[str, Standing]) -> Verdict:
-        return gate("shop", "eu", plain, {"eu": OLD}, {"db": standings}, now=NOW)
+    def needing(standings: dict[str, RolloutState]) -> GateDecision:
+        return decide_gate("shop", "eu", plain, {"eu": OLD}, {"db": standings}, now=NOW)
 
     assert needing({"eu": NEW, "us": replace(NEW, health="Degraded")}).goes
     assert needing({"eu": OLD}).reason == "it needs stack db, which does not have this revision yet, and is Healthy"
     assert not needing({"us": NEW, "ap": OLD}).goes, "it is in other clusters: all of them count"
     assert needing({"us": NEW, "ap": NEW}).goes
-    assert needing({"us": Standing()}).reason == "it needs stack db, which in us was not looked at yet"
+    assert needing({"us": RolloutState()}).reason == "it needs stack db, which in us was not looked at yet"

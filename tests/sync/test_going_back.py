@@ -11,19 +11,29 @@ from fleet.objects.desired import Desired, Object
 from fleet.objects.redaction import BUILT_IN
 from fleet.preview.compare import plan_difference
 from fleet.sync.result import ObjectHealth
-from fleet.sync.rollout.rollback import NoWayBackError, Past, check_cause, check_data, is_rollback, trailer, way_back
+from fleet.sync.rollout.rollback import (
+    CommitHistory,
+    NoRollbackError,
+    check_cause,
+    check_data,
+    find_way_back,
+    is_rollback,
+    rollback_trailer,
+)
 
-NOW = Past("n" * 40, was_well=False, same=True)  # the commit that made a cluster ill
-NEIGHBOUR = Past("m" * 40, was_well=True, same=True)  # before it: another stack's commit, on the same files
-GOOD = Past("g" * 40, was_well=True, same=False)
-BAD = Past("b" * 40, was_well=False, same=False)
-FORMER = Past("f" * 40, was_well=True, same=True)  # it stood on today's files before, and was well
+NOW = CommitHistory("n" * 40, was_well=False, same=True)  # the commit that made a cluster ill
+NEIGHBOUR = CommitHistory("m" * 40, was_well=True, same=True)  # before it: another stack's commit, on the same files
+GOOD = CommitHistory("g" * 40, was_well=True, same=False)
+BAD = CommitHistory("b" * 40, was_well=False, same=False)
+FORMER = CommitHistory("f" * 40, was_well=True, same=True)  # it stood on today's files before, and was well
 
 
 def test_it_goes_back_to_the_commit_before_with_other_files_if_that_was_well() -> None:
-    assert way_back([NOW, GOOD, BAD], is_rollback=False) == GOOD.revision
-    assert way_back([NOW, NEIGHBOUR, GOOD], is_rollback=False) == GOOD.revision, "what changed nothing of it is no step"
-    assert way_back([GOOD], is_rollback=False) == GOOD.revision, "nothing was written about the newest yet"
+    assert find_way_back([NOW, GOOD, BAD], is_rollback=False) == GOOD.revision
+    assert find_way_back([NOW, NEIGHBOUR, GOOD], is_rollback=False) == GOOD.revision, (
+        "what changed nothing of it is no step"
+    )
+    assert find_way_back([GOOD], is_rollback=False) == GOOD.revision, "nothing was written about the newest yet"
 
 
 @pytest.mark.parametrize(
@@ -38,15 +48,15 @@ def test_it_goes_back_to_the_commit_before_with_other_files_if_that_was_well() -
         ),
     ],
 )
-def test_else_it_stays_and_says_why(past: list[Past], why: str) -> None:
-    with pytest.raises(NoWayBackError, match=why):
-        way_back(past, is_rollback=False)
+def test_else_it_stays_and_says_why(past: list[CommitHistory], why: str) -> None:
+    with pytest.raises(NoRollbackError, match=why):
+        find_way_back(past, is_rollback=False)
 
 
 def test_a_rollback_is_never_rolled_back() -> None:
-    with pytest.raises(NoWayBackError, match="is a rollback already"):
-        way_back([NOW, GOOD], is_rollback=True)
-    said = f"Roll back orders to 12345678\n\nAs of …\n\n{trailer('orders', 'a' * 40)}"
+    with pytest.raises(NoRollbackError, match="is a rollback already"):
+        find_way_back([NOW, GOOD], is_rollback=True)
+    said = f"Roll back orders to 12345678\n\nAs of …\n\n{rollback_trailer('orders', 'a' * 40)}"
     assert is_rollback(said, "orders")
     assert not is_rollback(said, "order")
     assert not is_rollback("Roll back orders to 12345678\n", "orders")
@@ -124,7 +134,7 @@ def test_a_change_can_be_the_cause_of_what_it_touched_and_of_what_depends_on_tha
 def test_what_it_did_not_touch_has_another_cause(
     before: list[dict[str, Any]], after: list[dict[str, Any]], objects: list[ObjectHealth], why: str
 ) -> None:
-    with pytest.raises(NoWayBackError, match=why):
+    with pytest.raises(NoRollbackError, match=why):
         check_cause(wants(*before), wants(*after), objects)
 
 
@@ -157,7 +167,7 @@ SNAPSHOT = thing("VolumeSnapshot", "orders", "snapshot.storage.k8s.io/v1")
 def test_the_way_back_takes_no_data_away_and_says_what_to_do(
     now: list[dict[str, Any]], then: list[dict[str, Any]], why: str
 ) -> None:
-    with pytest.raises(NoWayBackError, match=why):
+    with pytest.raises(NoRollbackError, match=why):
         check_data(plan_difference(wants(*now), wants(*then), BUILT_IN))
 
 

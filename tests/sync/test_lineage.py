@@ -12,7 +12,7 @@ from fleet.git.refs import address
 from fleet.git.repository import Repository, with_history
 from fleet.objects.desired import Key
 from fleet.plan import Inventory, Plan, Step, Verb
-from fleet.sync.safety import check_lineage
+from fleet.sync.safety import check_ancestry
 from fleet.testing.git import git
 from tests.git.repositories import bare, clone
 
@@ -31,7 +31,7 @@ def checked(here: Repository, revision: str, applied: str, *, back: bool = False
     plan = Plan("orders", "eu", (STEP,), Inventory("orders", "eu", revision=applied))
     url = here.remotes().get("origin")
     remote = address(url, by_person=True) if url else None
-    check_lineage(here, revision, [plan], back=back, deepened=lambda git: with_history(git, remote, "main"))
+    check_ancestry(here, revision, [plan], back=back, deepened=lambda git: with_history(git, remote, "main"))
 
 
 @pytest.fixture

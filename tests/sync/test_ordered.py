@@ -15,15 +15,15 @@ from fleet.objects.desired import Desired, Key, StackCluster
 from fleet.plan import Inventory, Plan, Step, Verb
 from fleet.plan.inventory import Entry
 from fleet.sync.result import Result, WaitingError
-from fleet.sync.rollout.approvals import Approvals, digest
-from fleet.sync.rollout.describe import course
-from fleet.sync.rollout.gates import Standing, after_it, before_it
-from fleet.sync.rollout.order import Order, Turns, bystanders
-from fleet.sync.targets import targets
+from fleet.sync.rollout.approvals import Approvals, changes_digest
+from fleet.sync.rollout.describe import describe_rollout
+from fleet.sync.rollout.gates import RolloutState, state_after, state_before
+from fleet.sync.rollout.order import RolloutContext, RolloutQueue, unchanged_stacks
+from fleet.sync.targets import choose_targets
 
 HERE = Source("stacks/orders.py", 1)
 KEY = Key("", "ConfigMap", "orders", "settings")
-OLD = Standing(seen=True, health="Healthy", since=0.0)
+OLD = RolloutState(seen=True, health="Healthy", since=0.0)
 NEW = replace(OLD, applied=True)
 WAVES = RolloutData((("eu",), ("us",), ("ap",)), "0s", "15m", 1)
 AT_ONCE = RolloutData((("eu", "us", "ap"),), "0s", "15m")
@@ -46,8 +46,8 @@ def plan(pair: StackCluster, *, empty: bool = False) -> Plan:
 class Played:
     """A run with clusters that are as the test says: in what order they began, and what became of each."""
 
-    order: Order
-    standings: dict[StackCluster, Standing]
+    order: RolloutContext
+    standings: dict[StackCluster, RolloutState]
     ends: Mapping[StackCluster, Callable[[], str]] = field(
         default_factory=dict
     )  # health after the change, Healthy else
@@ -67,7 +67,7 @@ class Played:
         async def look(pair: StackCluster) -> str:
             return self.looks.pop(0) if self.looks else "Healthy"
 
-        async def work(turns: Turns, pair: StackCluster) -> None:
+        async def work(turns: RolloutQueue, pair: StackCluster) -> None:
             applied = self.standings[pair].applied
             made = plan(pair, empty=applied)
             problem = await turns.turn(made)
@@ -86,7 +86,7 @@ class Played:
 
         asked = list(pairs)
         tell = lambda *words: self.told.append(" ".join(words))  # noqa: E731 - a line
-        made = Turns(self.order, dict(self.standings), set(asked), look, tell, every=0.01)
+        made = RolloutQueue(self.order, dict(self.standings), set(asked), look, tell, every=0.01)
         async with made.kept() as turns, asyncio.timeout(60), asyncio.TaskGroup() as group:
             for pair in asked:
                 group.create_task(work(turns, pair))
@@ -96,11 +96,11 @@ class Played:
         return problem.reason if isinstance(problem, WaitingError) else repr(problem)
 
 
-def played(*stacks: StackResult, standings: dict[StackCluster, Standing] | None = None, **more: object) -> Played:
+def played(*stacks: StackResult, standings: dict[StackCluster, RolloutState] | None = None, **more: object) -> Played:
     known = {(one.name, cluster): OLD for one in stacks for cluster in one.clusters} | (standings or {})
     ends = more.pop("ends", {})
     looks = more.pop("looks", [])
-    order = Order({one.name: one for one in stacks}, **more)  # type: ignore[arg-type]
+    order = RolloutContext({one.name: one for one in stacks}, **more)  # type: ignore[arg-type]
     return Played(order, known, ends, looks)  # type: ignore[arg-type]
 
 
@@ -127,7 +127,7 @@ def test_the_next_run_goes_on_from_there() -> None:
 
 
 def test_a_cluster_that_is_healthy_at_the_revision_before_or_not_known_lets_nobody_pass() -> None:
-    for standing in (OLD, Standing(), replace(NEW, problem="no answer"), replace(NEW, health="Unknown")):
+    for standing in (OLD, RolloutState(), replace(NEW, problem="no answer"), replace(NEW, health="Unknown")):
         run = played(stack("orders"), standings={("orders", "eu"): standing}, clock=lambda: 60.0).run(("orders", "eu"))
         assert run.began == []
         assert run.why("orders", "us").startswith("wave 1 is not done: eu ")
@@ -165,7 +165,7 @@ def test_a_person_is_not_waited_for_but_heard_when_the_wave_could_begin() -> Non
 
     def while_it_runs() -> str:
         nonlocal said
-        said = {("orders", digest(orders)): frozenset({2})}
+        said = {("orders", changes_digest(orders)): frozenset({2})}
         return "Healthy"
 
     heard = played(orders, approvals=lambda: said, ends={("orders", "eu"): while_it_runs}).run()
@@ -221,12 +221,12 @@ def test_drift_is_put_back_at_once_and_nothing_of_a_frozen_stack_is() -> None:
     drift = Plan(*pair, (Step(Verb.UPDATE, KEY, {}, entry=entry),), Inventory(*pair, entries=(entry,)))
 
     async def asked(rollout: RolloutData) -> FleetError | None:
-        order = Order({"orders": stack("orders", rollout)})
+        order = RolloutContext({"orders": stack("orders", rollout)})
 
         async def look(_: StackCluster) -> str:
             return "Healthy"
 
-        async with Turns(order, {pair: OLD}, {pair}, look, lambda *words: None).kept() as turns:
+        async with RolloutQueue(order, {pair: OLD}, {pair}, look, lambda *words: None).kept() as turns:
             return await turns.turn(drift)
 
     assert asyncio.run(asked(WAVES)) is None
@@ -235,14 +235,14 @@ def test_drift_is_put_back_at_once_and_nothing_of_a_frozen_stack_is() -> None:
 
 def test_how_a_stack_stands_before_and_after_it_was_its_turn() -> None:
     pair = ("orders", "eu")
-    assert not before_it(Result(*pair, plan(pair)), "Healthy").applied
-    assert before_it(Result(*pair, plan(pair, empty=True)), "Healthy").is_well
-    assert before_it(Result(*pair, problem=ResourceError("no answer")), "Unknown").problem == "no answer"
-    assert after_it(Result(*pair, health="Healthy")).is_well
+    assert not state_before(Result(*pair, plan(pair)), "Healthy").applied
+    assert state_before(Result(*pair, plan(pair, empty=True)), "Healthy").is_well
+    assert state_before(Result(*pair, problem=ResourceError("no answer")), "Unknown").problem == "no answer"
+    assert state_after(Result(*pair, health="Healthy")).is_well
     suspended = Result(*pair, suspended="suspended by ada; 1 change waits", held_back=1, health="Healthy")
-    assert not after_it(suspended).applied, "what waits for the end of a suspension is not there"
-    assert not before_it(suspended, "Healthy").applied
-    assert after_it(replace(suspended, held_back=0)).is_well
+    assert not state_after(suspended).applied, "what waits for the end of a suspension is not there"
+    assert not state_before(suspended, "Healthy").applied
+    assert state_after(replace(suspended, held_back=0)).is_well
 
 
 def cluster(name: str) -> ClusterData:
@@ -253,16 +253,16 @@ def test_clusters_that_are_no_part_of_the_run_are_looked_at_where_waves_or_needs
     known = tuple(map(cluster, ("ap", "eu", "us")))
     ordered, plain = stack("orders"), stack("plain", AT_ONCE)
     evaluation = Evaluation(known, (ordered, plain))
-    found = bystanders(evaluation, targets(evaluation, (), ["us"]))
+    found = unchanged_stacks(evaluation, choose_targets(evaluation, (), ["us"]))
     assert [(one.cluster.name, [each.stack for each in one.desired]) for one in found] == [
         ("ap", ["orders"]),
         ("eu", ["orders"]),
     ]
-    assert bystanders(evaluation, targets(evaluation, (), ())) == ()
+    assert unchanged_stacks(evaluation, choose_targets(evaluation, (), ())) == ()
     alone = Evaluation(known, (plain,))
-    assert bystanders(alone, targets(alone, (), ["us"])) == ()
+    assert unchanged_stacks(alone, choose_targets(alone, (), ["us"])) == ()
     needing = Evaluation(known, (plain, stack("shop", AT_ONCE, "us", needs=("plain",))))
-    assert [one.cluster.name for one in bystanders(needing, targets(needing, (), ["us"]))] == ["ap", "eu"]
+    assert [one.cluster.name for one in unchanged_stacks(needing, choose_targets(needing, (), ["us"]))] == ["ap", "eu"]
 
 
 @pytest.mark.parametrize(
@@ -283,4 +283,4 @@ def test_clusters_that_are_no_part_of_the_run_are_looked_at_where_waves_or_needs
     ],
 )
 def test_the_course_of_a_change_in_words(rollout: RolloutData, words: str) -> None:
-    assert course(rollout, "orders") == words
+    assert describe_rollout(rollout, "orders") == words

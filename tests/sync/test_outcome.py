@@ -22,15 +22,15 @@ from fleet.errors import (
 )
 from fleet.errors import TimeoutError as FleetTimeoutError
 from fleet.evaluate import ClusterData, Evaluation, RolloutData, StackResult
-from fleet.kube.cause import Reading, cause
+from fleet.kube.cause import CauseReader, find_cause
 from fleet.kube.client.errors import UnansweredError
 from fleet.objects.desired import Desired, Key
 from fleet.plan import Verb
-from fleet.sync.health import judged, worst
-from fleet.sync.progress import Lines
-from fleet.sync.report import report_of
-from fleet.sync.result import ObjectHealth, Result, failure
-from fleet.sync.targets import emptied, targets
+from fleet.sync.health import object_health, worst_state
+from fleet.sync.progress import LineProgress
+from fleet.sync.report import make_report
+from fleet.sync.result import ObjectHealth, Result, exit_error
+from fleet.sync.targets import choose_targets, empty_targets
 from fleet.text import quote_output, without_output
 
 
@@ -58,33 +58,33 @@ def evaluation() -> Evaluation:
     ],
 )
 def test_several_failures_share_a_code_or_become_4(problems: list[FleetError | None], code: int) -> None:
-    error = failure(problems)
+    error = exit_error(problems)
     assert (error.exit_code if error else 0) == code
 
 
 def test_the_same_problem_in_two_stacks_is_said_once() -> None:
-    error = failure([ResourceError("cannot reach us-1"), ResourceError("cannot reach us-1")])
+    error = exit_error([ResourceError("cannot reach us-1"), ResourceError("cannot reach us-1")])
     assert str(error) == "cannot reach us-1"
 
 
 def test_a_cluster_without_stacks_is_a_target_for_it_may_have_something_to_forget() -> None:
-    chosen = targets(evaluation(), ["web"], [])
+    chosen = choose_targets(evaluation(), ["web"], [])
     assert [(one.cluster.name, [each.stack for each in one.desired]) for one in chosen] == [
         ("eu-1", ["web"]),
         ("us-1", []),
     ]
     assert not chosen[0].complete
-    assert targets(evaluation(), [], ["us-1"])[0].complete
+    assert choose_targets(evaluation(), [], ["us-1"])[0].complete
 
 
 def test_an_unknown_cluster_is_named_with_the_closest() -> None:
     with pytest.raises(NotFoundError) as caught:
-        targets(evaluation(), [], ["eu1"])
+        choose_targets(evaluation(), [], ["eu1"])
     assert caught.value.hint == "did you mean eu-1?"
 
 
 def test_destroying_wants_nothing_of_the_stack_everywhere() -> None:
-    chosen = emptied(evaluation().clusters, ["web", "web"], [])
+    chosen = empty_targets(evaluation().clusters, ["web", "web"], [])
     assert [[each.objects for each in one.desired] for one in chosen] == [[()], [()]]
 
 
@@ -108,22 +108,22 @@ def test_what_is_destroyed_and_still_in_git_comes_back() -> None:
     ],
 )
 def test_a_report_says_in_one_word_how_the_sync_went(problem: FleetError | None, word: str) -> None:
-    assert report_of(Result("web", "eu-1", problem=problem), "a" * 40).sync == word
+    assert make_report(Result("web", "eu-1", problem=problem), "a" * 40).sync == word
 
 
 def test_a_stack_that_is_late_is_synced_and_says_what_it_waits_for() -> None:
     app = ObjectHealth("Etcd", "web", "db", "Progressing", "2/3 ready", version="3.5.21", is_app=True)
     plain = ObjectHealth("ConfigMap", "web", "settings", "Healthy")
     result = Result("web", "eu-1", unhealthy=FleetTimeoutError("late"), health="Progressing", objects=(app, plain))
-    report = report_of(result, "a" * 40)
+    report = make_report(result, "a" * 40)
     assert (report.sync, report.health, report.message) == ("Synced", "Progressing", "late")
     assert [(one.kind, one.version, one.health) for one in report.apps] == [("Etcd", "3.5.21", "Progressing")]
 
 
 def test_the_worst_health_counts() -> None:
     states = ["Healthy", "Progressing", "Degraded"]
-    assert worst(ObjectHealth("A", "", "a", state) for state in states) == "Degraded"
-    assert worst([]) == "Healthy"
+    assert worst_state(ObjectHealth("A", "", "a", state) for state in states) == "Degraded"
+    assert worst_state([]) == "Healthy"
 
 
 def test_what_was_done_is_said_in_words() -> None:
@@ -134,7 +134,7 @@ def test_what_was_done_is_said_in_words() -> None:
 
 
 def test_lines_are_for_phases_and_not_for_what_moves(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines()
+    lines = LineProgress()
     for detail in ("0/2", "1/2", "2/2"):
         lines.update("web", "eu-1", "applying", detail)
     lines.update("web", "eu-1", "done", "2 created")
@@ -142,7 +142,7 @@ def test_lines_are_for_phases_and_not_for_what_moves(capsys: pytest.CaptureFixtu
 
 
 def test_a_long_silence_is_broken_by_what_is_still_at_work() -> None:
-    lines, now = Lines(), time.monotonic()
+    lines, now = LineProgress(), time.monotonic()
     assert lines.still(now + 99) == "", "nothing is at work"
     lines.update("web", "eu-1", "looking")
     lines.update("web", "us-1", "waiting", "1/3 ready")
@@ -159,7 +159,7 @@ def test_what_containers_print_does_not_reach_git() -> None:
     ended = {"exitCode": 1, "message": "starting\nconnecting as admin: hunter2› failed\n"}
     status = {"phase": "Running", "containerStatuses": [{"name": "web", "lastState": {"terminated": ended}}]}
     pod = {"metadata": {"name": "web"}, "spec": {}, "status": status, "apiVersion": "v1", "kind": "Pod"}
-    seen = judged(Key("", "Pod", "shop", "web"), pod, is_app=False)
+    seen = object_health(Key("", "Pod", "shop", "web"), pod, is_app=False)
     assert "hunter2" in seen.message, "whoever may look into the cluster is told why"
 
     app = seen._replace(kind="Etcd", is_app=True)
@@ -168,7 +168,7 @@ def test_what_containers_print_does_not_reach_git() -> None:
         Result("shop", "eu-1", health="Degraded", objects=(seen, app)),
         Result("shop", "eu-1", health="Degraded", objects=(app,), unhealthy=error),
     ):
-        told = report_of(result, "a" * 40)
+        told = make_report(result, "a" * 40)
         assert "hunter2" not in str(told)
         assert "container web ended and was restarted: (what it printed stays in the cluster)" in told.message
         assert told.apps[0].message in told.message
@@ -183,8 +183,8 @@ HOOK = (
 @pytest.mark.parametrize("reason", ["PostStartHookError", "PreStopHookError"])
 def test_what_hooks_of_containers_print_does_not_reach_git(reason: str) -> None:
     """Kubelet repeats a hook's command and output; of other reasons its message is its own, and is told."""
-    text = without_output(cause(_waiting(reason, HOOK), Reading((_waiting(reason, HOOK),))))
-    seen = without_output(judged(Key("", "Pod", "shop", "web"), _waiting(reason, HOOK), is_app=False).message)
+    text = without_output(find_cause(_waiting(reason, HOOK), CauseReader((_waiting(reason, HOOK),))))
+    seen = without_output(object_health(Key("", "Pod", "shop", "web"), _waiting(reason, HOOK), is_app=False).message)
     member, backup = without_output(why_not_started(_waiting(reason, HOOK))), troubles(_waiting(reason, HOOK))
     for message in (text, seen, member, without_output(backup)):
         assert "hunter2" not in message
@@ -192,7 +192,10 @@ def test_what_hooks_of_containers_print_does_not_reach_git(reason: str) -> None:
     assert "hunter2" in backup, "whoever may look into the cluster is told why"
     missing = 'secret "keys" not found'
     pod = _waiting("CreateContainerConfigError", missing)
-    told = (cause(pod, Reading((pod,))), judged(Key("", "Pod", "shop", "web"), pod, is_app=False).message)
+    told = (
+        find_cause(pod, CauseReader((pod,))),
+        object_health(Key("", "Pod", "shop", "web"), pod, is_app=False).message,
+    )
     for message in (*told, why_not_started(pod), troubles(pod)):
         assert without_output(message).endswith(f"CreateContainerConfigError: {missing}")
 

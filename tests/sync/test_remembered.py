@@ -13,12 +13,12 @@ from fleet.errors import NotFoundError, Source
 from fleet.evaluate import cache as remembered
 from fleet.evaluate import cache as surroundings
 from fleet.evaluate import pool
-from fleet.evaluate.cache import recall, remember
+from fleet.evaluate.cache import load_evaluation, store_evaluation
 from fleet.evaluate.result import ClusterData, Evaluation, RolloutData, StackResult
 from fleet.objects.desired import Desired, Key, Object
 from fleet.objects.normalise import manifest_hash
 from fleet.repository.settings import Budget, Code, Settings, Trust
-from fleet.sync.source import commit, evaluated
+from fleet.sync.source import evaluate_checkout, read_commit
 from fleet.testing.git import git
 
 TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -66,8 +66,8 @@ def file_of(cache: Path) -> Path:
 
 
 def test_what_is_recalled_is_what_was_remembered_with_the_hashes_of_manifests() -> None:
-    remember(TREE, SETTINGS, PLAIN)
-    found = recall(TREE)
+    store_evaluation(TREE, SETTINGS, PLAIN)
+    found = load_evaluation(TREE)
     assert found is not None
     assert (found.settings, found.evaluation) == (SETTINGS, PLAIN)
     objects = found.evaluation.stacks[0].desired[0].objects
@@ -76,51 +76,51 @@ def test_what_is_recalled_is_what_was_remembered_with_the_hashes_of_manifests() 
 
 
 def test_another_tree_is_not_known() -> None:
-    remember(TREE, SETTINGS, PLAIN)
-    assert recall(TREE.replace("4", "5")) is None
+    store_evaluation(TREE, SETTINGS, PLAIN)
+    assert load_evaluation(TREE.replace("4", "5")) is None
 
 
 def test_another_version_of_fleet_evaluates_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    remember(TREE, SETTINGS, PLAIN)
+    store_evaluation(TREE, SETTINGS, PLAIN)
     monkeypatch.setattr(surroundings, "__version__", "99.0")
-    assert recall(TREE) is None
+    assert load_evaluation(TREE) is None
 
 
 @pytest.mark.parametrize("what", ["_code", "_packages"])
 def test_other_code_or_packages_evaluate_for_themselves(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    remember(TREE, SETTINGS, PLAIN)
+    store_evaluation(TREE, SETTINGS, PLAIN)
     before = list(getattr(surroundings, what)())
     assert len(before) > 5
     monkeypatch.setattr(surroundings, what, lambda: [*before[:-1], "changed"])
-    assert recall(TREE) is None
+    assert load_evaluation(TREE) is None
 
 
 @pytest.mark.parametrize("position", [0, 70, -1])
 def test_a_damaged_file_is_none(cache: Path, position: int) -> None:
-    remember(TREE, SETTINGS, PLAIN)
+    store_evaluation(TREE, SETTINGS, PLAIN)
     content = bytearray(file_of(cache).read_bytes())
     content[position] ^= 1
     file_of(cache).write_bytes(content)
-    assert recall(TREE) is None
-    remember(TREE, SETTINGS, PLAIN)
-    assert recall(TREE) is not None, "it is made anew"
+    assert load_evaluation(TREE) is None
+    store_evaluation(TREE, SETTINGS, PLAIN)
+    assert load_evaluation(TREE) is not None, "it is made anew"
 
 
 @pytest.mark.parametrize("length", [0, 10, 65, 200])
 def test_a_file_that_was_cut_short_is_none(cache: Path, length: int) -> None:
-    remember(TREE, SETTINGS, PLAIN)
+    store_evaluation(TREE, SETTINGS, PLAIN)
     file_of(cache).write_bytes(file_of(cache).read_bytes()[:length])
-    assert recall(TREE) is None
+    assert load_evaluation(TREE) is None
 
 
 def test_the_memory_of_one_tree_in_the_place_of_another_is_none(cache: Path) -> None:
-    remember(TREE, SETTINGS, PLAIN)
+    store_evaluation(TREE, SETTINGS, PLAIN)
     file_of(cache).rename(cache / remembered._key("other"))
-    assert recall("other") is None
+    assert load_evaluation("other") is None
 
 
 def test_values_of_secrets_are_not_written(cache: Path) -> None:
-    remember(TREE, SETTINGS, evaluation(Object(manifest("Secret"), Source("a.py"))))
+    store_evaluation(TREE, SETTINGS, evaluation(Object(manifest("Secret"), Source("a.py"))))
     assert not cache.exists() or not list(cache.iterdir())
 
 
@@ -178,42 +178,42 @@ def test_only_files_that_have_to_do_with_secrets_are_evaluated_each_time(tmp_pat
 
 
 def test_an_evaluation_that_looked_elsewhere_is_not_kept() -> None:
-    remember(TREE, SETTINGS, replace(PLAIN, foreign=("/etc/hostname",)))
-    assert recall(TREE) is None
+    store_evaluation(TREE, SETTINGS, replace(PLAIN, foreign=("/etc/hostname",)))
+    assert load_evaluation(TREE) is None
 
 
 def test_it_is_for_its_owner_alone(cache: Path) -> None:
-    remember(TREE, SETTINGS, PLAIN)
+    store_evaluation(TREE, SETTINGS, PLAIN)
     assert (cache.stat().st_mode & 0o777, file_of(cache).stat().st_mode & 0o777) == (0o700, 0o600)
     cache.chmod(0o770)
-    assert recall(TREE) is None, "others could have written it"
+    assert load_evaluation(TREE) is None, "others could have written it"
 
 
 def test_a_link_is_not_followed(cache: Path, tmp_path: Path) -> None:
-    remember(TREE, SETTINGS, PLAIN)
+    store_evaluation(TREE, SETTINGS, PLAIN)
     path = file_of(cache)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    assert recall(TREE) is None
+    assert load_evaluation(TREE) is None
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    remember(TREE, SETTINGS, PLAIN)
-    assert recall(TREE) is None
+    store_evaluation(TREE, SETTINGS, PLAIN)
+    assert load_evaluation(TREE) is None
 
 
 def test_the_oldest_go_first_and_what_is_used_stays(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered, "MOST_FILES", 3)
     for number in range(3):
-        remember(str(number), SETTINGS, PLAIN)
+        store_evaluation(str(number), SETTINGS, PLAIN)
         os.utime(cache / remembered._key(str(number)), (number, number))
-    assert recall("0") is not None
-    remember("3", SETTINGS, PLAIN)
-    assert [bool(recall(str(number))) for number in range(4)] == [True, False, True, True]
+    assert load_evaluation("0") is not None
+    store_evaluation("3", SETTINGS, PLAIN)
+    assert [bool(load_evaluation(str(number))) for number in range(4)] == [True, False, True, True]
     monkeypatch.setattr(remembered, "MOST_BYTES", 2 * file_size(cache))
-    remember("4", SETTINGS, PLAIN)
+    store_evaluation("4", SETTINGS, PLAIN)
     assert len(list(cache.iterdir())) == 2
 
 
@@ -240,17 +240,17 @@ def test_a_tree_that_is_known_is_not_evaluated_whatever_the_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = committed(tmp_path / "r")
-    with commit(start=root, known=True) as files:
-        first = evaluated(files, ())
+    with read_commit(start=root, known=True) as files:
+        first = evaluate_checkout(files, ())
         assert files.remembered is None and (files.repository.root / "stacks").is_dir()
     git(root, "commit", "--quiet", "--allow-empty", "--message", "same files")
     monkeypatch.setattr(pool, "Pool", None)  # no process is started
-    with commit(start=root, known=True) as files:
-        second = evaluated(files, ())
+    with read_commit(start=root, known=True) as files:
+        second = evaluate_checkout(files, ())
         assert not files.repository.root.exists(), "and no file is written"
-        assert evaluated(files, ["a"]).stacks == first.stacks
+        assert evaluate_checkout(files, ["a"]).stacks == first.stacks
         with pytest.raises(NotFoundError, match="no stack 'b'"):
-            evaluated(files, ["b"])
+            evaluate_checkout(files, ["b"])
     assert (second.clusters, second.stacks) == (first.clusters, first.stacks)
 
 
@@ -266,9 +266,9 @@ def test_a_tree_that_is_known_is_not_evaluated_whatever_the_commit(
 )
 def test_only_what_follows_from_the_files_is_remembered(tmp_path: Path, stack: str, kept: bool) -> None:
     root = committed(tmp_path / "r", stack)
-    with commit(start=root, known=True) as files:
-        evaluated(files, ())
-    with commit(start=root, known=True) as files:
+    with read_commit(start=root, known=True) as files:
+        evaluate_checkout(files, ())
+    with read_commit(start=root, known=True) as files:
         assert (files.remembered is not None) == kept
 
 
@@ -282,8 +282,8 @@ def {name}(cluster: fleet.Cluster) -> None:
 
 
 def evaluated_now(root: Path, *names: str) -> Evaluation:
-    with commit(start=root, known=True) as files:
-        return evaluated(files, names)
+    with read_commit(start=root, known=True) as files:
+        return evaluate_checkout(files, names)
 
 
 def write_stack(root: Path, name: str, number: int) -> None:

@@ -16,49 +16,51 @@ from dataclasses import replace
 from rich.console import Console
 
 from fleet.cli.commands.watch import View, format_rows
-from fleet.sync.observe import Observed, Sight, Warn, happened
+from fleet.sync.observe import FleetSnapshot, StackStatus, Warn, describe_changes
 from fleet.sync.result import ObjectHealth
 from tests.sync.fleet_repository import FleetRepository, config_map
 
 ETCD = ObjectHealth("Etcd", "orders", "registry", "Healthy", "", "3.6.1", True, "3/3", "yes")
-WELL = Observed("orders", "eu", "a" * 40, "Healthy", (ETCD,))
+WELL = StackStatus("orders", "eu", "a" * 40, "Healthy", (ETCD,))
 
 
-def sight(*stacks: Observed, failed: dict[str, str] | None = None, warnings: frozenset[Warn] = frozenset()) -> Sight:
-    return Sight({(one.stack, one.cluster): one for one in stacks}, failed or {}, warnings)
+def sight(
+    *stacks: StackStatus, failed: dict[str, str] | None = None, warnings: frozenset[Warn] = frozenset()
+) -> FleetSnapshot:
+    return FleetSnapshot({(one.stack, one.cluster): one for one in stacks}, failed or {}, warnings)
 
 
 def test_the_first_look_says_how_everything_is() -> None:
-    assert happened(None, sight(WELL, failed={"us": "no route"})) == [
+    assert describe_changes(None, sight(WELL, failed={"us": "no route"})) == [
         "us: cannot be asked: no route",
         "orders on eu: Healthy at aaaaaaaa",
     ]
-    assert happened(sight(WELL), sight(WELL)) == []
+    assert describe_changes(sight(WELL), sight(WELL)) == []
 
 
 def test_every_later_one_what_is_different() -> None:
     ill = ETCD._replace(state="Degraded", message="no quorum", members="1/3")
     now = replace(WELL, revision="b" * 40, health="Degraded", objects=(ill,), suspended="suspended by ada")
     warn = Warn("eu", "u", 1, "Pod orders/registry-0: BackOff: restarting")
-    assert happened(sight(WELL), sight(now, warnings=frozenset({warn}))) == [
+    assert describe_changes(sight(WELL), sight(now, warnings=frozenset({warn}))) == [
         "orders on eu: aaaaaaaa → bbbbbbbb",
         "orders on eu: Healthy → Degraded (Etcd orders/registry: no quorum)",
         "orders on eu: suspended by ada",
         "orders on eu: Etcd orders/registry 3.6.1 1/3 Degraded: no quorum",
         "eu: Pod orders/registry-0: BackOff: restarting",
     ]
-    assert happened(sight(WELL), sight()) == ["orders on eu: is gone"]
+    assert describe_changes(sight(WELL), sight()) == ["orders on eu: is gone"]
 
 
 def test_a_cluster_that_is_silent_is_told_once_and_so_is_its_return() -> None:
     silent = sight(WELL, failed={"eu": "no route"})
-    assert happened(sight(WELL), silent) == ["eu: cannot be asked: no route"]
-    assert happened(silent, silent) == []
-    assert happened(silent, sight(WELL)) == ["eu: answers again"]
+    assert describe_changes(sight(WELL), silent) == ["eu: cannot be asked: no route"]
+    assert describe_changes(silent, silent) == []
+    assert describe_changes(silent, sight(WELL)) == ["eu: answers again"]
     assert (sight(WELL).is_well, silent.is_well) == (True, False)
 
 
-def rows(found: Sight, *, width: int = 120, height: int = 40) -> list[str]:
+def rows(found: FleetSnapshot, *, width: int = 120, height: int = 40) -> list[str]:
     lines = format_rows(found, ["eu", "us"], width=width, height=height)
     return ["".join(cell.text for cell in row).rstrip() for row in lines]
 

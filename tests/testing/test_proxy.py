@@ -15,7 +15,7 @@ import pytest
 from fleet.kube.client.client import Client
 from fleet.kube.objects import Scope
 from fleet.kube.resources import CONFIG_MAPS
-from fleet.kube.watch import Listed, changes
+from fleet.kube.watch import ListedObjects, watch_changes
 from fleet.testing import Cluster
 from fleet.testing.proxy import (
     Answer,
@@ -182,10 +182,10 @@ class Watcher:
 
     async def _watch(self, client: Client) -> None:
         scope = Scope(CONFIG_MAPS, self._cluster.namespace, fields="metadata.name!=kube-root-ca.crt")
-        async for event in changes(client, scope, silence=self._silence):
+        async for event in watch_changes(client, scope, silence=self._silence):
             now = time.monotonic()
-            found = event.objects if isinstance(event, Listed) else [event.object]
-            self.lists += isinstance(event, Listed)
+            found = event.objects if isinstance(event, ListedObjects) else [event.object]
+            self.lists += isinstance(event, ListedObjects)
             self.seen += [(one["metadata"]["name"], now) for one in found]
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.metrics import ReadMetric
 from fleet.kube.runtime.outcome import Instruments
-from fleet.serve.options import Manner
-from fleet.serve.process import Program
+from fleet.serve.options import ServeOptions
+from fleet.serve.process import ServeProcess
 
 
 def metrics() -> str:
@@ -38,7 +38,7 @@ def metrics() -> str:
 
 
 def of_service() -> list[Any]:
-    program = Program((), Manner(None, Path()))
+    program = ServeProcess((), ServeOptions(None, Path()))
     program._measure()
     return program.metrics.all()
 

@@ -24,7 +24,7 @@ from fleet.cli.options import (
 if TYPE_CHECKING:
     from fleet.agent.agent import BundleReader
     from fleet.kube.runtime.guard import GuardedClient
-    from fleet.serve.commits import Origin
+    from fleet.serve.commits import FollowedRepository
 
 
 @click.command()
@@ -99,11 +99,11 @@ def agent(
     from fleet.bundle.storage import bundle_branch
     from fleet.git import refs
     from fleet.repository.settings import Git
-    from fleet.serve.commits import Origin
+    from fleet.serve.commits import FollowedRepository
 
     if allow_rewritten and not once:
         raise click.UsageError("--allow-rewritten is a word for one time: say --once")
-    origin = Origin.parse(f"{url}#{branch or bundle_branch(Git().rendered, cluster)}")
+    origin = FollowedRepository.parse(f"{url}#{branch or bundle_branch(Git().rendered, cluster)}")
     if report:
         refs.address(report, by_person=True)
     if manifests:
@@ -124,10 +124,10 @@ def agent(
 
     from fleet.cli.gc import collect_less
     from fleet.kube.runtime.leader import Lease
-    from fleet.serve.options import Manner
-    from fleet.serve.process import Program, log_to_stderr
+    from fleet.serve.options import ServeOptions
+    from fleet.serve.process import ServeProcess, log_to_stderr
 
-    options = Manner(
+    options = ServeOptions(
         kubeconfig,
         directory,
         poll=poll,
@@ -143,11 +143,11 @@ def agent(
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
     client = _make_lease_client() if inside and lease else None
     leadership = Lease("fleet-system", NAME) if client is not None else None
-    asyncio.run(Program([origin], options, listen, client, leadership, secret, lambda: reader).run())
+    asyncio.run(ServeProcess([origin], options, listen, client, leadership, secret, lambda: reader).run())
     return 0
 
 
-def _print_manifests(image: str | None, flags: list[str], origin: Origin, replicas: int) -> int:
+def _print_manifests(image: str | None, flags: list[str], origin: FollowedRepository, replicas: int) -> int:
     """Print the objects that run the agent in its cluster."""
     from fleet.agent.manifests import manifests
     from fleet.text import without_credentials
@@ -176,7 +176,7 @@ def _make_lease_client() -> GuardedClient:
 
 
 def _run_once(
-    origin: Origin,
+    origin: FollowedRepository,
     reader: BundleReader,
     cache: Path,
     kubeconfig: Path | None,
@@ -190,12 +190,12 @@ def _run_once(
     from fleet.agent.agent import sync_once
     from fleet.cli.output import print_message
     from fleet.cli.results import collect_errors, finish, format_results
-    from fleet.sync.progress import shown
+    from fleet.sync.progress import show_progress
     from fleet.sync.result import WaitingError
     from fleet.sync.run import How
 
     how = How(kubeconfig, timeout=timeout)
-    with shown(quiet=False) as progress:
+    with show_progress(quiet=False) as progress:
         bundle, results = sync_once(
             origin, reader, cache, how, progress, inside=inside, status=status, rewritten=rewritten
         )

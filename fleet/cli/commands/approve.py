@@ -62,18 +62,18 @@ def approve(
     from fleet.approval.recording import record_commit
     from fleet.plan.budget import UNLIMITED, DeletionBudget
     from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.progress import shown
-    from fleet.sync.run import How, preview
-    from fleet.sync.source import commit, evaluated
-    from fleet.sync.targets import targets
+    from fleet.sync.progress import show_progress
+    from fleet.sync.run import How, plan_fleet
+    from fleet.sync.source import evaluate_checkout, read_commit
+    from fleet.sync.targets import choose_targets
 
-    with commit(revision, known=True) as files:
-        evaluation = evaluated(files, ())
+    with read_commit(revision, known=True) as files:
+        evaluation = evaluate_checkout(files, ())
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     budget = DeletionBudget.override(UNLIMITED)  # the sync checks it
     how = How(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
-    with shown(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(preview(targets(evaluation, (), clusters), how, progress, revision=files.revision))
+    with show_progress(quiet=form != "text", lines=False) as progress:
+        run = asyncio.run(plan_fleet(choose_targets(evaluation, (), clusters), how, progress, revision=files.revision))
     if form == "text":
         print_plan(run, form)
     finish(collect_errors(run.results))
@@ -117,17 +117,17 @@ def approve_wave(stack: str, wave: int, revision: str) -> int:
     from fleet.git.status import choose_remote
     from fleet.git.status_records import timestamp
     from fleet.kube.identity import name
-    from fleet.sync.rollout.approvals import Approval, digest
-    from fleet.sync.rollout.approvals import approve as write_approval
-    from fleet.sync.source import commit, evaluated
+    from fleet.sync.rollout.approvals import WaveApproval, changes_digest
+    from fleet.sync.rollout.approvals import approve_wave as write_approval
+    from fleet.sync.source import evaluate_checkout, read_commit
 
-    with commit(revision, known=True) as files:
-        (evaluated_stack,) = evaluated(files, [stack]).stacks
+    with read_commit(revision, known=True) as files:
+        (evaluated_stack,) = evaluate_checkout(files, [stack]).stacks
         _check_wave(evaluated_stack, wave)
         assert files.git is not None  # noqa: S101 - a commit is of one
         remote = choose_remote(files.remotes, files.repository.settings.git.remote)
         by, at = name().partition(" ")[0], timestamp(datetime.now(UTC))
-        approval = Approval(stack, digest(evaluated_stack), wave, by, at, files.revision)
+        approval = WaveApproval(stack, changes_digest(evaluated_stack), wave, by, at, files.revision)
         is_new = write_approval(files.git, remote, approval)
     clusters = ", ".join(evaluated_stack.rollout.waves[wave - 1])
     outcome = "may begin" if is_new else "was approved before"

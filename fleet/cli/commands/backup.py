@@ -40,7 +40,7 @@ def backup(
     """
     import asyncio
 
-    from fleet.sync.progress import shown
+    from fleet.sync.progress import show_progress
 
     app = find_app(query)
     _check_configured(app)
@@ -48,7 +48,7 @@ def backup(
         rows = asyncio.run(_list_backups(app))
         emit_result(rows, form, lambda: _format_backups(rows))
         return 0
-    with shown(quiet=form != "text") as progress:
+    with show_progress(quiet=form != "text") as progress:
         record = asyncio.run(_make_backup(app, progress, wait=wait, seconds=timeout))
     emit_result(record, form, lambda: _format_backup(app, record))
     return 0
@@ -71,18 +71,20 @@ async def _make_backup(app: LiveApp, progress: Progress, *, wait: bool, seconds:
 
     from fleet.apps.backup import backup_job
     from fleet.errors import ResourceError
-    from fleet.kube.jobs import ended, last_words, start
+    from fleet.kube.jobs import job_output, start_job, wait_for_job
 
     def report(activity: str) -> None:
         progress.update(app.name, app.cluster.name, "backup", activity)
 
     async with app.cluster.client() as client:
-        job = await start(client, backup_job(await _read_cron_job(client, app), datetime.datetime.now(tz=datetime.UTC)))
+        job = await start_job(
+            client, backup_job(await _read_cron_job(client, app), datetime.datetime.now(tz=datetime.UTC))
+        )
         name = str(job["metadata"]["name"])
         report(name)
         if not wait:
             return {"job": name, "state": "started"}
-        record = last_words(await ended(client, job, seconds=seconds, tell=report))
+        record = job_output(await wait_for_job(client, job, seconds=seconds, tell=report))
         if record is None:
             raise ResourceError(f"{app}: Job {name} ended well and did not say what it made")
         progress.update(app.name, app.cluster.name, "done")
@@ -110,7 +112,7 @@ def _format_selector(app: LiveApp) -> str:
 async def _list_backups(app: LiveApp) -> list[dict[str, Any]]:
     """Return recent Jobs, the newest first, and the last complete backup that the operator recorded."""
     from fleet.kube.health import judge
-    from fleet.kube.jobs import JOBS, last_words, pods_of, troubles
+    from fleet.kube.jobs import JOBS, job_output, job_troubles, pods_of
     from fleet.kube.objects import Scope, pages
 
     rows = []
@@ -120,9 +122,9 @@ async def _list_backups(app: LiveApp) -> list[dict[str, Any]]:
                 metadata = job["metadata"]
                 pods = await pods_of(client, app.namespace, metadata["name"])
                 health = judge({"apiVersion": "batch/v1", "kind": "Job", **job})
-                record = last_words(pods) or {}
+                record = job_output(pods) or {}
                 state = {"Healthy": "complete", "Degraded": "failed"}.get(str(health.state), "running")
-                message = "" if state == "complete" else next(filter(None, map(troubles, pods)), health.message)
+                message = "" if state == "complete" else next(filter(None, map(job_troubles, pods)), health.message)
                 row = {
                     "time": metadata["creationTimestamp"],
                     "job": metadata["name"],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.evaluate.result import StackResult
     from fleet.sync.run import Run
-    from fleet.sync.source import Files
+    from fleet.sync.source import Checkout
 
 
 @click.command()
@@ -60,20 +60,20 @@ def destroy(
     from fleet.evaluate import evaluate
     from fleet.plan.budget import UNLIMITED, DeletionBudget
     from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.progress import shown
-    from fleet.sync.run import How, preview, sync
-    from fleet.sync.source import working_tree
-    from fleet.sync.targets import emptied
+    from fleet.sync.progress import show_progress
+    from fleet.sync.run import How, plan_fleet, sync_fleet
+    from fleet.sync.source import read_working_tree
+    from fleet.sync.targets import empty_targets
 
-    with working_tree() as files:
+    with read_working_tree() as files:
         every_cluster = evaluate(files.repository, stacks=()).check().clusters
-    selected = emptied(every_cluster, stacks, clusters)
+    selected = empty_targets(every_cluster, stacks, clusters)
     claim = RepositoryOwnership(files.identity, frozenset(take_over))
     accounts = files.repository.settings.trust.account
     unlimited = DeletionBudget.override(UNLIMITED)
     how = How(kubeconfig, wait=wait, timeout=timeout, budget=unlimited, claim=claim, accounts=accounts)
-    with shown(quiet=form != "text", lines=False) as progress:
-        planned = _drop_empty(asyncio.run(preview(selected, how, progress)))
+    with show_progress(quiet=form != "text", lines=False) as progress:
+        planned = _drop_empty(asyncio.run(plan_fleet(selected, how, progress)))
     finish([*collect_errors(planned.results), *_collect_suspension_errors(planned)])
     _check_deployed(planned, stacks)
     if form == "text":
@@ -84,8 +84,8 @@ def destroy(
         _confirm(planned)
     placements = {(result.stack, result.cluster) for result in planned.results}
     deployed = tuple(target for target in (target.only(placements) for target in selected) if target.desired)
-    with shown(quiet=form != "text") as progress:
-        run = asyncio.run(sync(deployed, how, progress, revision="", approve=_refuse_new_deletions(planned)))
+    with show_progress(quiet=form != "text") as progress:
+        run = asyncio.run(sync_fleet(deployed, how, progress, revision="", approve=_refuse_new_deletions(planned)))
     emit_result(results_data(run.results), form, lambda: format_results(run.results))
     errors = collect_errors(run.results)
     if status:
@@ -97,11 +97,11 @@ def _describe_next_sync(planned: Run) -> list[str]:
     """Describe what the next sync of the checked out commit brings back; nothing where no commit can be synced."""
     from fleet.errors import FleetError
     from fleet.evaluate import evaluate
-    from fleet.sync.source import commit
+    from fleet.sync.source import read_commit
 
     taken = [(result.stack, result.cluster) for result in planned.results]
     try:
-        with commit(known=True) as files:
+        with read_commit(known=True) as files:
             evaluation = files.remembered or evaluate(files.repository).check()
     except FleetError as error:
         names = ", ".join(dict.fromkeys(stack for stack, _ in taken))
@@ -128,7 +128,7 @@ def describe_returning(stacks: Sequence[StackResult], taken: Sequence[tuple[str,
 
 def _refuse_new_deletions(planned: Run) -> Callable[[Run], None]:
     """Return a function that raises for deletions the user did not see: another sync may have added objects since."""
-    from fleet.sync.result import refuse_more
+    from fleet.sync.result import refuse_new_deletions
 
     shown_plans = {(result.stack, result.cluster): result.plan for result in planned.results}
 
@@ -136,7 +136,7 @@ def _refuse_new_deletions(planned: Run) -> Callable[[Run], None]:
         for result in run.results:
             shown_plan = shown_plans.get((result.stack, result.cluster))
             if result.plan and shown_plan:
-                refuse_more(shown_plan, result.plan)
+                refuse_new_deletions(shown_plan, result.plan)
 
     return approve
 
@@ -187,13 +187,13 @@ def _confirm(run: Run) -> None:
     click.confirm(f"Delete this in {count_noun(count, 'cluster')}?", abort=True, err=True)
 
 
-def _remove_status(files: Files, run: Run) -> None:
+def _remove_status(files: Checkout, run: Run) -> None:
     """Remove what is deleted from the status branch; a message says if that fails."""
     from fleet.errors import FleetError
-    from fleet.sync.report import publish
+    from fleet.sync.report import publish_status
 
     gone = [(result.stack, result.cluster) for result in run.results if not result.problem]
     try:
-        publish(files, (), gone)
+        publish_status(files, (), gone)
     except FleetError as error:
         print_message(f"it was not written into git: {error.message}")

@@ -85,7 +85,7 @@ async def _mark_released(client: Client, app: LiveApp) -> None:
     import datetime
 
     from fleet.errors import ResourceError
-    from fleet.kube.client.errors import said
+    from fleet.kube.client.errors import error_text
     from fleet.kube.objects import apply
     from fleet.model.app import ON_DELETE, ON_DELETE_SINCE, RELEASE
 
@@ -96,7 +96,7 @@ async def _mark_released(client: Client, app: LiveApp) -> None:
     uid = str(app.manifest["metadata"]["uid"])
     response = await apply(client, app.resource, manifest, force=True, manager="fleet-disconnect", uid=uid)
     if response.status >= 300:
-        raise ResourceError(f"{app} changed meanwhile: {said(response.body)}", hint="try again")
+        raise ResourceError(f"{app} changed meanwhile: {error_text(response.body)}", hint="try again")
 
 
 async def _wait_until_gone(client: Client, app: LiveApp, seconds: float) -> None:

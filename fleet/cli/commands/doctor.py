@@ -67,11 +67,11 @@ def _check_sandbox() -> list[Finding]:
     """Try the sandbox in a process of its own, as an evaluation does it, and return the findings."""
     import orjson
 
-    from fleet.evaluate.sandbox.level import Given
+    from fleet.evaluate.sandbox.level import SandboxReport
 
     command = [sys.executable, "-P", "-m", "fleet.evaluate.sandbox.probe"]
     probe = subprocess.run(command, capture_output=True, timeout=60, check=True)
-    given = Given.of(orjson.loads(probe.stdout))
+    given = SandboxReport.of(orjson.loads(probe.stdout))
     notes = [f"not {level}: {why}" for level, why in given.why_not.items()]
     if not given.level.confines:
         notes.append("the code of others is refused here")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fleet.errors import FleetError
     from fleet.git.history import HistoryEntry
     from fleet.git.status import Outcome
-    from fleet.sync.source import Files
+    from fleet.sync.source import Checkout
 
 Current = dict[tuple[str, str], str]  # stack and cluster → the commit that last changed it there
 
@@ -48,9 +48,9 @@ def history(
     from fleet.git.history import read_history, select_entries
     from fleet.git.repository import Repository as Git
     from fleet.git.status import destination
-    from fleet.sync.source import working_tree
+    from fleet.sync.source import read_working_tree
 
-    with working_tree() as files:
+    with read_working_tree() as files:
         git = files.git or Git.find(files.repository.root)  # which says why there is none
         remote = destination(git, files.repository.settings.git.remote)
         entries = select_entries(read_history(git, remote), stacks, clusters)
@@ -63,7 +63,7 @@ def history(
     return finish(errors)
 
 
-def _read_current(files: Files, names: Sequence[str], kubeconfig: Path | None) -> tuple[Current, list[FleetError]]:
+def _read_current(files: Checkout, names: Sequence[str], kubeconfig: Path | None) -> tuple[Current, list[FleetError]]:
     """Return the commit of each stack in each cluster, and the errors of clusters that do not answer."""
     import asyncio
 

@@ -131,10 +131,10 @@ def install(
     from dataclasses import replace
 
     from fleet.cli.results import finish
-    from fleet.sync.progress import shown
+    from fleet.sync.progress import show_progress
 
     image_lock = asyncio.Lock()  # clusters of a lab have the same images
-    with shown(quiet=form != "text") as progress:
+    with show_progress(quiet=form != "text") as progress:
 
         async def install_in(cluster: ClusterRef, client: Client) -> InstallResult:
             from fleet.install.install import install, read_settings
@@ -189,11 +189,11 @@ def _select_images(cluster: ClusterRef, image: str | None, *, build: bool) -> La
     """Return the operator's image and those of engines: the user's, or a lab's, which `build` makes and loads."""
     from fleet.cli.lab_images import LabImages, find_lab, name_images, provide_images
     from fleet.errors import ConfigurationError
-    from fleet.kube.client.kubeconfig import read
+    from fleet.kube.client.kubeconfig import read_kubeconfig
 
     if image:
         return LabImages(image, {}, "")
-    lab_cluster = find_lab(str(read(cluster.kubeconfig, cluster.context).cluster.values.get("server", "")))
+    lab_cluster = find_lab(str(read_kubeconfig(cluster.kubeconfig, cluster.context).cluster.values.get("server", "")))
     if lab_cluster is None:
         raise ConfigurationError(
             f"{cluster.name}: which image shall run? It is no lab of this machine, and there is no public image",
@@ -270,7 +270,7 @@ def uninstall(
 
     from fleet.cli.results import finish
     from fleet.errors import ConfigurationError
-    from fleet.sync.progress import shown
+    from fleet.sync.progress import show_progress
 
     selected = resolve_clusters(clusters, context, kubeconfig)
     if not yes:
@@ -278,7 +278,7 @@ def uninstall(
         if not sys.stdin.isatty():
             raise ConfigurationError(f"this would remove the operator from {names}", hint="say so with --yes")
         click.confirm(f"Remove the operator from {names}? Apps run on.", abort=True, err=True)
-    with shown(quiet=form != "text") as progress:
+    with show_progress(quiet=form != "text") as progress:
 
         async def remove_from(cluster: ClusterRef, client: Client) -> RemoveResult:
             from fleet.install.install import remove

@@ -110,11 +110,11 @@ def preview(
 
     from fleet.cli.gc import collect_rarely
     from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.progress import shown
-    from fleet.sync.rollout.describe import courses
-    from fleet.sync.run import How, preview
-    from fleet.sync.source import commit, evaluated, working_tree
-    from fleet.sync.targets import targets
+    from fleet.sync.progress import show_progress
+    from fleet.sync.rollout.describe import describe_rollouts
+    from fleet.sync.run import How, plan_fleet
+    from fleet.sync.source import evaluate_checkout, read_commit, read_working_tree
+    from fleet.sync.targets import choose_targets
 
     collect_rarely()
     merging = bool(base or comment or comment_file)
@@ -143,22 +143,22 @@ def preview(
     if base:
         from fleet.preview.merge import preview_merge
 
-        with shown(quiet=form != "text" or not live, lines=False) as progress:
+        with show_progress(quiet=form != "text" or not live, lines=False) as progress:
             asking = (how, progress) if live else ()
             run, about = preview_merge(base, head or "HEAD", *asking, stacks=stacks, clusters=clusters, keep=keep)
         print_plan(run, form, unchanged=show_unchanged, about=about)
         write_page(run, page, about)
         return finish(collect_errors(run.results), count_changes(run) if expect_no_changes else 0)
-    with commit(revision, known=True) if revision else working_tree() as files:
-        evaluation = evaluated(files, stacks)
+    with read_commit(revision, known=True) if revision else read_working_tree() as files:
+        evaluation = evaluate_checkout(files, stacks)
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     settings = files.repository.settings
     how = How(
         kubeconfig, budget=select_deletion_budget(settings), claim=claim, accounts=settings.trust.account, dry_run=live
     )
-    with shown(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(preview(targets(evaluation, stacks, clusters), how, progress))
-    run = replace(run, remarks=(*run.remarks, *courses(evaluation.stacks, run.results)))
+    with show_progress(quiet=form != "text", lines=False) as progress:
+        run = asyncio.run(plan_fleet(choose_targets(evaluation, stacks, clusters), how, progress))
+    run = replace(run, remarks=(*run.remarks, *describe_rollouts(evaluation.stacks, run.results)))
     print_plan(run, form, unchanged=show_unchanged)
     write_page(run, page)
     return finish(collect_errors(run.results), count_changes(run) if expect_no_changes else 0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleet.evaluate import Evaluation
     from fleet.git.refs import Address
     from fleet.objects.desired import Desired, Object
-    from fleet.sync.source import Files
+    from fleet.sync.source import Checkout
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -82,12 +82,12 @@ def render_and_push(
     from fleet.bundle.reports import read_reports
     from fleet.cli.results import finish
     from fleet.sync.rollout import approvals
-    from fleet.sync.source import check_branch, commit, evaluated
+    from fleet.sync.source import check_branch, evaluate_checkout, read_commit
 
     if form == "yaml":
         raise click.UsageError("with --push the output is text or json")
     elsewhere = [parse_report(report) for report in reports]
-    with commit(revision or "HEAD", known=True) as files:
+    with read_commit(revision or "HEAD", known=True) as files:
         for line in check_branch(files, any_branch=any_branch):
             print_message(line)
         if signers:
@@ -95,7 +95,7 @@ def render_and_push(
 
             assert files.git is not None  # noqa: S101 - commits come from git
             check_signature(files.git, files.revision, signers)
-        evaluation = evaluated(files, ())
+        evaluation = evaluate_checkout(files, ())
     if not select_clusters(evaluation, clusters):
         from fleet.errors import ConfigurationError
 
@@ -109,7 +109,7 @@ def render_and_push(
         tuple(clusters), allow_deletes, allow_rewritten, revision is not None, with_secrets, require_approved
     )
     branch = files.repository.settings.git.status_branch
-    seen = ObservedState(read_reports(files.git, home, elsewhere, branch), approvals.read(files.git, home))
+    seen = ObservedState(read_reports(files.git, home, elsewhere, branch), approvals.read_approvals(files.git, home))
     rendering = publish_bundles(files, evaluation, options, target, seen, now=time.time())
     _tidy_status(files, evaluation, home)
     emit_result(_push_data(files, rendering), form, lambda: _format_push(rendering))
@@ -118,7 +118,7 @@ def render_and_push(
     return finish(rendering.problems)
 
 
-def _find_remote(files: Files, remote: str | None) -> Address | None:
+def _find_remote(files: Checkout, remote: str | None) -> Address | None:
     """Return the address of a remote that the user named or wrote out; None for no remote."""
     from fleet.git import refs
     from fleet.git.status import choose_remote
@@ -128,17 +128,17 @@ def _find_remote(files: Files, remote: str | None) -> Address | None:
     return refs.address(remote, by_person=True)
 
 
-def _tidy_status(files: Files, evaluation: Evaluation, home: Address | None) -> None:
+def _tidy_status(files: Checkout, evaluation: Evaluation, home: Address | None) -> None:
     """Remove from the status branch what git no longer places: else it would count as missing for ever."""
     from fleet.errors import FleetError
     from fleet.git.status import report
-    from fleet.sync.report import no_more
-    from fleet.sync.targets import targets
+    from fleet.sync.report import removed_placements
+    from fleet.sync.targets import choose_targets
 
     assert files.git is not None  # noqa: S101
     branch = files.repository.settings.git.status_branch
     try:
-        report(files.git, (), gone=no_more(targets(evaluation, (), ())), remote=home, branch=branch)
+        report(files.git, (), gone=removed_placements(choose_targets(evaluation, (), ())), remote=home, branch=branch)
     except FleetError as error:
         print_message(f"the status branch was not tidied: {error.message}")
 
@@ -164,7 +164,7 @@ def _list_refused(rendering: PublishResult) -> set[str]:
     return {result.cluster for result in rendering.results if result.problem}
 
 
-def _push_data(files: Files, rendering: PublishResult) -> dict[str, Any]:
+def _push_data(files: Checkout, rendering: PublishResult) -> dict[str, Any]:
     return {
         "revision": files.revision,
         "clusters": [

@@ -67,10 +67,10 @@ async def _request_roll(app: LiveApp) -> str:
 def _check_applied(app: LiveApp, response: Any) -> None:
     """Raise ResourceError if the API server refused the annotation."""
     from fleet.errors import ResourceError
-    from fleet.kube.client.errors import said
+    from fleet.kube.client.errors import error_text
 
     if response.status >= 300:
-        raise ResourceError(f"{app} changed meanwhile: {said(response.body)}", hint="try again")
+        raise ResourceError(f"{app} changed meanwhile: {error_text(response.body)}", hint="try again")
 
 
 async def _wait_until_rolled(app: LiveApp, token: str, seconds: float) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from fleet.evaluate.result import Evaluation
     from fleet.git.refs import Address
     from fleet.git.repository import Repository as Git
-    from fleet.sync.rollout.rollback import Ground, Rollback
-    from fleet.sync.source import Files
+    from fleet.sync.rollout.rollback import Rollback, RollbackBase
+    from fleet.sync.source import Checkout
 
 
 @click.command()
@@ -40,12 +40,12 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
     from fleet.git.merge import propose, set_branch, tip_of, user_identity
     from fleet.git.repository import Repository as Git
     from fleet.git.status import destination
-    from fleet.sync.rollout.rollback import message
-    from fleet.sync.source import working_tree
+    from fleet.sync.rollout.rollback import rollback_message
+    from fleet.sync.source import read_working_tree
 
     if direct and branch:
         raise click.UsageError("--direct is for the branch that is synced, --branch for another: not both")
-    with working_tree() as files:
+    with read_working_tree() as files:
         git = files.git or Git.find(files.repository.root)  # which says why there is none
     synced = files.repository.settings.git.branch
     remote = destination(git, files.repository.settings.git.remote)
@@ -57,7 +57,7 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
     for path in difference.left:
         print_message(f"left as it is, because other stacks read it too: {path}")
     changes = {history.prefix + path: content for path, content in difference.changes.items()}
-    text = message(stack, target, git.resolve(target).subject, changes)
+    text = rollback_message(stack, target, git.resolve(target).subject, changes)
     commit = propose(git, tip, changes, text, identity=user_identity(git.root))
     name = synced if direct else branch or f"fleet/rollback-{stack}-{target[:8]}"
     if form == "text":
@@ -76,7 +76,7 @@ def rollback(*, stack: str, to: str | None, branch: str | None, direct: bool, dr
 class _StackHistory:
     """A stack on the synced branch, now and at earlier commits."""
 
-    files: Files
+    files: Checkout
     git: Git
     remote: Address | None
     stack: str
@@ -99,14 +99,14 @@ class _StackHistory:
             raise ConfigurationError(f"{self.stack} is as it was at {target[:8]}", hint="name another one with --to")
         return target, difference
 
-    def _compare(self, current: Ground, target: str) -> Rollback:
-        from fleet.sync.rollout.rollback import rolled_back
+    def _compare(self, current: RollbackBase, target: str) -> Rollback:
+        from fleet.sync.rollout.rollback import roll_back_files
 
         earlier = self._read_ground(target)
         paths = current.own | current.shared | earlier.own | earlier.shared
-        return rolled_back(current, earlier, self._read_files(self.tip, paths), self._read_files(target, paths))
+        return roll_back_files(current, earlier, self._read_files(self.tip, paths), self._read_files(target, paths))
 
-    def _find_last_good(self, current: Ground) -> str:
+    def _find_last_good(self, current: RollbackBase) -> str:
         """Return the newest commit at which the stack was healthy with other files of its own than now."""
         from fleet.errors import NotFoundError
         from fleet.git.history import good_entries, read_history
@@ -122,11 +122,11 @@ class _StackHistory:
             else "`fleet history` shows what was synced; name a commit with --to",
         )
 
-    def _read_ground(self, revision: str) -> Ground:
-        from fleet.sync.rollout.rollback import ground
+    def _read_ground(self, revision: str) -> RollbackBase:
+        from fleet.sync.rollout.rollback import find_rollback_base
 
         with _evaluate(revision) as (files, evaluation):
-            return ground(evaluation, self.stack, frozenset(files.repository.cluster_files()))
+            return find_rollback_base(evaluation, self.stack, frozenset(files.repository.cluster_files()))
 
     def _read_files(self, revision: str, paths: frozenset[str]) -> dict[str, bytes]:
         names = {self.prefix + path for path in paths}
@@ -135,12 +135,12 @@ class _StackHistory:
 
 
 @contextmanager
-def _evaluate(revision: str) -> Iterator[tuple[Files, Evaluation]]:
+def _evaluate(revision: str) -> Iterator[tuple[Checkout, Evaluation]]:
     """Evaluate a commit anew: what each file reads is not part of a stored evaluation."""
     from fleet.evaluate import evaluate
-    from fleet.sync.source import commit
+    from fleet.sync.source import read_commit
 
-    with commit(revision) as files:
+    with read_commit(revision) as files:
         yield files, evaluate(files.repository).check()
 
 

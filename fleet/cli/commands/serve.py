@@ -24,7 +24,7 @@ from fleet.cli.options import (
 
 if TYPE_CHECKING:
     from fleet.kube.runtime.guard import GuardedClient
-    from fleet.serve.commits import Origin
+    from fleet.serve.commits import FollowedRepository
 
 
 @click.command()
@@ -148,8 +148,8 @@ def serve(
 
     from fleet.cli.gc import collect_less
     from fleet.kube.runtime.leader import Lease
-    from fleet.serve.options import Manner
-    from fleet.serve.process import NAME, Program, log_to_stderr
+    from fleet.serve.options import ServeOptions
+    from fleet.serve.process import NAME, ServeProcess, log_to_stderr
     from fleet.serve.scope import TOKENS, parse_scopes
 
     if public_url and listen is None:
@@ -159,7 +159,7 @@ def serve(
     scopes = parse_scopes([origin.address for origin in origins], reach, tokens)
     variables = (*TOKENS, *(scope.variable or "" for scope in scopes.values()))
     has_token = any(os.environ.get(name) for name in variables)
-    options = Manner(
+    options = ServeOptions(
         kubeconfig,
         cache or get_default_cache(),
         poll=poll,
@@ -179,7 +179,7 @@ def serve(
     log_to_stderr(form, verbose=verbose)
     leadership = Lease("fleet-system", NAME) if client is not None and lease else None
     secret = os.environ.get("FLEET_WEBHOOK_SECRET", "").strip()
-    asyncio.run(Program(origins, options, listen, client, leadership, secret, scopes=scopes).run())
+    asyncio.run(ServeProcess(origins, options, listen, client, leadership, secret, scopes=scopes).run())
     return 0
 
 
@@ -200,20 +200,20 @@ def _print_manifests(
     return 0
 
 
-def _find_origins(repositories: Sequence[str], signers: Path | None) -> list[Origin]:
+def _find_origins(repositories: Sequence[str], signers: Path | None) -> list[FollowedRepository]:
     """Return the repositories that the user named, or the remote of the one around the current directory."""
     from fleet.git.repository import Repository as Git
     from fleet.git.signature import check_outside
     from fleet.repository import Repository
-    from fleet.serve.commits import Origin
+    from fleet.serve.commits import FollowedRepository
 
     if repositories:
-        return [Origin.parse(repository) for repository in dict.fromkeys(repositories)]
+        return [FollowedRepository.parse(repository) for repository in dict.fromkeys(repositories)]
     repository = Repository.find()
     clone = Git.find(repository.root)
     if signers:
         check_outside(clone, signers)
-    return [Origin.of_clone(clone, repository.settings.git.remote, repository.settings.git.branch)]
+    return [FollowedRepository.of_clone(clone, repository.settings.git.remote, repository.settings.git.branch)]
 
 
 def _make_management_client(context: str | None, kubeconfig: Path | None) -> GuardedClient | None:

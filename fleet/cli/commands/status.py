@@ -13,8 +13,8 @@ from fleet.cli.output import emit_result, format_table, output_option, print_mes
 
 if TYPE_CHECKING:
     from fleet.git.status import Status
-    from fleet.sync.observe import Observation
-    from fleet.sync.source import Files
+    from fleet.sync.observe import FleetStatus
+    from fleet.sync.source import Checkout
 
 COLOURS = {"Healthy": 32, "Suspended": 2, "Progressing": 33, "Missing": 31, "Degraded": 31, "Unknown": 2}
 
@@ -42,26 +42,26 @@ def status(
     fleet status --stack orders --cluster eu-1
     fleet status --git -o json
     """
-    from fleet.sync.source import working_tree
+    from fleet.sync.source import read_working_tree
 
-    with working_tree() as files:
+    with read_working_tree() as files:
         if from_git:
             return _show_git(files, stacks, clusters, form)
         return _show_live(files, stacks, clusters, kubeconfig, form, every=objects)
 
 
 def _show_live(
-    files: Files, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path | None, form: str, *, every: bool
+    files: Checkout, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path | None, form: str, *, every: bool
 ) -> int:
     import asyncio
 
     from fleet.cli.repository import select_clusters
     from fleet.cli.results import finish
     from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.observe import observe
+    from fleet.sync.observe import observe_fleet
 
     selected = select_clusters(files.repository, clusters)
-    observation = asyncio.run(observe(selected, stacks, kubeconfig, RepositoryOwnership(files.identity)))
+    observation = asyncio.run(observe_fleet(selected, stacks, kubeconfig, RepositoryOwnership(files.identity)))
     if not observation.failed:
         _check_stacks(files, stacks, {status.stack for status in observation.stacks})
     names = [cluster.name for cluster in selected]
@@ -71,7 +71,7 @@ def _show_live(
     return finish(list(observation.failed.values()))
 
 
-def _check_stacks(files: Files, names: Sequence[str], deployed: Collection[str]) -> None:
+def _check_stacks(files: Checkout, names: Sequence[str], deployed: Collection[str]) -> None:
     """Raise an error for a name that is neither deployed nor a stack in git; do not if broken files cannot tell."""
     from fleet.evaluate import evaluate
 
@@ -80,7 +80,7 @@ def _check_stacks(files: Files, names: Sequence[str], deployed: Collection[str])
         evaluate(files.repository, stacks=missing)
 
 
-def _format_observation(observation: Observation, clusters: Sequence[str], *, every: bool) -> str:
+def _format_observation(observation: FleetStatus, clusters: Sequence[str], *, every: bool) -> str:
     rows = [
         [
             status.stack,
@@ -116,7 +116,7 @@ def _format_observation(observation: Observation, clusters: Sequence[str], *, ev
     return _add_colour("\n".join([text, *([""] if details else []), *details, *unasked]))
 
 
-def _observation_data(observation: Observation) -> dict[str, Any]:
+def _observation_data(observation: FleetStatus) -> dict[str, Any]:
     return {
         "stacks": [
             {
@@ -152,7 +152,7 @@ def _format_versions(objects: Sequence[Any]) -> str:
     return ", ".join(versions_of(objects)) or "–"
 
 
-def _show_git(files: Files, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
+def _show_git(files: Checkout, stacks: Sequence[str], clusters: Sequence[str], form: str) -> int:
     from fleet.git.repository import Repository as Git
     from fleet.git.status import read_status
 

@@ -13,7 +13,7 @@ from fleet.cli.output import emit_result, output_option, print_message
 
 if TYPE_CHECKING:
     from fleet.plan.inventory import Suspension
-    from fleet.sync.source import Files
+    from fleet.sync.source import Checkout
 
 
 @click.command()
@@ -31,9 +31,9 @@ def suspend(*, stacks: Sequence[str], clusters: Sequence[str], kubeconfig: Path 
     fleet suspend orders --reason "the sale, until Monday"
     fleet suspend orders --cluster eu-1
     """
-    from fleet.sync.suspension import word
+    from fleet.sync.suspension import suspension_text
 
-    return _write_suspension(stacks, clusters, kubeconfig, form, word(reason, everywhere=not clusters))
+    return _write_suspension(stacks, clusters, kubeconfig, form, suspension_text(reason, everywhere=not clusters))
 
 
 @click.command()
@@ -61,10 +61,10 @@ def _write_suspension(
     from fleet.errors import NotFoundError
     from fleet.kube.client.client import Client
     from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.source import working_tree
+    from fleet.sync.source import read_working_tree
     from fleet.sync.suspension import suspend
 
-    with working_tree() as files:
+    with read_working_tree() as files:
         placements = _find_placements(files, stacks)
     claim = RepositoryOwnership(files.identity)
 
@@ -86,7 +86,7 @@ def _write_suspension(
     return finish(errors)
 
 
-def _find_placements(files: Files, stacks: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _find_placements(files: Checkout, stacks: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the clusters of each stack in git. Broken files do not keep the user from suspending what is deployed."""
     from fleet.errors import FleetError
     from fleet.evaluate import evaluate

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from fleet.evaluate.result import Evaluation
     from fleet.git.status_records import StatusRecord
     from fleet.plan.inventory import Suspension
-    from fleet.sync.rollout.order import Order
+    from fleet.sync.rollout.order import RolloutContext
     from fleet.sync.run import Run
-    from fleet.sync.source import Files
-    from fleet.sync.targets import Target
+    from fleet.sync.source import Checkout
+    from fleet.sync.targets import ClusterTarget
 
 
 @click.command()
@@ -113,17 +113,17 @@ def sync(
     """
     from fleet.cli.gc import collect_rarely
     from fleet.sync.report import check_destination
-    from fleet.sync.source import check_branch, commit, evaluated, narrowed
+    from fleet.sync.source import check_branch, evaluate_checkout, read_commit, select_clusters
 
     collect_rarely()
-    with commit(revision or "HEAD", known=True) as files:
+    with read_commit(revision or "HEAD", known=True) as files:
         for line in check_branch(files, any_branch=any_branch or dry_run or expect_no_changes):
             print_message(line)
         _check_signature(files, signers)
         if status:
             check_destination(files)
         everything = require_approved or files.repository.settings.approval.required
-        evaluation = evaluated(files, () if everything else stacks)
+        evaluation = evaluate_checkout(files, () if everything else stacks)
 
     import asyncio
     from dataclasses import replace
@@ -131,15 +131,15 @@ def sync(
     from fleet.approval.gate import ApprovalCheck
     from fleet.plan.ownership import RepositoryOwnership
     from fleet.plan.selection import Selection
-    from fleet.sync.progress import shown
-    from fleet.sync.rollout.describe import courses
-    from fleet.sync.run import How, preview, sync
+    from fleet.sync.progress import show_progress
+    from fleet.sync.rollout.describe import describe_rollouts
+    from fleet.sync.run import How, plan_fleet, sync_fleet
     from fleet.sync.safety import check_run
-    from fleet.sync.targets import targets
+    from fleet.sync.targets import choose_targets
 
     narrowing = Selection(tuple(only), tuple(exclude))
-    chosen = narrowed(evaluation, stacks)
-    selected = targets(chosen, stacks, clusters, narrowing)
+    chosen = select_clusters(evaluation, stacks)
+    selected = choose_targets(chosen, stacks, clusters, narrowing)
     budget = select_deletion_budget(files.repository.settings, allow_deletes)
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     gate = ApprovalCheck(files, evaluation, required=require_approved)
@@ -158,12 +158,12 @@ def sync(
         else _make_rollout_order(files, chosen, selected, wait=wait, read_records=status),
         elsewhere=_make_suspension_reader(chosen, clusters, kubeconfig) if clusters else None,
     )
-    with shown(quiet=form != "text") as progress:
+    with show_progress(quiet=form != "text") as progress:
 
         def approve(planned: Run) -> None:
             if form == "text":
                 progress.say(view_plan([result.branch for result in planned.results], "text", unchanged=show_unchanged))
-                for line in courses(chosen.stacks, planned.results):
+                for line in describe_rollouts(chosen.stacks, planned.results):
                     print_message(line + (": ignored, as --ignore-rollout says" if ignore_rollout else ""))
             narrowing.check(result.plan for result in planned.results if result.plan)
             if expect_no_changes:
@@ -180,11 +180,11 @@ def sync(
             )
 
         if dry_run:
-            trial = asyncio.run(preview(selected, how, progress, revision=files.revision))
+            trial = asyncio.run(plan_fleet(selected, how, progress, revision=files.revision))
             trial = replace(trial, results=tuple(gate.judge(trial.results)))
             approve(trial)
             return _finish_trial(trial, files, form)
-        run = asyncio.run(sync(selected, how, progress, revision=files.revision, approve=approve))
+        run = asyncio.run(sync_fleet(selected, how, progress, revision=files.revision, approve=approve))
     errors = collect_errors(run.results) + [result.unhealthy for result in run.results if result.unhealthy]
     part = bool(narrowing)
     status_error = _publish(files, run, selected, narrowed=bool(clusters), part=part) if status else None
@@ -195,30 +195,30 @@ def sync(
 
 
 def _make_rollout_order(
-    files: Files, chosen: Evaluation, selected: Sequence[Target], *, wait: bool, read_records: bool
-) -> Order:
+    files: Checkout, chosen: Evaluation, selected: Sequence[ClusterTarget], *, wait: bool, read_records: bool
+) -> RolloutContext:
     """Return the order of the run. Git is read only for what stacks need, with `read_records` the status branch too."""
     from contextlib import suppress
 
     from fleet.errors import FleetError
     from fleet.git.status import choose_remote, read_status
-    from fleet.sync.rollout.approvals import Approvals, read
-    from fleet.sync.rollout.order import Order, bystanders, watched
+    from fleet.sync.rollout.approvals import Approvals, read_approvals
+    from fleet.sync.rollout.order import RolloutContext, unchanged_stacks, watched_stacks
     from fleet.times import seconds
 
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - commits come from git
 
     def approvals() -> Approvals:
-        return read(git, choose_remote(files.remotes, settings.remote))
+        return read_approvals(git, choose_remote(files.remotes, settings.remote))
 
     records: dict[tuple[str, str], StatusRecord] = {}
-    watched_stacks = watched(chosen.stacks)
+    gating = watched_stacks(chosen.stacks)
     pulling = {cluster.name for cluster in chosen.clusters if cluster.pull}
     pulled = [
         (stack.name, cluster)
         for stack in chosen.stacks
-        if stack.name in watched_stacks
+        if stack.name in gating
         for cluster in stack.clusters
         if cluster in pulling
     ]
@@ -232,11 +232,11 @@ def _make_rollout_order(
         from fleet.bundle.publish import read_agent_states
 
         elsewhere = read_agent_states(files, pulled, records)
-    return Order(
+    return RolloutContext(
         {stack.name: stack for stack in chosen.stacks},
         wait=wait,
         approvals=approvals,
-        bystanders=bystanders(chosen, selected),
+        bystanders=unchanged_stacks(chosen, selected),
         told=records,
         elsewhere=elsewhere,
     )
@@ -247,15 +247,15 @@ def _make_suspension_reader(
 ) -> Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]]:
     """Return a function that reads suspensions which hold everywhere from clusters that the run is not about."""
     from fleet.sync.run import connect
-    from fleet.sync.suspension import Words, besides
+    from fleet.sync.suspension import SuspensionLookup, suspensions_elsewhere
 
-    return lambda stacks: Words().everywhere(
-        besides((stack for stack in chosen.stacks if stack.name in stacks), chosen.clusters, names),
+    return lambda stacks: SuspensionLookup().everywhere(
+        suspensions_elsewhere((stack for stack in chosen.stacks if stack.name in stacks), chosen.clusters, names),
         lambda cluster: connect(cluster, kubeconfig),
     )
 
 
-def _finish_trial(run: Run, files: Files, form: str) -> int:
+def _finish_trial(run: Run, files: Checkout, form: str) -> int:
     """Print what a dry run would do, and return the exit code; raise what speaks against it."""
     if form != "text":
         from fleet.plan.views.json import plan_data
@@ -267,7 +267,7 @@ def _finish_trial(run: Run, files: Files, form: str) -> int:
     return finish(collect_errors(run.results))
 
 
-def _check_signature(files: Files, signers: Path | None) -> None:
+def _check_signature(files: Checkout, signers: Path | None) -> None:
     """Raise an error if the user named signers and none of them signed the commit."""
     if signers:
         from fleet.sync.source import check_signature
@@ -276,15 +276,17 @@ def _check_signature(files: Files, signers: Path | None) -> None:
         check_signature(files.git, files.revision, signers)
 
 
-def _publish(files: Files, run: Run, selected: Sequence[Target], *, narrowed: bool, part: bool) -> FleetError | None:
+def _publish(
+    files: Checkout, run: Run, selected: Sequence[ClusterTarget], *, narrowed: bool, part: bool
+) -> FleetError | None:
     """Write health into git; return the error if that fails: the clusters are changed, so it is raised last."""
     from fleet.errors import FleetError
-    from fleet.sync.report import no_more, publish, seen_from_here
+    from fleet.sync.report import observed_results, publish_status, removed_placements
 
     if part:
         print_message("health was not written into git: only a part of the commit was applied")
         return None
-    results = seen_from_here(run.results, run.looked_at, by_account=bool(files.repository.settings.trust.account))
+    results = observed_results(run.results, run.looked_at, by_account=bool(files.repository.settings.trust.account))
     seen = {(result.stack, result.cluster) for result in results}
     unseen = [
         f"{result.stack} on {result.cluster}" for result in run.results if (result.stack, result.cluster) not in seen
@@ -294,9 +296,9 @@ def _publish(files: Files, run: Run, selected: Sequence[Target], *, narrowed: bo
         print_message(f"not written into git, since it could not be looked at from here: {', '.join(unseen[:5])}{more}")
     try:
         if narrowed:
-            publish(files, results)
+            publish_status(files, results)
         else:
-            publish(files, results, gone=no_more(selected))
+            publish_status(files, results, gone=removed_placements(selected))
     except FleetError as error:
         error.message = f"health was not written into git: {error.message}"
         error.hint = error.hint or "--no-status leaves it out"

@@ -23,7 +23,7 @@ from fleet.cli.repository import select_clusters
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from fleet.sync.observe import Observed, Sight, Watcher
+    from fleet.sync.observe import FleetSnapshot, FleetWatcher, StackStatus
 
 
 @click.command()
@@ -52,12 +52,12 @@ def watch(
 
     from fleet.errors import TimeoutError as FleetTimeoutError
     from fleet.plan.ownership import RepositoryOwnership
-    from fleet.sync.observe import Watcher
-    from fleet.sync.source import working_tree
+    from fleet.sync.observe import FleetWatcher
+    from fleet.sync.source import read_working_tree
 
-    with working_tree() as files:
+    with read_working_tree() as files:
         selected = select_clusters(files.repository, clusters)
-    watcher = Watcher(selected, stacks, kubeconfig, RepositoryOwnership(files.identity))
+    watcher = FleetWatcher(selected, stacks, kubeconfig, RepositoryOwnership(files.identity))
     try:
         asyncio.run(asyncio.wait_for(_run_watch(watcher, every, until_healthy=until_healthy), timeout))
     except TimeoutError:
@@ -68,11 +68,11 @@ def watch(
     return 0
 
 
-async def _run_watch(watcher: Watcher, every: float, *, until_healthy: bool) -> None:
+async def _run_watch(watcher: FleetWatcher, every: float, *, until_healthy: bool) -> None:
     """Show snapshots and events until the user ends it, or all is healthy with `until_healthy`."""
-    from fleet.sync.observe import happened as describe_changes
+    from fleet.sync.observe import describe_changes
 
-    before: Sight | None = None
+    before: FleetSnapshot | None = None
     view = View([cluster.name for cluster in watcher.clusters]) if _is_at_terminal() else None
     with _open_screen(view) if view else nullcontext():
         async for sight in watcher.sights(every=every):
@@ -127,7 +127,7 @@ class View:
     """What rich draws at a terminal: `sight` and `events`, which the command sets."""
 
     def __init__(self, clusters: Sequence[str]) -> None:
-        self.sight: Sight | None = None
+        self.sight: FleetSnapshot | None = None
         self.events: deque[str] = deque(maxlen=MOST_EVENTS)
         self._clusters = clusters
 
@@ -149,7 +149,7 @@ class View:
             yield Text(event, style="dim", no_wrap=True, overflow="ellipsis")
 
 
-def format_rows(sight: Sight, clusters: Sequence[str], *, width: int, height: int) -> list[Row]:
+def format_rows(sight: FleetSnapshot, clusters: Sequence[str], *, width: int, height: int) -> list[Row]:
     """Return at most `height` rows, of which the first is the head, in columns of equal width."""
     head, rows = _arrange_by_stack(sight, clusters)
     widths = _measure_columns([head, *rows])
@@ -162,7 +162,7 @@ def format_rows(sight: Sight, clusters: Sequence[str], *, width: int, height: in
     return [*shown, [Cell(f"… and {len(hidden)} more", "dim")]] if hidden else shown
 
 
-def _arrange_by_stack(sight: Sight, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
+def _arrange_by_stack(sight: FleetSnapshot, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
     """Return a row for each stack, those that are not healthy first, with a column for each cluster."""
     head = [Cell("STACK", "bold"), *(Cell(_format_cluster(name, sight), "bold") for name in clusters)]
     stacks = sorted({stack for stack, _ in sight.stacks})
@@ -173,7 +173,7 @@ def _arrange_by_stack(sight: Sight, clusters: Sequence[str]) -> tuple[Row, list[
     ]
 
 
-def _arrange_by_placement(sight: Sight, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
+def _arrange_by_placement(sight: FleetSnapshot, clusters: Sequence[str]) -> tuple[Row, list[Row]]:
     """Return a row for each stack in each cluster, those that are not healthy first."""
     pairs = [pair for pair in sorted(sight.stacks) if pair[1] in clusters]
     pairs.sort(key=lambda pair: sight.stacks[pair].health == "Healthy")
@@ -184,11 +184,11 @@ def _arrange_by_placement(sight: Sight, clusters: Sequence[str]) -> tuple[Row, l
     ]
 
 
-def _format_cluster(cluster: str, sight: Sight) -> str:
+def _format_cluster(cluster: str, sight: FleetSnapshot) -> str:
     return cluster + (" (does not answer)" if cluster in sight.failed else "")
 
 
-def _format_status(status: Observed | None) -> Cell:
+def _format_status(status: StackStatus | None) -> Cell:
     """Return the health, members and revision of a stack in a cluster, in the colour of its health."""
     if status is None:
         return Cell("–", "dim")

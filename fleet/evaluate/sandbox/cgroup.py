@@ -29,7 +29,7 @@ _FILES_2 = {"memory": ("memory.max",), "pids": ("pids.max",)}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CgroupPlace:
     """Where a group can be made, and what can be limited there."""
 
     directory: str
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class WorkerCgroup:
     directories: tuple[str, ...]
 
     def limit(self, memory: int, tasks: int) -> None:
@@ -67,10 +67,10 @@ def needed(workers: int, memory: int) -> tuple[int, int]:
     return BASE_MEMORY + workers * memory, BASE_TASKS + workers * TASKS
 
 
-def places(cgroups: str, mounts: str) -> list[Place]:
+def places(cgroups: str, mounts: str) -> list[CgroupPlace]:
     """Where the process with these two files in /proc has its groups: `cgroup` and `mountinfo`. Pure."""
     mine = {names: path for _, names, path in (line.split(":", 2) for line in cgroups.splitlines())}
-    found: list[Place] = []
+    found: list[CgroupPlace] = []
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         _, _, _, top, where, *_ = before.split(" ")
@@ -84,12 +84,12 @@ def places(cgroups: str, mounts: str) -> list[Place]:
         else:
             continue
         if held and own is not None and (top in ("/", own) or own.startswith(f"{top}/")):
-            found.append(Place((where + own.removeprefix(top.rstrip("/"))).rstrip("/"), held, version))
+            found.append(CgroupPlace((where + own.removeprefix(top.rstrip("/"))).rstrip("/"), held, version))
     first = [place for place in found if place.version == 1]
     return first or [place for place in found if place.version == 2]
 
 
-def make(pid: int) -> tuple[Group, str]:
+def make(pid: int) -> tuple[WorkerCgroup, str]:
     """Put a process into a new group; also what it limits. An OSError says why not."""
     proc = Path("/proc/self")
     files = [proc / "cgroup", proc / "mountinfo"]
@@ -98,11 +98,11 @@ def make(pid: int) -> tuple[Group, str]:
         raise OSError("the kernel has no control groups for memory and processes here")
     name = f"fleet-{pid}-{os.urandom(4).hex()}"
     made: list[str] = []
-    group = Group(())
+    group = WorkerCgroup(())
     try:
         for place in known:
             made.append(_made(place, name, pid))
-            group = Group(tuple(made))
+            group = WorkerCgroup(tuple(made))
         group.limit(*needed(1, 0))
     except OSError:
         _move_back(known, pid)
@@ -112,7 +112,7 @@ def make(pid: int) -> tuple[Group, str]:
     return group, " and ".join({"memory": "memory", "pids": "processes"}[one] for one in what)
 
 
-def _made(place: Place, name: str, pid: int) -> str:
+def _made(place: CgroupPlace, name: str, pid: int) -> str:
     if place.version == 1:
         return _entered(Path(place.directory), name, pid)
     # A group with processes of its own has no groups with limits below it; so beside ours, or where ours is the top.
@@ -145,7 +145,7 @@ def _entered(above: Path, name: str, pid: int) -> str:
     return str(directory)
 
 
-def _move_back(known: list[Place], pid: int) -> None:
+def _move_back(known: list[CgroupPlace], pid: int) -> None:
     for place in known:
         with contextlib.suppress(OSError):
             Path(place.directory, "cgroup.procs").write_text(str(pid))
@@ -160,7 +160,7 @@ def _sweep(above: Path) -> None:
                 directory.rmdir()
 
 
-def tried() -> tuple[str, str]:
+def try_cgroup() -> tuple[str, str]:
     """What a group here would limit, or why there can be none: found by making one around a child."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -168,7 +168,7 @@ def tried() -> tuple[str, str]:
         os.close(writing)
         os.read(reading, 1)
         os._exit(0)
-    group = Group(())
+    group = WorkerCgroup(())
     try:
         group, what = make(pid)
     except OSError as error:

@@ -36,7 +36,7 @@ from pathlib import Path
 from fleet.evaluate.sandbox import kernel, landlock, mounts
 from fleet.evaluate.sandbox import seccomp as calls
 from fleet.evaluate.sandbox.level import Layer
-from fleet.evaluate.sandbox.mounts import View
+from fleet.evaluate.sandbox.mounts import Mounts
 from fleet.repository.settings import Limits
 
 _SET_NO_NEW_PRIVILEGES, _DROP_FROM_BOUNDING_SET, _SET_DUMPABLE = 38, 24, 4
@@ -113,7 +113,7 @@ class Cell:
     """What a worker of this zygote is put into."""
 
     layers: frozenset[Layer]
-    view: View
+    view: Mounts
 
     def without(self, layers: frozenset[Layer]) -> Cell:
         return replace(self, layers=self.layers - layers) if layers else self
@@ -152,7 +152,7 @@ class Cell:
     def filter(self) -> None:
         if Layer.SECCOMP in self.layers:
             assert kernel.MACHINE is not None  # noqa: S101 - no level has this layer without
-            calls.restrict(calls.confined(kernel.MACHINE, os.getpid(), writing=self.writing))
+            calls.restrict(calls.confine_arguments(kernel.MACHINE, os.getpid(), writing=self.writing))
 
 
 def close_all_but(kept: Iterable[int]) -> None:

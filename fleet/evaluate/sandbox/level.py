@@ -62,7 +62,7 @@ LAYERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class SandboxReport:
     """What this machine gives, and for each higher level why not that; likewise for the control group."""
 
     level: Level
@@ -83,7 +83,7 @@ class Given:
         return {"level": self.level, "why_not": why_not, **group, "weakened": self.weakened}
 
     @classmethod
-    def of(cls, data: dict[str, Any]) -> Given:
+    def of(cls, data: dict[str, Any]) -> SandboxReport:
         why_not = {Level(level): str(why) for level, why in data["why_not"].items()}
         group = str(data["group"]), str(data["why_no_group"]), tuple(map(str, data["places"]))
         return cls(Level(data["level"]), why_not, *group, bool(data["weakened"]))

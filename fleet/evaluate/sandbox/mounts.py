@@ -35,7 +35,7 @@ _AT_CURRENT, _AT_RECURSIVE = -100, 0x8000
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Mounts:
     installed: tuple[str, ...]  # readable, each with what is below
 
     def granted(self, root: str, *more: str, writing: bool) -> Iterator[tuple[str, Access]]:
@@ -76,13 +76,13 @@ class View:
         os.chdir(root)
 
 
-def installed() -> View:
+def installed_mounts() -> Mounts:
     """What this Python consists of, as far as it is there. Each is a place for packages; none is a person's."""
     paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages", "lib-dynload")}
     paths |= {str(Path(sysconfig.get_path("stdlib")).parent)} - {"/"}  # libpython
     paths |= {ROOT, *_LIBRARIES, *_ASKED_BY_PYTHON}
-    return View(tuple(_outermost(tuple(path for path in paths if Path(path).exists()))))
+    return Mounts(tuple(_outermost(tuple(path for path in paths if Path(path).exists()))))
 
 
 def make_private() -> None:

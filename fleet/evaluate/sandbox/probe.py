@@ -15,14 +15,14 @@ from dataclasses import replace
 
 from fleet.evaluate.sandbox import cgroup, confine, kernel
 from fleet.evaluate.sandbox.confine import Cell
-from fleet.evaluate.sandbox.level import LAYERS, OF_NAMESPACES, Given, Layer, Level, Sandbox
-from fleet.evaluate.sandbox.mounts import installed
+from fleet.evaluate.sandbox.level import LAYERS, OF_NAMESPACES, Layer, Level, Sandbox, SandboxReport
+from fleet.evaluate.sandbox.mounts import installed_mounts
 
 _ROOT = "/usr"  # a tree that everybody has and may read
 _FAILED = 1
 
 
-def probe(highest: Level = Level.A) -> Given:
+def probe(highest: Level = Level.A) -> SandboxReport:
     """Only for a process without threads. Below `highest` the reason is that nobody asked for more."""
     why_not: dict[Level, str] = {}
     for level in (Level.A, Level.B):
@@ -31,9 +31,9 @@ def probe(highest: Level = Level.A) -> Given:
             continue
         reason = _unsupported() or _tried(lambda level=level: _everything(LAYERS[level]))  # type: ignore[misc]
         if reason is None:
-            return Given(level, why_not)
+            return SandboxReport(level, why_not)
         why_not[level] = reason
-    return Given(Level.NONE, why_not)
+    return SandboxReport(Level.NONE, why_not)
 
 
 class Probing:
@@ -51,16 +51,16 @@ class Probing:
                 os._exit(0)
         os.close(writing)
 
-    def given(self) -> Given:
+    def given(self) -> SandboxReport:
         with os.fdopen(self._pipe, "rb") as pipe:
             data = pipe.read()
         os.waitpid(self._pid, 0)
         if not data:
             raise OSError("the sandbox could not be tried out")
-        return Given.of(json.loads(data))
+        return SandboxReport.of(json.loads(data))
 
 
-def _grouped(given: Given, pid: int, sandbox: Sandbox) -> Given:
+def _grouped(given: SandboxReport, pid: int, sandbox: Sandbox) -> SandboxReport:
     if Layer.GROUP not in sandbox.layers(given.level):
         return replace(given, why_no_group="not asked for")
     try:
@@ -79,7 +79,7 @@ def _unsupported() -> str | None:
 
 
 def _everything(layers: frozenset[Layer]) -> None:
-    cell = Cell(layers, installed())
+    cell = Cell(layers, installed_mounts())
     if not layers.isdisjoint(OF_NAMESPACES):
         confine.enter(layers)
         reason = _tried(lambda: _inside(cell), cell.fork)
@@ -134,5 +134,5 @@ def _tried(attempt: Callable[[], None], fork: Callable[[], int] = os.fork) -> st
 
 
 if __name__ == "__main__":
-    what, why_not = cgroup.tried()
+    what, why_not = cgroup.try_cgroup()
     sys.stdout.write(json.dumps(replace(probe(), group=what, why_no_group=why_not).data()))

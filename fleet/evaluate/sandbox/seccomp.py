@@ -64,7 +64,7 @@ class Rule:
 
 def program(architecture: int, refused: int, rules: Iterable[Rule], more: bytes = b"") -> bytes:
     """The whole: another architecture kills, rules allow (`more`: assembled before), all else is `refused`."""
-    return _beginning(architecture) + assembled(rules) + more + _packed([Step(RETURN, ERROR | refused)])
+    return _beginning(architecture) + assemble(rules) + more + _packed([Step(RETURN, ERROR | refused)])
 
 
 def _beginning(architecture: int) -> bytes:
@@ -79,7 +79,7 @@ def _beginning(architecture: int) -> bytes:
     return _packed(steps)
 
 
-def assembled(rules: Iterable[Rule], answers: dict[int, int] | None = None) -> bytes:
+def assemble(rules: Iterable[Rule], answers: dict[int, int] | None = None) -> bytes:
     """Some rules, and calls that get an error of their own; such pieces can be put behind each other."""
     steps: list[Step] = []
     for number, error in (answers or {}).items():
@@ -161,7 +161,7 @@ _DESCRIPTOR_COMMANDS = (0, 1, 2, 3, 4, 1030)  # F_DUPFD, F_GETFD, F_SETFD, F_GET
 _QUESTIONS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIO(N)CLEX
 
 
-def confined(machine: Machine, own_pid: int, *, writing: bool) -> bytes:
+def confine_arguments(machine: Machine, own_pid: int, *, writing: bool) -> bytes:
     """The program for a worker of this process number."""
     abort = Rule(NUMBERS[machine]["tgkill"], (Argument(0, (own_pid,), _INT),))  # also for what is like abort()
     return program(ARCHITECTURES[machine], errno.EPERM, [abort], common(machine, writing=writing))
@@ -182,7 +182,7 @@ def common(machine: Machine, *, writing: bool) -> bytes:
     when("fcntl", Argument(1, _DESCRIPTOR_COMMANDS, _INT))  # not F_SETOWN: that sends signals to others
     when("ioctl", Argument(1, _QUESTIONS, _INT))  # not TIOCSTI: that types into a terminal
     when("prlimit64", Argument(0, (0,), _INT), Argument(2, (0,)))  # ask for one's own, set none
-    return assembled(rules, {numbers[name]: errno.ENOSYS for name in UNKNOWN})
+    return assemble(rules, {numbers[name]: errno.ENOSYS for name in UNKNOWN})
 
 
 def restrict(filter_program: bytes) -> None:

@@ -24,7 +24,7 @@ from fleet.render import render
 Note = Callable[[str, int], None]
 
 
-def clusters(job: Job, note: Note) -> dict[str, Any]:
+def find_clusters(job: Job, note: Note) -> dict[str, Any]:
     """All clusters that the files declare, or what is wrong with each file."""
     root = Path(job.root)
     found_clusters: list[ClusterData] = []
@@ -44,7 +44,7 @@ def clusters(job: Job, note: Note) -> dict[str, Any]:
     return {"clusters": found_clusters, "problems": problems}
 
 
-def stacks(job: Job, note: Note) -> dict[str, Any]:
+def run_stacks(job: Job, note: Note) -> dict[str, Any]:
     """The stacks of one file, each for all its clusters: done, waiting for another's export, or a problem."""
     root = Path(job.root)
     (file,) = job.files

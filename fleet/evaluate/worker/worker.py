@@ -53,7 +53,7 @@ def warm_up() -> None:
             getattr(module, name)
 
 
-class Answer:
+class AnswerPipe:
     """The stream to the parent."""
 
     def __init__(self, descriptor: int) -> None:
@@ -82,12 +82,12 @@ class Answer:
 
 def tell(descriptor: int, error: Exception) -> None:
     """That no line of user code was run, because the sandbox could not be made."""
-    Answer(descriptor).give(UNCONFINED + f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+    AnswerPipe(descriptor).give(UNCONFINED + f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
 
 
 def work(request: bytes, descriptor: int, cell: Cell) -> NoReturn:
     """Do the job and end the process."""
-    answer = Answer(descriptor)
+    answer = AnswerPipe(descriptor)
     ballast = bytearray(_BALLAST)
     job = _job(request)
     root = Path(job.root)
@@ -126,7 +126,7 @@ def _job(request: bytes) -> Job:
 def _task(task: Task) -> Callable[[Job, Callable[[str, int], None]], dict[str, Any]]:
     from fleet.evaluate.worker import task as tasks  # noqa: PLC0415 - imports the model, which only a zygote should hold
 
-    return {Task.CLUSTERS: tasks.clusters, Task.STACKS: tasks.stacks}[task]
+    return {Task.CLUSTERS: tasks.find_clusters, Task.STACKS: tasks.run_stacks}[task]
 
 
 def _packed(result: dict[str, Any], limits: Limits, at: tuple[str, int]) -> bytes:
@@ -153,10 +153,10 @@ def _about_result(what: str, at: tuple[str, int]) -> dict[str, Any]:
     return _problem(f"the result {what}", hint, *at)
 
 
-def _limit(job: Job, answer: Answer, cell: Cell) -> None:
+def _limit(job: Job, answer: AnswerPipe, cell: Cell) -> None:
     limits = job.limits
-    _alarm(signal.SIGALRM, job, answer, explain.overtime(limits))
-    _alarm(signal.SIGXCPU, job, answer, explain.overworked(limits))
+    _alarm(signal.SIGALRM, job, answer, explain.time_exceeded(limits))
+    _alarm(signal.SIGXCPU, job, answer, explain.cpu_exceeded(limits))
     if Layer.ALARM in cell.layers:
         signal.setitimer(signal.ITIMER_REAL, limits.time)
     # Where Python does not come to its senses, or crashes, a traceback in the place of an answer tells the line.
@@ -166,7 +166,7 @@ def _limit(job: Job, answer: Answer, cell: Cell) -> None:
     confine.impose(limits, cell.layers)
 
 
-def _alarm(number: signal.Signals, job: Job, answer: Answer, told: tuple[str, str]) -> None:
+def _alarm(number: signal.Signals, job: Job, answer: AnswerPipe, told: tuple[str, str]) -> None:
     """End the worker with a problem at the line where the signal finds it; user code cannot catch that."""
 
     def ring(_number: int, frame: FrameType | None) -> None:

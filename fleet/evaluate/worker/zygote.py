@@ -30,7 +30,7 @@ import orjson
 
 from fleet.evaluate import perturbation, processes, protocol
 from fleet.evaluate.sandbox import confine, mounts
-from fleet.evaluate.sandbox.cgroup import Group, needed
+from fleet.evaluate.sandbox.cgroup import WorkerCgroup, needed
 from fleet.evaluate.sandbox.confine import Cell
 from fleet.evaluate.sandbox.level import OF_NAMESPACES, Layer, Sandbox, from_bits
 from fleet.evaluate.sandbox.probe import Probing
@@ -47,7 +47,7 @@ class Running:
 
 
 class Zygote:
-    def __init__(self, control: socket.socket, cell: Cell, group: Group, *, loose: bool) -> None:
+    def __init__(self, control: socket.socket, cell: Cell, group: WorkerCgroup, *, loose: bool) -> None:
         self._control = control
         self._cell = cell
         self._group = group
@@ -237,7 +237,7 @@ def main() -> None:
     sys.dont_write_bytecode = True  # from here on only user code imports
     processes.become_subreaper()
     given = probing.given()
-    shown = mounts.installed()
+    shown = mounts.installed_mounts()
     load.narrow()
     layers = sandbox.layers(given.level)
     if not layers.isdisjoint(OF_NAMESPACES):
@@ -247,7 +247,7 @@ def main() -> None:
     gc.freeze()  # what is shared with the workers stays shared: their collector need not touch it
     gc.enable()
     protocol.send_hello(control, orjson.dumps(given.data()))
-    Zygote(control, cell, Group(given.places), loose=sandbox.loose).serve()
+    Zygote(control, cell, WorkerCgroup(given.places), loose=sandbox.loose).serve()
     os._exit(0)  # nothing to tidy up, and everybody waits
 
 

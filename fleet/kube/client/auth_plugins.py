@@ -30,7 +30,7 @@ EXTENSION = "client.authentication.k8s.io/exec"  # of a cluster: what it has to 
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class PluginResult:
     """What a plugin or a provider answered."""
 
     token: str = ""
@@ -38,20 +38,20 @@ class Given:
     expiry: datetime.datetime | None = None
 
 
-class Provided(Plain):
+class PluginCredentials(Plain):
     """By a context of a kubeconfig whose user is given by a plugin or a provider."""
 
-    def __init__(self, access: Access, path: Path | None, given: Given) -> None:
+    def __init__(self, access: Access, path: Path | None, given: PluginResult) -> None:
         self._given = given
         super().__init__(access, path)
 
     @classmethod
-    async def load(cls, access: Access, path: Path | None = None) -> Provided:
+    async def load(cls, access: Access, path: Path | None = None) -> PluginCredentials:
         try:
             given = await _ask(access)
         except (ValueError, OSError) as problem:
-            where = os.pathsep.join(map(str, kubeconfig.files(path)))
-            raise kubeconfig.unusable(where, access.context, problem) from problem
+            where = os.pathsep.join(map(str, kubeconfig.kubeconfig_files(path)))
+            raise kubeconfig.unusable_kubeconfig(where, access.context, problem) from problem
         return cls(access, path, given)
 
     @property
@@ -65,7 +65,7 @@ class Provided(Plain):
         return expiry is not None and expiry <= datetime.datetime.now(tz=datetime.UTC) + EARLY
 
     async def renew(self) -> bool:
-        access = kubeconfig.read(self._path, self.context)
+        access = kubeconfig.read_kubeconfig(self._path, self.context)
         self._given = await _ask(access)
         return await super().renew()
 
@@ -73,16 +73,16 @@ class Provided(Plain):
         return self._given.pair if self._given.pair[0] else super()._certificate(access)
 
 
-async def _ask(access: Access) -> Given:
+async def _ask(access: Access) -> PluginResult:
     if not str(access.cluster.values.get("server") or "").startswith("https://"):
-        return Given()  # nothing that proves who asks goes over a connection without TLS
+        return PluginResult()  # nothing that proves who asks goes over a connection without TLS
     if access.plugin:
         return await _run(access, access.plugin)
     provider = access.user.values.get("auth-provider")
-    return await _token_of(access, provider) if provider else Given()
+    return await _token_of(access, provider) if provider else PluginResult()
 
 
-async def _run(access: Access, plugin: dict[str, Any]) -> Given:
+async def _run(access: Access, plugin: dict[str, Any]) -> PluginResult:
     command, version = plugin.get("command"), plugin.get("apiVersion")
     if not isinstance(command, str) or not command or version not in VERSIONS:
         raise ValueError(f"its plugin needs a command and an apiVersion that is one of {', '.join(VERSIONS)}")
@@ -131,7 +131,7 @@ async def _output(command: list[str], environment: dict[str, str], *, is_interac
     return output
 
 
-def _given(output: bytes, version: str) -> Given:
+def _given(output: bytes, version: str) -> PluginResult:
     """Read an ExecCredential. Pure."""
     try:
         answer = json.loads(output)
@@ -149,7 +149,7 @@ def _given(output: bytes, version: str) -> Given:
     if not (certificate or token):
         raise ValueError("it gave neither a token nor a certificate")
     expiry = status.get("expirationTimestamp")
-    return Given(
+    return PluginResult(
         token,
         (certificate.encode(), key.encode()) if certificate else (None, None),
         datetime.datetime.fromisoformat(expiry.replace("Z", "+00:00")) if expiry else None,
@@ -172,7 +172,7 @@ def _described(cluster: Section) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value} | {"config": config[0] if config else None}
 
 
-async def _token_of(access: Access, provider: dict[str, Any]) -> Given:
+async def _token_of(access: Access, provider: dict[str, Any]) -> PluginResult:
     """Return the token of an OIDC provider, refreshed by the `kubernetes` package, which is slow to load."""
     if provider.get("name") != "oidc":
         raise ValueError(
@@ -193,4 +193,4 @@ async def _token_of(access: Access, provider: dict[str, Any]) -> Given:
         token = await KubeConfigLoader(document)._load_oid_token()
     except ConfigException as problem:
         raise ValueError(problem) from problem
-    return Given(str(token).removeprefix("Bearer "))
+    return PluginResult(str(token).removeprefix("Bearer "))

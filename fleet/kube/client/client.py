@@ -32,7 +32,7 @@ from fleet.kube.client import errors, limits
 from fleet.kube.client.credentials import Credentials
 from fleet.kube.client.errors import BrokenError, Place, may_pass, refused
 from fleet.kube.client.kubeconfig import Headers
-from fleet.kube.client.limits import Gate, Patience
+from fleet.kube.client.limits import ConcurrencyLimit, Patience
 from fleet.kube.client.reader import Reader
 from fleet.version import __version__
 
@@ -47,7 +47,7 @@ _ACCOUNT: ContextVar[str] = ContextVar("account", default="")
 
 
 @contextmanager
-def acting_as(account: str) -> Iterator[None]:
+def impersonate(account: str) -> Iterator[None]:
     """`account` is "namespace/name"; "": as ourselves."""
     token = _ACCOUNT.set(account)
     try:
@@ -90,7 +90,7 @@ FIRST_CONTACT = Patience(seconds=3.0)  # a cluster never reached: say so soon
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A status and the decoded body. `repeated`: an earlier try got no answer, so the effect may be that one's."""
 
     status: int
@@ -119,7 +119,7 @@ class Client:
         self._in_cluster = in_cluster
         self._patience = patience
         self._agent = agent
-        self._gate = Gate(concurrency)
+        self._gate = ConcurrencyLimit(concurrency)
         self.concurrency = concurrency
         self._credentials: Credentials | None = None
         self._reader: Reader | None = None  # None where a proxy is on the way
@@ -213,7 +213,7 @@ class Client:
         accept: str | None = None,
         expect: Collection[int] = (),
         urgent: bool = False,
-    ) -> Answer:
+    ) -> Response:
         """Send it until there is an answer. Successes and the statuses of `expect` are returned, all else raised.
 
         What is `urgent` (renewing a Lease) does not wait behind the rest.
@@ -232,9 +232,9 @@ class Client:
                 async with contextlib.nullcontext() if urgent else self._gate:
                     status, answer_headers, raw = await self._once(method, path, data, headers)
             except OSError as problem:  # TimeoutError is one
-                wait = limits.delay(attempt, None, self._patience)
+                wait = limits.retry_delay(attempt, None, self._patience)
                 if not may_pass(problem) or self._out_of_patience(begun, wait):
-                    raise errors.of_connection(self.place, errors.asked(method, path), problem) from problem
+                    raise errors.error_of_connection(self.place, errors.asked(method, path), problem) from problem
                 repeated = repeated or not isinstance(problem, BrokenError) or problem.sent
                 await asyncio.sleep(wait)
                 continue
@@ -242,23 +242,23 @@ class Client:
             self._dated = (answer_headers.get("Date"), time.monotonic())
             if status < 300:
                 self._gate.widen()
-                return Answer(status, _decoded(raw), answer_headers, repeated)
+                return Response(status, _decoded(raw), answer_headers, repeated)
             if status == UNAUTHORIZED and not renewed:
                 renewed = True
                 await self._renew(headers)
                 continue
             if 300 <= status < 400:
                 location = answer_headers.get("Location") or ""
-                raise errors.of_redirect(self.place, errors.asked(method, path), status, location)
+                raise errors.error_of_redirect(self.place, errors.asked(method, path), status, location)
             if status in expect:
-                return Answer(status, _decoded(raw), answer_headers, repeated)
+                return Response(status, _decoded(raw), answer_headers, repeated)
             if status == limits.OVERLOADED:
                 self._gate.narrow()
-            wait = limits.delay(attempt, limits.retry_after(answer_headers.get("Retry-After")), self._patience)
-            if status == 500 and refused(status, errors.said(_decoded(raw))):
-                raise errors.of_answer(self.place, errors.asked(method, path), status, _decoded(raw))
-            if not limits.worth_another_try(status, attempt, self._patience) or self._out_of_patience(begun, wait):
-                raise errors.of_answer(self.place, errors.asked(method, path), status, _decoded(raw))
+            wait = limits.retry_delay(attempt, limits.retry_after(answer_headers.get("Retry-After")), self._patience)
+            if status == 500 and refused(status, errors.error_text(_decoded(raw))):
+                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decoded(raw))
+            if not limits.is_worth_retrying(status, attempt, self._patience) or self._out_of_patience(begun, wait):
+                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decoded(raw))
             repeated = repeated or status in limits.UNSETTLED
             await asyncio.sleep(wait)
 
@@ -303,8 +303,8 @@ class Client:
                 what, body = errors.asked("GET", path), _decoded(await response.read())
                 if response.status < 400:
                     location = response.headers.get("Location") or ""
-                    raise errors.of_redirect(self.place, what, response.status, location)
-                error = errors.of_answer(self.place, what, response.status, body)
+                    raise errors.error_of_redirect(self.place, what, response.status, location)
+                error = errors.error_of_response(self.place, what, response.status, body)
                 raise StreamRefusedError(response.status, error)
             yield response.content
 
@@ -327,9 +327,9 @@ class Client:
                         continue
                     # It has no body. Asked again as a plain request, the server says why; it begins nothing for one.
                     answer = await self.request("GET", path, accept="*/*", expect=(refused.status,))
-                    raise errors.of_answer(self.place, what, refused.status, answer.body) from refused
+                    raise errors.error_of_response(self.place, what, refused.status, answer.body) from refused
                 except OSError as problem:
-                    raise errors.of_connection(self.place, what, problem) from problem
+                    raise errors.error_of_connection(self.place, what, problem) from problem
             yield socket
 
     async def _authorized(self, headers: Headers) -> Headers:

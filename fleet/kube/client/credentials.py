@@ -39,12 +39,12 @@ class Credentials(ABC):
     @staticmethod
     async def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Credentials:
         """By the context of a kubeconfig; None is what kubectl would take."""
-        access = kubeconfig.read(path, context)
+        access = kubeconfig.read_kubeconfig(path, context)
         if not access.plugin and not access.user.values.get("auth-provider"):
             return Plain(access, path)
-        from fleet.kube.client.auth_plugins import Provided  # noqa: PLC0415 - for those who need it
+        from fleet.kube.client.auth_plugins import PluginCredentials  # noqa: PLC0415 - for those who need it
 
-        return await Provided.load(access, path)
+        return await PluginCredentials.load(access, path)
 
     @staticmethod
     async def in_cluster() -> Credentials:
@@ -136,8 +136,8 @@ class Plain(Credentials):
             raise self._unusable(access, problem) from problem
 
     def _unusable(self, access: Access, problem: Exception) -> AccessError:
-        where = os.pathsep.join(map(str, kubeconfig.files(self._path)))
-        return kubeconfig.unusable(where, access.context, problem)
+        where = os.pathsep.join(map(str, kubeconfig.kubeconfig_files(self._path)))
+        return kubeconfig.unusable_kubeconfig(where, access.context, problem)
 
     def _certificate(self, access: Access) -> tuple[bytes | None, bytes | None]:
         return access.user.content("client-certificate"), access.user.content("client-key")
@@ -170,7 +170,7 @@ class Plain(Credentials):
         before = self._connection
         self._token = ("", 0.0)
         if self.context:
-            self._take(kubeconfig.read(self._path, self.context))
+            self._take(kubeconfig.read_kubeconfig(self._path, self.context))
         return self._connection != before
 
     @property

@@ -38,7 +38,7 @@ def path_of(complaint: str) -> str:
     return complaint.partition(": ")[0]
 
 
-def dropped(group: str, manifest: dict[str, Any], found: dict[str, Any]) -> list[str]:
+def dropped_fields(group: str, manifest: dict[str, Any], found: dict[str, Any]) -> list[str]:
     """The fields of a custom resource that were sent and are not in the answer. Built-in kinds drop nothing so."""
     if group in _BUILT_IN or group.endswith(".k8s.io"):
         return []
@@ -110,7 +110,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestContext:
     """What a request asked for, read from its method and path: `patch deployments.apps orders/db`."""
 
     verb: str
@@ -130,7 +130,7 @@ GRANTS = "is attempting to grant RBAC permissions not currently held"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def asked(method: str, path: str) -> Asked:
+def asked(method: str, path: str) -> RequestContext:
     """The inverse of a resource's path; for other paths (discovery, /version) the path is the resource."""
     parts = path.partition("?")[0].strip("/").split("/")
     group = ""
@@ -139,18 +139,18 @@ def asked(method: str, path: str) -> Asked:
     elif parts[0] == "apis" and len(parts) > 3:
         group, parts = parts[1], parts[3:]
     else:
-        return Asked(_VERBS.get(method, "get"), path.partition("?")[0])
+        return RequestContext(_VERBS.get(method, "get"), path.partition("?")[0])
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2:
         namespace, parts = parts[1], parts[2:]
     name = parts[1] if len(parts) > 1 else ""
     verb = _VERBS.get(method) or ("get" if name else "list")
-    return Asked(verb, f"{parts[0]}.{group}" if group else parts[0], namespace, name)
+    return RequestContext(verb, f"{parts[0]}.{group}" if group else parts[0], namespace, name)
 
 
-def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
+def error_of_response(place: Place, what: RequestContext, status: int, body: Any) -> FleetError:
     """The error of an answer that is not a success."""
-    message = said(body) or f"HTTP {status}"
+    message = error_text(body) or f"HTTP {status}"
     if complaints := refused(status, message):
         return ResourceError(
             f"{place} does not take {what.resource} {what.title}: {'; '.join(complaints)}",
@@ -186,7 +186,7 @@ def of_answer(place: Place, what: Asked, status: int, body: Any) -> FleetError:
     return kind(f"{place}: {what} failed: {message}", hint=hint)
 
 
-def of_redirect(place: Place, what: Asked, status: int, location: str) -> FleetError:
+def error_of_redirect(place: Place, what: RequestContext, status: int, location: str) -> FleetError:
     """The error of an answer that points elsewhere. Nothing is sent there, and nothing was done here."""
     try:
         target = urlsplit(location)
@@ -200,7 +200,7 @@ def of_redirect(place: Place, what: Asked, status: int, location: str) -> FleetE
     )
 
 
-def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetError:
+def error_of_connection(place: Place, what: RequestContext, problem: BaseException) -> FleetError:
     """The error of a request that got no answer. What it asked for may have happened: never read it as "no"."""
     reason = str(problem) or type(problem).__name__
     if isinstance(problem, TimeoutError):
@@ -216,7 +216,7 @@ def of_connection(place: Place, what: Asked, problem: BaseException) -> FleetErr
     )
 
 
-def said(body: Any) -> str:
+def error_text(body: Any) -> str:
     """The message of a Status object, or of whatever a proxy before the server answered."""
     if isinstance(body, dict):
         return str(body.get("message") or body.get("reason") or "")

@@ -136,7 +136,7 @@ def _are_texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(each, str) for each in values)
 
 
-def files(path: Path | None = None) -> list[Path]:
+def kubeconfig_files(path: Path | None = None) -> list[Path]:
     """The files that kubectl would read, those that are not there included."""
     if path is not None:
         return [path]
@@ -146,16 +146,16 @@ def files(path: Path | None = None) -> list[Path]:
     return [Path.home() / ".kube" / "config"]
 
 
-def read(path: Path | None = None, context: str | None = None) -> Access:
+def read_kubeconfig(path: Path | None = None, context: str | None = None) -> Access:
     """What the context (None: the current one) says; of things with one name, the first file has the word."""
-    paths = files(path)
+    paths = kubeconfig_files(path)
     where = os.pathsep.join(map(str, paths))
     there = [each for each in paths if each.exists()]
     if not there:
         raise AccessError(
             f"there is no kubeconfig at {where}", hint="name one with --kubeconfig or the variable KUBECONFIG"
         )
-    documents = [(document(each), each.absolute().parent) for each in there]
+    documents = [(parse_kubeconfig(each), each.absolute().parent) for each in there]
     name = context or next((one["current-context"] for one, _ in documents if one.get("current-context")), None)
     try:
         if not name:
@@ -166,17 +166,17 @@ def read(path: Path | None = None, context: str | None = None) -> Access:
         user = _named(documents, "users", about["user"]) if about.get("user") else Section({}, found.directory)
         return Access(str(name), _inner(cluster, "cluster"), _inner(user, "user")).checked()
     except (ValueError, TypeError, AttributeError) as problem:
-        raise unusable(where, context, problem) from problem
+        raise unusable_kubeconfig(where, context, problem) from problem
 
 
-def unusable(where: str, context: str | None, problem: object) -> AccessError:
+def unusable_kubeconfig(where: str, context: str | None, problem: object) -> AccessError:
     return AccessError(
         f"the kubeconfig {where} cannot be used{f' with context {context}' if context else ''}: {problem}",
         hint="`kubectl config get-contexts` lists the contexts that there are",
     )
 
 
-def document(path: Path) -> dict[str, Any]:
+def parse_kubeconfig(path: Path) -> dict[str, Any]:
     """What one file holds."""
     # Slow to load, and the command line imports this module to complete names.
     from fleet.yaml_text import NotYamlError, read_documents  # noqa: PLC0415

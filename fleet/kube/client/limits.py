@@ -20,7 +20,7 @@ from collections import deque
 from dataclasses import dataclass
 
 
-class Gate:
+class ConcurrencyLimit:
     """A semaphore whose limit moves: halved by `narrow`, grown back by `widen`. Use as `async with gate:`."""
 
     def __init__(self, limit: int) -> None:
@@ -84,14 +84,14 @@ class Patience:
 DEFAULT = Patience()
 
 
-def delay(attempt: int, retry_after: float | None = None, patience: Patience = DEFAULT) -> float:
+def retry_delay(attempt: int, retry_after: float | None = None, patience: Patience = DEFAULT) -> float:
     """Seconds to wait after the `attempt`-th failure, counted from 1."""
     longest = min(patience.most, patience.first * 2.0 ** (attempt - 1))
     calm = longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, not a secret
     return calm if retry_after is None else retry_after + calm * 0.25
 
 
-def worth_another_try(status: int, attempt: int, patience: Patience = DEFAULT) -> bool:
+def is_worth_retrying(status: int, attempt: int, patience: Patience = DEFAULT) -> bool:
     if status == OVERLOADED:
         return True
     if status == 500:

@@ -25,7 +25,7 @@ _GZIP = 16 + zlib.MAX_WBITS
 _SAFE = "/?&=%:@!$'()*+,;~"
 
 
-class Got(NamedTuple):
+class ReaderResponse(NamedTuple):
     status: int
     headers: dict[str, str]  # names as `Retry-After`
     body: bytes
@@ -60,7 +60,7 @@ class Reader:
         self._headers: Headers = {"Host": parts.netloc, **headers}
         self._idle: list[_Connection] = []
 
-    async def get(self, path: str, headers: Headers) -> Got:
+    async def get(self, path: str, headers: Headers) -> ReaderResponse:
         target = quote(f"{self._prefix}{path}", safe=_SAFE)  # names come from users: none may end the line
         try:
             request = f"GET {target} HTTP/1.1\r\n{client.header_lines({**self._headers, **headers})}\r\n".encode()
@@ -115,7 +115,7 @@ class Reader:
             )
 
 
-async def _answer(incoming: asyncio.StreamReader) -> tuple[Got, bool]:
+async def _answer(incoming: asyncio.StreamReader) -> tuple[ReaderResponse, bool]:
     """One answer, and whether the connection can take another request."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(READ_SECONDS) as limit:
@@ -147,7 +147,7 @@ async def _answer(incoming: asyncio.StreamReader) -> tuple[Got, bool]:
     body = b"".join(parts)
     if body and headers.get("Content-Encoding", "").lower() == "gzip":
         body = _unpacked(body)
-    return Got(status, headers, body), reusable
+    return ReaderResponse(status, headers, body), reusable
 
 
 async def _head(incoming: asyncio.StreamReader) -> tuple[int, str, dict[str, str]]:

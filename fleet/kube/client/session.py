@@ -129,7 +129,7 @@ def _broken() -> Iterator[None]:
         raise BrokenError(problem) from problem
 
 
-async def lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def read_lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Without what follows the last newline: an event that was cut off is none."""
     parts: list[bytes] = []
     async for chunk in body.iter_any():

@@ -62,7 +62,7 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
     group = found["apiVersion"].rpartition("/")[0]
     if (group, found["kind"]) == ("", "PersistentVolumeClaim"):
         return builtin.claim(found, around)
-    judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource)
+    judge_of_kind = _JUDGES.get((group, found["kind"]), custom.resource_health)
     return judge_of_kind(found)
 
 

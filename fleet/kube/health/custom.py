@@ -30,7 +30,7 @@ _PHASES = {
 }
 
 
-def resource(found: dict[str, Any]) -> Health:
+def resource_health(found: dict[str, Any]) -> Health:
     status = status_of(found)
     if not status:
         return _without_status(found)

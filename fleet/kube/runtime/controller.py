@@ -15,14 +15,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from fleet.errors import ConfigurationError, FleetError
-from fleet.kube.concurrency import end
+from fleet.kube.concurrency import end_tasks
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Index, Name, Object
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.guard import GuardedClient
 from fleet.kube.runtime.handlers import Predicate, generation_changed, itself, owner
-from fleet.kube.runtime.informer import Follower, Following
-from fleet.kube.runtime.outcome import Instruments, Result, TerminalError, Then, judge
+from fleet.kube.runtime.informer import Informer, InformerPool
+from fleet.kube.runtime.outcome import Instruments, Requeue, Result, TerminalError, classify
 from fleet.kube.runtime.queue import LOW, NORMAL, Backoff, Item, Queue
 from fleet.kube.runtime.reconcile_limits import REST_SECONDS, HeldError, in_pass
 from fleet.kube.runtime.views import LINGER, View, Views, Watch
@@ -137,7 +137,7 @@ class Controller:
         self._idle = asyncio.Event()
 
     def connect(
-        self, client: GuardedClient, recorder: Recorder, following: Following, instruments: Instruments, manager: str
+        self, client: GuardedClient, recorder: Recorder, following: InformerPool, instruments: Instruments, manager: str
     ) -> None:
         """The operator's part: give it what it works with, and listen to the caches."""
         self.client, self.recorder, self._instruments, self.manager = client, recorder, instruments, manager
@@ -158,7 +158,7 @@ class Controller:
             await self.at_end()
 
     @property
-    def unwatched(self) -> list[Follower]:
+    def unwatched(self) -> list[Informer]:
         """Return what is to be watched everywhere and is not."""
         return [follower for follower in self._views.wide.values() if not follower.is_watching]
 
@@ -219,7 +219,7 @@ class Controller:
                 await self._finish()
         finally:
             self._takes = False
-            await end(ending, resync, *workers)
+            await end_tasks(ending, resync, *workers)
             self.queue.clear()
 
     async def _finish(self) -> None:
@@ -284,16 +284,16 @@ class Controller:
             self._resting[item.key] = time.monotonic() + REST_SECONDS
         if seen - request.write.written:  # a pass knows what it wrote itself; all else is a reason to look again
             self.queue.add(item.key, NORMAL)
-        verdict = judge(ended, self.seconds)
+        verdict = classify(ended, self.seconds)
         match verdict.then:
-            case Then.WAIT:
+            case Requeue.WAIT:
                 self.queue.forgive(item.key)
-            case Then.AFTER:
+            case Requeue.AFTER:
                 self.queue.forgive(item.key)
                 self.queue.add_after(item.key, verdict.after, item.priority)
-            case Then.BACK_OFF:
+            case Requeue.BACK_OFF:
                 self.queue.retry(item.key, item.priority)
-            case Then.DROP:
+            case Requeue.DROP:
                 pass
         if verdict.says:
             log.warning("%s %s: %s", self.name, item.key, verdict.says, exc_info=_unexpected(ended))

@@ -34,7 +34,7 @@ from fleet.kube.client.limits import Patience
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import ListExpiredError, Scope, pages
 from fleet.kube.runtime.cache import Cache, Name
-from fleet.kube.runtime.memory_budget import REST_SECONDS, Budget, Share, TooMuchError
+from fleet.kube.runtime.memory_budget import REST_SECONDS, MemoryBudget, Share, TooMuchError
 
 SILENCE = 100.0
 RECONNECT = Patience(first=0.2, most=30.0)
@@ -53,7 +53,7 @@ class _ForgottenError(Exception):
 
 
 @dataclass(slots=True)
-class Follower:
+class Informer:
     """One cache and where its watch is. `problem` is what keeps it from going on; None when all is well.
 
     `turns` are called whenever that may have changed, and when the cache is complete.
@@ -102,7 +102,7 @@ class Follower:
             failures = 1 if self._progress > progress else failures + 1
             if self.problem and failures in (1, 10, 100):
                 log.warning("%s: %s", self, self.problem.message)
-            await asyncio.sleep(limits.delay(min(failures, 20), None, self.patience))
+            await asyncio.sleep(limits.retry_delay(min(failures, 20), None, self.patience))
 
     def __str__(self) -> str:
         plural, namespace = self.cache.resource.plural, self.cache.namespace
@@ -227,12 +227,12 @@ _What = tuple[Resource, str, tuple[tuple[str, str], ...]]
 
 @dataclass(slots=True)
 class _Shared:
-    follower: Follower
+    follower: Informer
     task: asyncio.Task[None]
     users: int = 0
 
 
-class Following:
+class InformerPool:
     """`use` and `leave`, as often as one another; `failed` is done when one of them broke."""
 
     def __init__(self, client: Client, manager: str, silence: float = SILENCE) -> None:
@@ -243,24 +243,24 @@ class Following:
         self._ending: set[asyncio.Task[None]] = set()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def __iter__(self) -> Iterator[Follower]:
+    def __iter__(self) -> Iterator[Informer]:
         return iter([shared.follower for shared in self._shared.values()])
 
     def use(
-        self, resource: Resource, namespace: str, labels: Mapping[str, str], budget: Budget | None = None
-    ) -> Follower:
+        self, resource: Resource, namespace: str, labels: Mapping[str, str], budget: MemoryBudget | None = None
+    ) -> Informer:
         """`budget` is of a follower that is new; who shares it later takes it as it is."""
         what = (resource, namespace, tuple(sorted(labels.items())))
         shared = self._shared.get(what)
         if shared is None:
             cache = Cache(resource, namespace=namespace, labels=labels, manager=self._manager)
-            follower = Follower(self._client, cache, self._silence, share=Share(budget))
+            follower = Informer(self._client, cache, self._silence, share=Share(budget))
             shared = self._shared[what] = _Shared(follower, asyncio.create_task(follower.run()))
             shared.task.add_done_callback(self._ended)
         shared.users += 1
         return shared.follower
 
-    def leave(self, follower: Follower) -> None:
+    def leave(self, follower: Informer) -> None:
         """Whoever is the last to leave ends the watch, and the cache is gone with it."""
         what, shared = next((w, s) for w, s in self._shared.items() if s.follower is follower)
         shared.users -= 1

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.errors import FleetError
-from fleet.kube.concurrency import end
+from fleet.kube.concurrency import end_tasks
 from fleet.kube.resources import LEASES
 from fleet.kube.runtime.guard import GuardedClient, now
 
@@ -83,7 +83,7 @@ class Election:
             self.leads = False
             lost = renewing.done()
             try:
-                await end(leading, renewing)
+                await end_tasks(leading, renewing)
             finally:
                 self._client.guard.shut()
                 if not lost:

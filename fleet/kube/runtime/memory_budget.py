@@ -21,7 +21,7 @@ class TooMuchError(ResourceError):
     """More than may be kept of a namespace."""
 
 
-class Budget:
+class MemoryBudget:
     """Shared by the followers of one namespace. `objects` counts those that the controller is for."""
 
     def __init__(self, objects: Callable[[], int]) -> None:
@@ -43,7 +43,7 @@ class Budget:
 class Share:
     """What one follower holds of a budget, by object; without a budget anything fits."""
 
-    def __init__(self, budget: Budget | None = None) -> None:
+    def __init__(self, budget: MemoryBudget | None = None) -> None:
         self._budget = budget
         self._sizes: dict[Name, int] = {}
 

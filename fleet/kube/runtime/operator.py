@@ -32,12 +32,12 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from fleet.errors import ConfigurationError
-from fleet.kube.concurrency import end, together
+from fleet.kube.concurrency import end_tasks, gather
 from fleet.kube.resources import LEASES
 from fleet.kube.runtime.controller import Controller
 from fleet.kube.runtime.events import Recorder
 from fleet.kube.runtime.guard import GuardedClient
-from fleet.kube.runtime.informer import SILENCE, Follower, Following
+from fleet.kube.runtime.informer import SILENCE, Informer, InformerPool
 from fleet.kube.runtime.leader import Election, Lease
 from fleet.kube.runtime.metrics import exposition
 from fleet.kube.runtime.outcome import Instruments
@@ -90,7 +90,7 @@ async def serving(address: tuple[str, int], handle: Handle) -> AsyncIterator[tup
 TLS_RECORD = 16 * 1024
 
 
-def keep_buffers_small() -> None:
+def limit_tls_buffers() -> None:
     sslproto.SSLProtocol.max_size = TLS_RECORD
 
 
@@ -117,7 +117,7 @@ class Operator:
     ) -> None:
         self.name = name
         self.controllers = controllers
-        self.followers: list[Follower] = []  # of what is watched from the beginning
+        self.followers: list[Informer] = []  # of what is watched from the beginning
         self.address: tuple[str, int] | None = None  # where the metrics are, once they are
         self._lease = lease
         self._metrics = metrics
@@ -142,7 +142,7 @@ class Operator:
         instance = self._lease.identity if self._lease else f"{socket.gethostname()}_{os.getpid()}"
         recorder = Recorder(client, self.name, instance)
         self._election = Election(client, self._lease) if self._lease else None  # from here on the guard is shut
-        following = Following(client, self.name, self._silence)
+        following = InformerPool(client, self.name, self._silence)
         for controller in self.controllers:
             controller.connect(client, recorder, following, self._instruments, self.name)
         self.followers = list(following)
@@ -152,7 +152,7 @@ class Operator:
             await asyncio.wait({work, recording, following.failed}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             try:
-                await end(work, recording, following.failed)
+                await end_tasks(work, recording, following.failed)
             finally:
                 for controller in self.controllers:
                     await controller.disconnect()
@@ -171,7 +171,7 @@ class Operator:
                 async with GuardedClient(**options) as client:
                     await self.run(client)
 
-        keep_buffers_small()
+        limit_tls_buffers()
         limit_memory()
         asyncio.run(program())
 
@@ -182,7 +182,7 @@ class Operator:
                 return
 
             async def lead() -> None:
-                await together(self._control(controller, recorder) for controller in self.controllers)
+                await gather(self._control(controller, recorder) for controller in self.controllers)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(FLUSH_SECONDS):
                         await recorder.flush()

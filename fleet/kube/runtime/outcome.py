@@ -38,7 +38,7 @@ class TerminalError(Exception):
     """Trying again cannot help until the object changes: there is no retry."""
 
 
-class Then(Enum):
+class Requeue(Enum):
     WAIT = "until something changes"
     AFTER = "again after the time it asked for"
     BACK_OFF = "again, later with each failure"
@@ -46,30 +46,30 @@ class Then(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReconcileOutcome:
     label: str  # of controller_runtime_reconcile_total
-    then: Then
+    then: Requeue
     after: float = 0.0
     says: str = ""  # for the log; "" is not worth a line
 
 
-def judge(ended: Result | BaseException | None, seconds: float) -> Verdict:
+def classify(ended: Result | BaseException | None, seconds: float) -> ReconcileOutcome:
     """`ended` is what a pass returned or raised, `seconds` the time it was given."""
     match ended:
         case None | Result(requeue_after=None):
-            return Verdict("success", Then.WAIT)
+            return ReconcileOutcome("success", Requeue.WAIT)
         case Result(requeue_after=float() | int() as after):
-            return Verdict("requeue_after", Then.AFTER, after=after)
+            return ReconcileOutcome("requeue_after", Requeue.AFTER, after=after)
         case NotLeadingError():
-            return Verdict("error", Then.DROP)
+            return ReconcileOutcome("error", Requeue.DROP)
         case TerminalError():
-            return Verdict("error", Then.WAIT, says=f"will not be tried again until it changes: {ended}")
+            return ReconcileOutcome("error", Requeue.WAIT, says=f"will not be tried again until it changes: {ended}")
         case TimeoutError():
-            return Verdict("error", Then.BACK_OFF, says=f"did not end within {seconds:g} s")
+            return ReconcileOutcome("error", Requeue.BACK_OFF, says=f"did not end within {seconds:g} s")
         case ConflictError():
-            return Verdict("error", Then.BACK_OFF, says=f"somebody else was quicker: {ended}")
+            return ReconcileOutcome("error", Requeue.BACK_OFF, says=f"somebody else was quicker: {ended}")
         case _:
-            return Verdict("error", Then.BACK_OFF, says=str(ended) or type(ended).__name__)
+            return ReconcileOutcome("error", Requeue.BACK_OFF, says=str(ended) or type(ended).__name__)
 
 
 LABELS = ("success", "requeue_after", "error")  # of a verdict
@@ -126,7 +126,7 @@ class Instruments:
             for waits in (self.waited, self.worked):
                 begin_series(waits, (name, name))
 
-    def saw(self, controller: str, item: Item[Any], ended: Any, verdict: Verdict, seconds: float) -> None:
+    def saw(self, controller: str, item: Item[Any], ended: Any, verdict: ReconcileOutcome, seconds: float) -> None:
         """One pass."""
         self.passes.labels(controller, verdict.label).inc()
         if verdict.label == "error":

@@ -28,7 +28,7 @@ LONGEST_HEAD = 1 << 18
 BODILESS = frozenset({204, 304})
 
 
-class Answer(NamedTuple):
+class SenderResponse(NamedTuple):
     status: int
     headers: dict[str, str]  # names as `Retry-After`
     body: bytes
@@ -47,7 +47,7 @@ class Parser:
         self._chunked = False
         self._parts: list[bytes] = []
 
-    def feed(self, data: bytes) -> Answer | None:
+    def feed(self, data: bytes) -> SenderResponse | None:
         self._buffer += data
         while not self._status:
             end = self._buffer.find(b"\r\n\r\n")
@@ -65,7 +65,7 @@ class Parser:
         del self._buffer[: self._left]
         return self._whole()
 
-    def end(self) -> Answer:
+    def end(self) -> SenderResponse:
         """The other side has closed the connection."""
         if not self._status or self._chunked or self._left is not None:
             raise ValueError("the connection ended in the middle of the answer")
@@ -73,9 +73,9 @@ class Parser:
         self._buffer.clear()
         return self._whole()
 
-    def _whole(self) -> Answer:
+    def _whole(self) -> SenderResponse:
         # Nobody asked for anything more yet: whatever else came belongs to no request.
-        return Answer(self._status, self._headers, b"".join(self._parts), self._keeps and not self._buffer)
+        return SenderResponse(self._status, self._headers, b"".join(self._parts), self._keeps and not self._buffer)
 
     def _take_head(self, head: str) -> None:
         first, *lines = head.split("\r\n")
@@ -171,7 +171,7 @@ class Sender:
         self._idle: list[_Wire] = []
         self._closed = False
 
-    async def send(self, method: str, path: str, data: bytes, headers: Headers, check: Check) -> Answer:
+    async def send(self, method: str, path: str, data: bytes, headers: Headers, check: Check) -> SenderResponse:
         """`check` is asked before each piece goes out. What it raises, this raises; the server has no whole request."""
         target = quote(f"{self._prefix}{path}", safe=_SAFE)
         try:
@@ -237,15 +237,15 @@ class _Wire(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._parser = Parser()
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[SenderResponse] | None = None
         self._room: asyncio.Future[None] | None = None
         self._heard = 0.0
         self._watchdog: asyncio.TimerHandle | None = None
         self.is_open = False
 
-    async def ask(self, request: bytes, check: Check) -> Answer:
+    async def ask(self, request: bytes, check: Check) -> SenderResponse:
         self._parser = Parser()
-        answer: asyncio.Future[Answer] = self._loop.create_future()
+        answer: asyncio.Future[SenderResponse] = self._loop.create_future()
         self._answer = answer
         self._heard = self._loop.time()
         self._watchdog = self._loop.call_at(self._heard + READ_SECONDS, self._watch)

@@ -25,8 +25,8 @@ from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache, Change, Index, Name
 from fleet.kube.runtime.handlers import Mapping as Mapped
 from fleet.kube.runtime.handlers import Predicate, always
-from fleet.kube.runtime.informer import Follower, Following
-from fleet.kube.runtime.memory_budget import Budget
+from fleet.kube.runtime.informer import Informer, InformerPool
+from fleet.kube.runtime.memory_budget import MemoryBudget
 
 GRACE = 3.0  # rights often come a moment after the object that needs them
 PATIENCE = 15.0  # for lists that neither end nor fail
@@ -68,7 +68,7 @@ class NotSeenError(ResourceError):
 class View:
     """The caches for the passes of one namespace, or of all."""
 
-    def __init__(self, namespace: str, followers: Mapping[Resource, Follower], opened: float | None = None) -> None:
+    def __init__(self, namespace: str, followers: Mapping[Resource, Informer], opened: float | None = None) -> None:
         self.namespace = namespace
         self.followers = followers
         self.caches = [follower.cache for follower in followers.values()]
@@ -97,10 +97,10 @@ class View:
         missing = self._missing(time.monotonic() if now is None else now)
         return self._problem(missing) if missing else None
 
-    def _missing(self, now: float) -> list[Follower]:
+    def _missing(self, now: float) -> list[Informer]:
         return [follower for follower in self.followers.values() if not _reliable(follower, now)]
 
-    def _problem(self, missing: list[Follower]) -> FleetError:
+    def _problem(self, missing: list[Informer]) -> FleetError:
         denied = [follower for follower in missing if isinstance(follower.problem, AccessError)]
         kinds = tuple(follower.cache.resource.plural for follower in denied or missing)
         if denied and denied[0].problem:
@@ -109,7 +109,7 @@ class View:
         return NotSeenError(self.namespace, kinds, said)
 
 
-def _reliable(follower: Follower, now: float) -> bool:
+def _reliable(follower: Informer, now: float) -> bool:
     """It was complete once and is kept so. A broken connection comes back and loses nothing; a refusal lasts."""
     return follower.cache.synced and follower.denied_for(now) < GRACE
 
@@ -124,7 +124,7 @@ class Views:
     def __init__(
         self,
         watches: Sequence[Watch],
-        following: Following,
+        following: InformerPool,
         *,
         namespace: str,
         per_namespace: bool,
@@ -141,7 +141,7 @@ class Views:
         self._undo: dict[str, list[Callable[[], None]]] = {}
         self._views: dict[str, View] = {}
         self._closing: dict[str, asyncio.TimerHandle] = {}
-        self.wide: dict[Resource, Follower] = {}
+        self.wide: dict[Resource, Informer] = {}
         for watch in watches:
             if watch not in self._local:
                 follower = self.wide[watch.resource] = following.use(watch.resource, namespace, watch.labels)
@@ -185,7 +185,7 @@ class Views:
             return view
         followers = dict(self.wide)
         undo = self._undo[namespace] = []
-        budget = Budget(lambda: len(self._own.by(NAMESPACE, namespace)))
+        budget = MemoryBudget(lambda: len(self._own.by(NAMESPACE, namespace)))
         for watch in self._local:
             follower = followers[watch.resource] = self._following.use(watch.resource, namespace, watch.labels, budget)
             undo.append(self._attach(watch, follower.cache))

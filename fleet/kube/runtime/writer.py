@@ -21,7 +21,7 @@ from typing import Any
 from fleet.errors import ConflictError, ResourceError
 from fleet.kube import objects
 from fleet.kube.client import errors
-from fleet.kube.client.client import Answer, Client
+from fleet.kube.client.client import Client, Response
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import APPLY
 from fleet.kube.runtime.cache import Cache, Name, Object, version_of
@@ -133,8 +133,8 @@ class Writer:
         for cache in self._of(resource):
             cache.learn(written, ours=ours)
 
-    def _refusal(self, verb: str, path: str, answer: Answer, *, has_uid: bool = False) -> ResourceError:
-        message = errors.said(answer.body)
+    def _refusal(self, verb: str, path: str, answer: Response, *, has_uid: bool = False) -> ResourceError:
+        message = errors.error_text(answer.body)
         where = f"{self.client.place}: {verb} {path}"
         if answer.status == 409 or (has_uid and "metadata.uid" in message):
             return ConflictError(f"{where}: {message}")

@@ -63,7 +63,7 @@ def _histogram(name: str, text: str, *labels: str) -> Histogram:
     return Histogram(name, text, labels, buckets=SECONDS, registry=None)
 
 
-class Turns:
+class HealthLog:
     """The last word on every stack in every cluster: `turn` tells whether it is a new one, and logs it if so."""
 
     def __init__(self, repository: str) -> None:

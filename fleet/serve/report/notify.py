@@ -27,7 +27,7 @@ from fleet.forge.detect import detect_repository, read_token
 from fleet.forge.forge import State, connect
 from fleet.git.status_records import StatusReport
 from fleet.kube.runtime.metrics import Counter
-from fleet.serve.commits import Origin, Wanted
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository
 from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.text import count_noun
 
@@ -35,7 +35,7 @@ MOVING = frozenset({"Progressing", "Missing", "Unknown"})
 FAILED = frozenset({"Failed", "Conflict", "Cancelled"})
 
 
-class Said(NamedTuple):
+class CommitStatus(NamedTuple):
     state: State
     line: str
 
@@ -45,7 +45,9 @@ def context(stack: str, cluster: str = "") -> str:
     return f"fleet/{stack}/{cluster}" if cluster else f"fleet/{stack}"
 
 
-def statuses(stack: str, reports: Mapping[str, StatusReport], before: Mapping[str, Said]) -> dict[str, Said]:
+def commit_statuses(
+    stack: str, reports: Mapping[str, StatusReport], before: Mapping[str, CommitStatus]
+) -> dict[str, CommitStatus]:
     """By context, from the newest report of each cluster of the stack. `before` is what stands there already.
 
     A cluster that failed before and does no longer has its own status turned, as one cannot be taken away.
@@ -55,14 +57,16 @@ def statuses(stack: str, reports: Mapping[str, StatusReport], before: Mapping[st
     waiting = {cluster: said for cluster, said in parts.items() if said.state is State.PENDING}
     if ill:
         cluster, said = next(iter(ill.items()))
-        whole = Said(State.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {said.line}")
+        whole = CommitStatus(
+            State.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {said.line}"
+        )
     elif waiting:
         cluster, said = next(iter(waiting.items()))
-        whole = Said(
+        whole = CommitStatus(
             State.PENDING, f"{len(parts) - len(waiting)} of {count_noun(len(parts), 'cluster')}; {cluster}: {said.line}"
         )
     else:
-        whole = Said(State.SUCCESS, f"healthy in {count_noun(len(parts), 'cluster')}")
+        whole = CommitStatus(State.SUCCESS, f"healthy in {count_noun(len(parts), 'cluster')}")
     found = {context(stack): whole} | {context(stack, cluster): said for cluster, said in ill.items()}
     for cluster, said in parts.items():
         if cluster not in ill and context(stack, cluster) in before:
@@ -70,13 +74,13 @@ def statuses(stack: str, reports: Mapping[str, StatusReport], before: Mapping[st
     return found
 
 
-def _of(report: StatusReport) -> Said:
+def _of(report: StatusReport) -> CommitStatus:
     line = report.message or f"{report.sync}, {report.health}"
     if report.sync in FAILED or (report.sync == "Synced" and report.health == "Degraded"):
-        return Said(State.FAILURE, line)
+        return CommitStatus(State.FAILURE, line)
     if report.sync != "Synced" or report.health in MOVING:
-        return Said(State.PENDING, line)
-    return Said(State.SUCCESS, line)
+        return CommitStatus(State.PENDING, line)
+    return CommitStatus(State.SUCCESS, line)
 
 
 TRIES = 4
@@ -88,11 +92,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Outside:
+class Notifier:
     """`tell` what passes saw; `run` delivers."""
 
-    origin: Origin
-    current: Callable[[], Wanted | None]
+    origin: FollowedRepository
+    current: Callable[[], EvaluatedCommit | None]
     counted: Counter
     url: str = ""  # of notifications; "": none are sent
     secret: str = field(default="", repr=False)  # they are signed with it, as GitHub signs webhooks
@@ -101,7 +105,7 @@ class Outside:
     _reports: dict[str, dict[str, StatusReport]] = field(default_factory=dict)  # stack → cluster → newest
     _changed: set[str] = field(default_factory=set)  # stacks
     _moved: set[str] = field(default_factory=set)  # stacks that this commit changed
-    _said: dict[str, Said] = field(default_factory=dict)  # by context, of the newest commit
+    _said: dict[str, CommitStatus] = field(default_factory=dict)  # by context, of the newest commit
     _revision: str = ""
     _turns: list[dict[str, Any]] = field(default_factory=list)
     _call: asyncio.Event = field(default_factory=asyncio.Event)
@@ -173,7 +177,7 @@ class Outside:
             repository = detect_repository(self.origin.url, current.files.repository.settings.forge)
             async with connect(repository, read_token(repository, self.scope.environment(os.environ))) as forge:
                 for stack in stacks:
-                    for context, said in statuses(stack, self._reports.get(stack, {}), self._said).items():
+                    for context, said in commit_statuses(stack, self._reports.get(stack, {}), self._said).items():
                         if self._said.get(context) != said:
                             await forge.set_status(self._revision, context, said.state, said.line)
                             self._said[context] = said

@@ -30,39 +30,47 @@ from fleet.plan.views.html import html_page
 from fleet.plan.views.summary import ViewHeader
 from fleet.preview.comment import CommentIdentity, CommentText, PreviewRequest, error_text, preview_text
 from fleet.preview.merge import MergePreview, preview_merge
-from fleet.serve.child_process import MIB, OUT_OF_MEMORY, Bounds, EndedError, ask, begin, bound_memory
-from fleet.serve.cluster_secrets import Reach
+from fleet.serve.child_process import (
+    MIB,
+    OUT_OF_MEMORY,
+    ChildEndedError,
+    ChildLimits,
+    ask_child,
+    begin_child,
+    bound_memory,
+)
+from fleet.serve.cluster_secrets import ClusterReach
 from fleet.serve.scope import TOKENS
-from fleet.sync.progress import Quiet
-from fleet.sync.result import Result, objection_of, problem_of
+from fleet.sync.progress import NoProgress
+from fleet.sync.result import Result, error_of, objection_of
 from fleet.sync.run import How, Run
-from fleet.sync.source import Files
+from fleet.sync.source import Checkout
 
 MODULE = "fleet.serve.report.preview_process"
 # A fork's author is nobody's colleague yet, so its previews have less, and one worker at a time.
 # Memory is counted as it is asked for: to read an answer of 64 MiB, twelve times as much is, and hardly any of it used.
-OF_FORKS = Bounds(seconds=300, cpu=120, memory=2048 * MIB, nice=19)
-OF_OTHERS = Bounds(seconds=900, cpu=600, memory=4096 * MIB, nice=10)
+OF_FORKS = ChildLimits(seconds=300, cpu=120, memory=2048 * MIB, nice=19)
+OF_OTHERS = ChildLimits(seconds=900, cpu=600, memory=4096 * MIB, nice=10)
 LARGEST_PAGE = 16 * MIB  # of text; a larger one is left out
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PreviewTask:
     """What the process is told."""
 
     request: PreviewRequest
-    files: Files  # of the base
+    files: Checkout  # of the base
     base: int  # a descriptor of its evaluation, see `written`
-    reach: Reach  # of clusters
+    reach: ClusterReach  # of clusters
     page: str  # where the page will be; "": there is none
     room: int  # characters of one comment
     width: int | None  # workers at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class PreviewText:
     """What comes back."""
 
     parts: tuple[str, ...] = ()
@@ -77,7 +85,7 @@ class Told:
         return CommentText(self.parts, State(self.state), self.line)
 
 
-def written(evaluation: Evaluation) -> IO[bytes]:
+def write_preview(evaluation: Evaluation) -> IO[bytes]:
     """Return a file that has no name, with an evaluation to be inherited: it is read by our own code alone."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever keeps it
     pickle.dump(evaluation, file, pickle.HIGHEST_PROTOCOL)
@@ -85,35 +93,35 @@ def written(evaluation: Evaluation) -> IO[bytes]:
     return file
 
 
-async def preview(task: Task, *, withheld: Collection[str] = TOKENS) -> Told:
+async def preview(task: PreviewTask, *, withheld: Collection[str] = TOKENS) -> PreviewText:
     """Make a preview in a process of its own, which has not the variables `withheld`.
 
     Raises EndedError when that did not come to its end.
     """
     of_fork = task.request.pull_request.fork and not task.request.live
     bounds = OF_FORKS if of_fork else OF_OTHERS
-    answer = await ask(MODULE, pickle.dumps(task), bounds, files=(task.base,), withheld=withheld)
+    answer = await ask_child(MODULE, pickle.dumps(task), bounds, files=(task.base,), withheld=withheld)
     try:
-        return decode(Told, orjson.loads(answer))
+        return decode(PreviewText, orjson.loads(answer))
     except ValueError as problem:
-        raise EndedError(f"what it came to cannot be read: {problem}") from None
+        raise ChildEndedError(f"what it came to cannot be read: {problem}") from None
 
 
 def main() -> None:
-    text, bounds = begin()
-    task: Task = pickle.loads(text)  # noqa: S301 - from the service itself
+    text, bounds = begin_child()
+    task: PreviewTask = pickle.loads(text)  # noqa: S301 - from the service itself
     try:
         answer = orjson.dumps(_told(task, bounds))
     except MemoryError:
         sys.exit(OUT_OF_MEMORY)
     except Exception as problem:  # its own words may have a value of the head's in them
         frames = "".join(format_tb(problem.__traceback__)[-20:])
-        answer = orjson.dumps(Told(fault=type(problem).__name__, frames=frames))
+        answer = orjson.dumps(PreviewText(fault=type(problem).__name__, frames=frames))
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
 
 
-def _told(task: Task, bounds: Bounds) -> Told:
+def _told(task: PreviewTask, bounds: ChildLimits) -> PreviewText:
     voice, text = CommentIdentity(), ""
     try:
         with Pool(width=task.width) as pool:
@@ -122,7 +130,7 @@ def _told(task: Task, bounds: Bounds) -> Told:
             run, about = _merged(task, pool)
     except FleetError as problem:
         words = error_text(problem, request=task.request, identity=voice)
-        return Told(words.parts, words.state, words.line)
+        return PreviewText(words.parts, words.state, words.line)
     about = replace(about, remarks=run.remarks)
     branches = [one.branch for one in run.results]
     if task.page:
@@ -131,16 +139,16 @@ def _told(task: Task, bounds: Bounds) -> Told:
         voice = CommentIdentity(page=task.page if text else "")
     problems = [found for one in run.results if (found := _problem(one))]
     words = preview_text(branches, about, problems, request=task.request, identity=voice, room=task.room)
-    return Told(words.parts, words.state, words.line, text)
+    return PreviewText(words.parts, words.state, words.line, text)
 
 
-def _merged(task: Task, pool: Pool) -> tuple[Run, ViewHeader]:
+def _merged(task: PreviewTask, pool: Pool) -> tuple[Run, ViewHeader]:
     """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
     with mmap.mmap(task.base, 0, prot=mmap.PROT_READ) as base:
         evaluation: Evaluation = pickle.loads(base)  # noqa: S301 - from the service itself
     known, pull_request = replace(task.files, remembered=evaluation), task.request.pull_request
     how = How(task.reach.kubeconfig, dry_run=True, reach=task.reach.to)
-    told = (how, Quiet()) if task.request.live else ()
+    told = (how, NoProgress()) if task.request.live else ()
     recorded = partial(record, fork=pull_request.fork)
     keep = recorded if known.repository.settings.approval.required else nothing
     run, about = preview_merge(known.revision, pull_request.head_sha, *told, keep=keep, known=known, pool=pool)
@@ -161,7 +169,7 @@ def record(made: MergePreview, *, fork: bool) -> None:
 def _problem(result: Result) -> FleetError | None:
     if result.problem or result.plan is None:
         return result.problem
-    return problem_of(result.plan, None) or objection_of(result.plan)
+    return error_of(result.plan, None) or objection_of(result.plan)
 
 
 if __name__ == "__main__":

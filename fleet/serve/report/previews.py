@@ -53,12 +53,12 @@ from fleet.preview.comment import (
     post_preview,
     read_request,
 )
-from fleet.serve.background import in_thread
-from fleet.serve.child_process import HINT, MIB, EndedError
-from fleet.serve.cluster_secrets import Reach
-from fleet.serve.commits import Origin, Wanted
+from fleet.serve.background import run_in_thread
+from fleet.serve.child_process import HINT, MIB, ChildEndedError
+from fleet.serve.cluster_secrets import ClusterReach
+from fleet.serve.commits import EvaluatedCommit, FollowedRepository
 from fleet.serve.report.attempts import Attempts
-from fleet.serve.report.preview_process import Task, preview, written
+from fleet.serve.report.preview_process import PreviewTask, preview, write_preview
 from fleet.serve.report.preview_queue import PreviewQueue, PreviewTurn
 from fleet.serve.scope import SHARED, RepositoryScope
 
@@ -119,7 +119,7 @@ async def _parts(page: bytes) -> AsyncIterator[bytes]:
         yield page[start : start + PART]
 
 
-def answered(page: bytes | None, *, leads: bool) -> web.Response:
+def page_response(page: bytes | None, *, leads: bool) -> web.Response:
     if page is not None:
         headers = {**HEADERS, "Content-Length": str(len(page))}
         return web.Response(body=_parts(page), content_type="text/html", charset="utf-8", headers=headers)
@@ -150,9 +150,9 @@ def _said(problem: Exception) -> str:
 class Previews:
     """Of one repository. `hear` what webhooks say; `run` for ever. `base` gives the newest good commit."""
 
-    origin: Origin
+    origin: FollowedRepository
     kubeconfig: Path | None
-    base: Callable[[], Wanted | None]
+    base: Callable[[], EvaluatedCommit | None]
     counted: Counter
     management: Client | None = None  # for clusters that are reached through a Secret there
     every: float = LOOK
@@ -180,7 +180,7 @@ class Previews:
 
     async def run(self, mirror: Mirror) -> None:
         """For ever: what goes wrong with one pull request, or with one look, is said, and tried again."""
-        self._attempts = await in_thread(Attempts.beside, mirror.repository.root)
+        self._attempts = await run_in_thread(Attempts.beside, mirror.repository.root)
         try:
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._look(mirror))
@@ -201,11 +201,11 @@ class Previews:
                 self._cannot(problem)
             await asyncio.sleep(self.every if base else 1.0)
 
-    async def _look_once(self, base: Wanted, mirror: Mirror) -> None:
+    async def _look_once(self, base: EvaluatedCommit, mirror: Mirror) -> None:
         async with self._forge(base) as forge:
             found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
         self._note(found)
-        await in_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
+        await run_in_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
 
     def _note(self, found: list[PullRequest]) -> None:
         numbers = {one.number for one in found}
@@ -289,7 +289,7 @@ class Previews:
             if request := await self._asked(forge, number):  # it may have waited for long
                 await self._preview_of(mirror, forge, base, request)
 
-    def _forge(self, base: Wanted) -> Forge:
+    def _forge(self, base: EvaluatedCommit) -> Forge:
         repository = self._repository(base)
         return connect(repository, read_token(repository, self.scope.environment(os.environ)))
 
@@ -307,7 +307,7 @@ class Previews:
             return None
         return request
 
-    async def _preview_of(self, mirror: Mirror, forge: Forge, base: Wanted, request: PreviewRequest) -> None:
+    async def _preview_of(self, mirror: Mirror, forge: Forge, base: EvaluatedCommit, request: PreviewRequest) -> None:
         found = request.pull_request
         number = found.number
         self._tried[number] = found.head_sha
@@ -332,7 +332,7 @@ class Previews:
         log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
 
     async def _words(
-        self, mirror: Mirror, forge: Forge, base: Wanted, request: PreviewRequest
+        self, mirror: Mirror, forge: Forge, base: EvaluatedCommit, request: PreviewRequest
     ) -> tuple[CommentText, CommentIdentity]:
         found, voice = request.pull_request, CommentIdentity()
         number, head, live = found.number, found.head_sha, request.live
@@ -341,10 +341,10 @@ class Previews:
         await post_pending(forge, request, voice)
         self._attempts.begin(number, head, live=live)
         try:
-            await in_thread(self._fetch, mirror, f"+{found.fetch_ref(forge.repository.kind)}:{PULLS}{number}")
+            await run_in_thread(self._fetch, mirror, f"+{found.fetch_ref(forge.repository.kind)}:{PULLS}{number}")
             withheld = self.scope.withheld(pushes=base.files.repository.settings.approval.required)
             told = await preview(await self._task(base, request, longest_part(forge)), withheld=withheld)
-        except EndedError as problem:
+        except ChildEndedError as problem:
             self._attempts.give_up(number, head, problem.message, live=live)
             log.warning("pull request %d: %s", number, problem.message, extra=self._about(number))
             return _ended(problem.message, request), voice
@@ -366,19 +366,21 @@ class Previews:
         """Apart from the branch: whoever follows it does not wait for a fork."""
         replace(mirror, repository=replace(mirror.repository, limits=OF_HEADS)).fetch((refspec,), lock="pulls")
 
-    async def _task(self, base: Wanted, request: PreviewRequest, characters: int) -> Task:
+    async def _task(self, base: EvaluatedCommit, request: PreviewRequest, characters: int) -> PreviewTask:
         """Clusters are reached as the base says, which is what the service goes by."""
-        reach = Reach(self.kubeconfig)
+        reach = ClusterReach(self.kubeconfig)
         if request.live:
             clusters = base.evaluation.clusters
-            reach = await Reach.of(clusters, self.kubeconfig, self.management, trusted=self.trusted, scope=self.scope)
+            reach = await ClusterReach.of(
+                clusters, self.kubeconfig, self.management, trusted=self.trusted, scope=self.scope
+            )
         if self._written is None or self._written[0] != base.revision:
-            before, self._written = self._written, (base.revision, await in_thread(written, base.evaluation))
+            before, self._written = self._written, (base.revision, await run_in_thread(write_preview, base.evaluation))
             if before:
                 before[1].close()
         # From here on nothing is waited for: another preview may be of another base.
         found = request.pull_request
-        return Task(
+        return PreviewTask(
             request,
             replace(base.files, remembered=None),
             self._written[1].fileno(),
@@ -388,7 +390,7 @@ class Previews:
             1 if found.fork and not request.live else None,
         )
 
-    def _repository(self, base: Wanted) -> Repository:
+    def _repository(self, base: EvaluatedCommit) -> Repository:
         """By the settings of the base: a head must not say where the token is sent."""
         return detect_repository(self.origin.url, base.files.repository.settings.forge)
 
@@ -405,5 +407,5 @@ class Previews:
 def _ended(reason: str, request: PreviewRequest) -> CommentText:
     """What is said of a preview that did not come to its end, and is not tried again."""
     return error_text(
-        EndedError(f"the preview was not made: {reason}", hint=HINT), request=request, identity=CommentIdentity()
+        ChildEndedError(f"the preview was not made: {reason}", hint=HINT), request=request, identity=CommentIdentity()
     )

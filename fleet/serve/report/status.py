@@ -20,8 +20,8 @@ from fleet.git.status import FindRemoved, choose_remote, report
 from fleet.git.status_records import StatusReport
 from fleet.kube.runtime.queue import Backoff
 from fleet.objects.desired import StackCluster
-from fleet.serve.background import in_thread
-from fleet.sync.source import Files
+from fleet.serve.background import run_in_thread
+from fleet.sync.source import Checkout
 
 P = ParamSpec("P")
 SETTLE = 0.5  # seconds in which more may come
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Telling:
+class StatusWriter:
     """`tell` at any time; `run` writes. `written` is called with the number of stacks that were told of.
 
     There is one write at a time: of two, the one with the older words could come last.
@@ -44,7 +44,7 @@ class Telling:
     failed: Callable[[FleetError], None] = lambda problem: None
     by: str = ""  # who applied what is told
     _news: dict[StackCluster, StatusReport] = field(default_factory=dict)
-    _files: Files | None = None
+    _files: Checkout | None = None
     _gone: FindRemoved = lambda known: ()
     _left: set[StackCluster] = field(default_factory=set)  # what is no longer placed where it was, and forgotten there
     _there: dict[str, frozenset[str]] = field(default_factory=dict)  # cluster → all stacks that it has or should have
@@ -53,20 +53,20 @@ class Telling:
     _under_way: asyncio.Future[None] | None = None
     _writes: int = 0
 
-    def tell(self, files: Files, *reports: StatusReport) -> None:
+    def tell(self, files: Checkout, *reports: StatusReport) -> None:
         self._files = files
         news = {(one.stack, one.cluster): one for one in reports}
         self._news.update(news)
         self._left -= news.keys()
         self._call.set()
 
-    def no_more(self, files: Files, gone: FindRemoved) -> None:
+    def no_more(self, files: Checkout, gone: FindRemoved) -> None:
         """Which of those that the branch knows are no more, from now on. What clusters have is to be seen anew."""
         self._files, self._gone = files, gone
         self._there = {}
         self._call.set()
 
-    def left(self, files: Files, pair: StackCluster) -> None:
+    def left(self, files: Checkout, pair: StackCluster) -> None:
         """The stack is forgotten in a cluster that it is not placed on any more."""
         self._files = files
         self._news.pop(pair, None)
@@ -126,7 +126,7 @@ class Telling:
         """After the one before it, also one that nobody waits for any more: its thread goes on."""
         if self._under_way is not None:
             await asyncio.wait([self._under_way])
-        self._under_way = asyncio.ensure_future(in_thread(write, *args, **kwargs))
+        self._under_way = asyncio.ensure_future(run_in_thread(write, *args, **kwargs))
         self._under_way.add_done_callback(lambda one: one.cancelled() or one.exception())  # heard, if by nobody else
         await asyncio.shield(self._under_way)
 
@@ -141,14 +141,16 @@ def _no_more(gone: FindRemoved, there: Mapping[str, frozenset[str]]) -> FindRemo
     return both
 
 
-def _write(files: Files, reports: list[StatusReport], left: Sequence[StackCluster], gone: FindRemoved, by: str) -> None:
+def _write(
+    files: Checkout, reports: list[StatusReport], left: Sequence[StackCluster], gone: FindRemoved, by: str
+) -> None:
     settings = files.repository.settings.git
     if files.git is not None:
         remote = choose_remote(files.remotes, settings.remote)
         report(files.git, reports, removed=left, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
-def _shorten(files: Files) -> None:
+def _shorten(files: Checkout) -> None:
     settings = files.repository.settings.git
     if files.git is not None:
         remote = choose_remote(files.remotes, settings.remote)

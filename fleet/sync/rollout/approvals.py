@@ -25,7 +25,7 @@ Approvals = Mapping[tuple[str, str], frozenset[int]]  # stack and digest → wav
 
 
 @dataclass(frozen=True, slots=True)
-class Approval:
+class WaveApproval:
     stack: str
     digest: str
     wave: int
@@ -38,12 +38,12 @@ class Approval:
         return f"{self.wave}\t{clean(self.by, 100)}\t{self.at}\t{self.revision}\n"
 
 
-def digest(stack: StackResult) -> str:
+def changes_digest(stack: StackResult) -> str:
     """Of what the stack wants, cluster by cluster. Pure."""
-    return digest_of(stack.desired)
+    return stack_digest(stack.desired)
 
 
-def digest_of(wanted: Iterable[Desired]) -> str:
+def stack_digest(wanted: Iterable[Desired]) -> str:
     """Of the objects that are wanted, wherever they are, with all that their options say about them."""
     found = hashlib.sha256()
     for desired in wanted:
@@ -59,7 +59,7 @@ def _options(one: Object) -> str:
     return repr([(name, value) for name, value in said if value])
 
 
-def approve(repository: Repository, remote: Address | None, given: Approval) -> bool:
+def approve_wave(repository: Repository, remote: Address | None, given: WaveApproval) -> bool:
     """Write it; False when that word was given already."""
 
     def decide(tip: Snapshot | None) -> Changes:
@@ -73,7 +73,7 @@ def approve(repository: Repository, remote: Address | None, given: Approval) -> 
     return bool(publish(repository, remote, [Edit(REF, message, decide)]))
 
 
-def read(repository: Repository, remote: Address | None) -> Approvals:
+def read_approvals(repository: Repository, remote: Address | None) -> Approvals:
     with fetch_tips(repository, remote, [REF]) as tips:
         tip = tips[REF]
         if tip is None:

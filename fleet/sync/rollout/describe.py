@@ -9,14 +9,14 @@ from fleet.sync.result import Result
 from fleet.times import seconds
 
 
-def courses(stacks: Iterable[StackResult], results: Iterable[Result]) -> list[str]:
+def describe_rollouts(stacks: Iterable[StackResult], results: Iterable[Result]) -> list[str]:
     """A line for each stack that has something to do and whose rollout has something to say."""
     moving = {one.stack for one in results if one.plan and any(step.verb.writes for step in one.plan.steps)}
-    lines = ((one.name, course(one.rollout, one.name)) for one in stacks if one.name in moving)
+    lines = ((one.name, describe_rollout(one.rollout, one.name)) for one in stacks if one.name in moving)
     return [f"{name}: {words}" for name, words in lines if words]
 
 
-def course(rollout: RolloutData, stack: str) -> str:
+def describe_rollout(rollout: RolloutData, stack: str) -> str:
     """ "wave 1: eu, then wave 2: us-1, us-2 (after fleet approve orders 2); each is watched for 5m"; "" for at once.
 
     Clusters in no wave come last, and are named as such: one may have been forgotten.

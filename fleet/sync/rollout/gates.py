@@ -26,7 +26,7 @@ from zoneinfo import ZoneInfo
 
 from fleet.evaluate.result import RolloutData
 from fleet.git.status_records import StatusRecord
-from fleet.sync.result import PartlyWaitingError, Result, WaitingError, problem_of
+from fleet.sync.result import PartiallyAppliedError, Result, WaitingError, error_of
 from fleet.times import parse_window, seconds
 
 WELL = frozenset({"Healthy", "Suspended"})
@@ -34,7 +34,7 @@ ILL = frozenset({"Degraded", "Missing"})
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RolloutState:
     """How a stack is in one cluster, as last looked at for the revision in question; not at all unless `seen`."""
 
     seen: bool = False
@@ -68,7 +68,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GateDecision:
     """`reason` is "" for go. `again`: in so many seconds the answer may be another, whatever else happens."""
 
     reason: str = ""
@@ -81,23 +81,23 @@ class Verdict:
         return not self.reason
 
 
-GO = Verdict()
-UNSEEN = Standing()
+GO = GateDecision()
+UNSEEN = RolloutState()
 
 
-def gate(
+def decide_gate(
     stack: str,
     cluster: str,
     rollout: RolloutData,
-    standings: Mapping[str, Standing],
-    needs: Mapping[str, Mapping[str, Standing]],
+    standings: Mapping[str, RolloutState],
+    needs: Mapping[str, Mapping[str, RolloutState]],
     *,
     approved: Collection[int] = (),
     now: float,
-) -> Verdict:
+) -> GateDecision:
     """`standings` of the stack by cluster, `needs` those of the stacks that it needs."""
     if rollout.freeze:
-        return Verdict("it is frozen: its rollout says freeze=True")
+        return GateDecision("it is frozen: its rollout says freeze=True")
     return next(
         (
             verdict
@@ -112,7 +112,7 @@ def gate(
     )
 
 
-def _windows(rollout: RolloutData, now: float) -> Verdict:
+def _windows(rollout: RolloutData, now: float) -> GateDecision:
     if not rollout.windows:
         return GO
     moment = datetime.fromtimestamp(now, tz=ZoneInfo(rollout.timezone))
@@ -121,17 +121,17 @@ def _windows(rollout: RolloutData, now: float) -> Verdict:
         return GO
     begins = min(one.begins_after(moment) for one in spans)
     shown = begins.strftime("%a %H:%M")
-    return Verdict(
+    return GateDecision(
         f"it is outside of its windows; the next begins {shown} {rollout.timezone}", begins.timestamp() - now
     )
 
 
-def _needed(cluster: str, needs: Mapping[str, Mapping[str, Standing]]) -> Verdict:
+def _needed(cluster: str, needs: Mapping[str, Mapping[str, RolloutState]]) -> GateDecision:
     for name, standings in sorted(needs.items()):
         for where in [cluster] if cluster in standings else sorted(standings):
             one = standings[where]
             if not one.is_well:
-                return Verdict(f"it needs stack {name}, which {_in(where, cluster)}{one.words}")
+                return GateDecision(f"it needs stack {name}, which {_in(where, cluster)}{one.words}")
     return GO
 
 
@@ -143,11 +143,11 @@ def _waves(
     stack: str,
     cluster: str,
     rollout: RolloutData,
-    standings: Mapping[str, Standing],
+    standings: Mapping[str, RolloutState],
     *,
     approved: Collection[int],
     now: float,
-) -> Iterable[Verdict]:
+) -> Iterable[GateDecision]:
     number = next((at for at, names in enumerate(rollout.waves, start=1) if cluster in names), 1)
     if rollout.max_unavailable or len(rollout.waves) > 1:
         yield _stopped(cluster, rollout, standings, now)
@@ -155,7 +155,7 @@ def _waves(
         for name in names:
             yield _passed(at, name, standings.get(name, UNSEEN), rollout, now)
     if number in rollout.approve and number not in approved:
-        yield Verdict(f"wave {number} waits for a person: fleet approve {stack} {number}", asks=True)
+        yield GateDecision(f"wave {number} waits for a person: fleet approve {stack} {number}", asks=True)
     if rollout.max_unavailable:
         wave = rollout.waves[number - 1] if rollout.waves else tuple(standings)
         others = {name: standings.get(name, UNSEEN) for name in wave if name != cluster}
@@ -163,12 +163,12 @@ def _waves(
         busy = [name for name, one in others.items() if (_is_changing(one) if ill else not _is_available(one))]
         if len(busy) >= rollout.max_unavailable:
             at_once = f"at most {rollout.max_unavailable} may be unavailable at once"
-            yield Verdict(f"{busy[0]} {standings.get(busy[0], UNSEEN).words}, and {at_once}")
+            yield GateDecision(f"{busy[0]} {standings.get(busy[0], UNSEEN).words}, and {at_once}")
 
 
-def fallen(
+def failed_clusters(
     rollout: RolloutData,
-    standings: Mapping[str, Standing],
+    standings: Mapping[str, RolloutState],
     now: float,
     *,
     ill: Collection[str] = ILL,
@@ -188,38 +188,38 @@ def fallen(
     return found
 
 
-def _stopped(cluster: str, rollout: RolloutData, standings: Mapping[str, Standing], now: float) -> Verdict:
-    for name, words in fallen(rollout, standings, now).items():
+def _stopped(cluster: str, rollout: RolloutData, standings: Mapping[str, RolloutState], now: float) -> GateDecision:
+    for name, words in failed_clusters(rollout, standings, now).items():
         if name != cluster:
             has = "has a part of this revision" if standings[name].partly else "has this revision"
-            return Verdict(f"the rollout is stopped: {name} {has} and is {words}")
+            return GateDecision(f"the rollout is stopped: {name} {has} and is {words}")
     return GO
 
 
-def _passed(at: int, name: str, one: Standing, rollout: RolloutData, now: float) -> Verdict:
+def _passed(at: int, name: str, one: RolloutState, rollout: RolloutData, now: float) -> GateDecision:
     if not one.is_well:
-        return Verdict(f"wave {at} is not done: {name} {one.words}")
+        return GateDecision(f"wave {at} is not done: {name} {one.words}")
     soaked = now - one.since if one.since is not None else 0.0
     left = seconds(rollout.soak) - soaked
     if left > 0:
-        return Verdict(f"wave {at} soaks: {name} has to stay healthy for {rollout.soak}", left, soaks=True)
+        return GateDecision(f"wave {at} soaks: {name} has to stay healthy for {rollout.soak}", left, soaks=True)
     return GO
 
 
-def _is_available(one: Standing) -> bool:
+def _is_available(one: RolloutState) -> bool:
     """Well, at whichever revision it is; or there is nothing yet that could be."""
     nothing_yet = not one.applied and not one.partly and one.health == "Missing"
     return one.seen and not one.begun and not one.problem and (one.health in WELL or nothing_yet)
 
 
-def _is_changing(one: Standing) -> bool:
+def _is_changing(one: RolloutState) -> bool:
     return not one.seen or one.begun or (one.has_it and not one.is_well)
 
 
-def before_it(result: Result, health: str) -> Standing:
+def state_before(result: Result, health: str) -> RolloutState:
     """After the plan and before anything is done; `health` is that of what is there."""
-    problem = result.problem or (problem_of(result.plan, None) if result.plan else None)
-    return Standing(
+    problem = result.problem or (error_of(result.plan, None) if result.plan else None)
+    return RolloutState(
         seen=True,
         applied=problem is None and not result.held_back and (result.plan is None or result.plan.empty),
         health=health,
@@ -227,19 +227,19 @@ def before_it(result: Result, health: str) -> Standing:
     )
 
 
-def after_it(result: Result) -> Standing:
+def state_after(result: Result) -> RolloutState:
     """After a pass, whatever came of it."""
     waits = isinstance(result.problem, WaitingError)
-    return Standing(
+    return RolloutState(
         seen=True,
         applied=result.problem is None and not result.held_back,
-        partly=isinstance(result.problem, PartlyWaitingError),
+        partly=isinstance(result.problem, PartiallyAppliedError),
         health=result.health,
         problem="" if waits or not result.problem else result.problem.message,
     )
 
 
-def well_since(result: Result, told: StatusRecord | None, now: float) -> float:
+def healthy_since(result: Result, told: StatusRecord | None, now: float) -> float:
     """Since when a stack that was found well is so, by what others wrote; now, where they did not."""
     changed = changed_at(result)
     if told is None or told.health != result.health or told.sync != "Synced" or changed is None:

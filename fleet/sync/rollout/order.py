@@ -20,9 +20,9 @@ from fleet.objects.desired import StackCluster
 from fleet.plan import Plan
 from fleet.plan.drift import drift_error
 from fleet.sync.result import Result, WaitingError
-from fleet.sync.rollout.approvals import Approvals, digest
-from fleet.sync.rollout.gates import UNSEEN, Standing, Verdict, after_it, gate
-from fleet.sync.targets import Target, targets
+from fleet.sync.rollout.approvals import Approvals, changes_digest
+from fleet.sync.rollout.gates import UNSEEN, GateDecision, RolloutState, decide_gate, state_after
+from fleet.sync.targets import ClusterTarget, choose_targets
 
 LOOK = 2.0  # seconds between two looks at what soaks
 Look = Callable[[StackCluster], Awaitable[str]]  # the health of a stack in a cluster, now
@@ -30,32 +30,34 @@ Tell = Callable[[str, str, str], None]  # stack, cluster, for what it waits
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RolloutContext:
     """What a run goes by."""
 
     stacks: Mapping[str, StackResult]
     wait: bool = True  # else only what may begin now begins, and no soak is waited for
     approvals: Callable[[], Approvals] = lambda: {}  # read anew each time that somebody asks for one
-    bystanders: Sequence[Target] = ()  # clusters that are looked at and not changed: others have to wait for them
+    bystanders: Sequence[
+        ClusterTarget
+    ] = ()  # clusters that are looked at and not changed: others have to wait for them
     told: Mapping[StackCluster, StatusRecord] = field(
         default_factory=dict
     )  # by the status branch: since when what is well is so
-    elsewhere: Mapping[StackCluster, Standing] = field(default_factory=dict)  # of clusters that only agents reach
+    elsewhere: Mapping[StackCluster, RolloutState] = field(default_factory=dict)  # of clusters that only agents reach
     clock: Callable[[], float] = time.time
 
 
-def watched(stacks: Iterable[StackResult]) -> frozenset[str]:
+def watched_stacks(stacks: Iterable[StackResult]) -> frozenset[str]:
     """The stacks of which it matters to a change somewhere else how they are. Pure."""
     known = list(stacks)
     return frozenset({one.name for one in known if _is_ordered(one)}.union(*(one.needs for one in known)))
 
 
-def bystanders(evaluation: Evaluation, chosen: Sequence[Target]) -> tuple[Target, ...]:
+def unchanged_stacks(evaluation: Evaluation, chosen: Sequence[ClusterTarget]) -> tuple[ClusterTarget, ...]:
     """The clusters that are no part of a run, and that its stacks go by all the same. Pure."""
-    names = watched(evaluation.stacks)
+    names = watched_stacks(evaluation.stacks)
     known = [one for one in evaluation.stacks if one.name in names]
     places = {cluster for one in known for cluster in one.clusters} - {one.cluster.name for one in chosen}
-    return targets(evaluation, [one.name for one in known], sorted(places)) if places else ()
+    return choose_targets(evaluation, [one.name for one in known], sorted(places)) if places else ()
 
 
 def _is_ordered(stack: StackResult) -> bool:
@@ -72,11 +74,11 @@ def is_gated(stack: StackResult, made: Plan) -> bool:
 
 
 @dataclass(slots=True)
-class Turns:
+class RolloutQueue:
     """The turns of one run. `coming` are all that will ask; whoever has asked tells its end with `over`."""
 
-    order: Order
-    standings: dict[StackCluster, Standing]
+    order: RolloutContext
+    standings: dict[StackCluster, RolloutState]
     coming: set[StackCluster]
     look: Look
     tell: Tell
@@ -87,7 +89,7 @@ class Turns:
     _moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     @contextlib.asynccontextmanager
-    async def kept(self) -> AsyncIterator[Turns]:
+    async def kept(self) -> AsyncIterator[RolloutQueue]:
         """For as long as the block lasts, whoever asks is answered."""
         keeping = asyncio.create_task(self._keep())
         keeping.add_done_callback(self._pass_on)
@@ -124,7 +126,7 @@ class Turns:
         self.coming.discard(pair)
         self._running.discard(pair)
         self._changing.discard(pair)
-        self._note(pair, after_it(result), anew=wrote)
+        self._note(pair, state_after(result), anew=wrote)
         self._moved.set()
 
     def _begin(self, pair: StackCluster, *, changing: bool) -> None:
@@ -134,7 +136,7 @@ class Turns:
             self._changing.add(pair)
         self._moved.set()
 
-    def _note(self, pair: StackCluster, seen: Standing, *, anew: bool) -> None:
+    def _note(self, pair: StackCluster, seen: RolloutState, *, anew: bool) -> None:
         before = self.standings.get(pair, UNSEEN)
         same = not anew and replace(before, since=None) == replace(seen, since=None)
         self.standings[pair] = replace(seen, since=before.since if same and before.since else self.order.clock())
@@ -156,10 +158,10 @@ class Turns:
             elif not self._running and not self._moved.is_set():  # what came meanwhile may have been heard too early
                 self._refuse(verdicts)
 
-    async def _decide(self) -> dict[StackCluster, Verdict]:
+    async def _decide(self) -> dict[StackCluster, GateDecision]:
         """Let begin whoever may; the verdicts on the others."""
         approvals, deaf = await self._heard()
-        verdicts: dict[StackCluster, Verdict] = {}
+        verdicts: dict[StackCluster, GateDecision] = {}
         for pair in sorted(self._waiting):
             verdict = self._asked(pair, approvals)
             if verdict.goes:
@@ -181,11 +183,11 @@ class Turns:
         except FleetError as problem:
             return {}, problem
 
-    def _asked(self, pair: StackCluster, approvals: Approvals) -> Verdict:
+    def _asked(self, pair: StackCluster, approvals: Approvals) -> GateDecision:
         stack = self.order.stacks[pair[0]]
-        words: Collection[int] = approvals.get((stack.name, digest(stack)), ()) if stack.rollout.approve else ()
+        words: Collection[int] = approvals.get((stack.name, changes_digest(stack)), ()) if stack.rollout.approve else ()
         needs = [self.order.stacks[name] for name in stack.needs if name in self.order.stacks]
-        return gate(
+        return decide_gate(
             stack.name,
             pair[1],
             stack.rollout,
@@ -195,7 +197,7 @@ class Turns:
             now=self.order.clock(),
         )
 
-    def _all(self, stack: StackResult) -> dict[str, Standing]:
+    def _all(self, stack: StackResult) -> dict[str, RolloutState]:
         found = {cluster: self.standings.get((stack.name, cluster), UNSEEN) for cluster in stack.clusters}
         return {
             cluster: replace(one, begun=True) if (stack.name, cluster) in self._changing else one
@@ -212,14 +214,14 @@ class Turns:
         for pair, seen in zip(pairs, await asyncio.gather(*map(self._seen, pairs)), strict=True):
             self._note(pair, seen, anew=False)
 
-    async def _seen(self, pair: StackCluster) -> Standing:
+    async def _seen(self, pair: StackCluster) -> RolloutState:
         before = self.standings[pair]
         try:
             return replace(before, health=await self.look(pair), problem="")
         except FleetError as problem:
             return replace(before, health="Unknown", problem=problem.message)
 
-    def _refuse(self, verdicts: Mapping[StackCluster, Verdict]) -> None:
+    def _refuse(self, verdicts: Mapping[StackCluster, GateDecision]) -> None:
         """Nothing is under way that could change a verdict."""
         for pair, verdict in verdicts.items():
             stack, cluster = pair

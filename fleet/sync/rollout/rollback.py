@@ -34,7 +34,7 @@ from fleet.sync.result import ObjectHealth
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RollbackBase:
     """The files that a stack stands on at one revision, by path in the fleet's directory."""
 
     own: frozenset[str]
@@ -47,7 +47,7 @@ class Rollback:
     left: tuple[str, ...]  # files that differ and are left, because others read them too
 
 
-def ground(evaluation: Evaluation, stack: str, clusters: frozenset[str]) -> Ground:
+def find_rollback_base(evaluation: Evaluation, stack: str, clusters: frozenset[str]) -> RollbackBase:
     """`clusters` are the files of clusters, which are everybody's."""
     found = next((one for one in evaluation.stacks if one.name == stack), None)
     if found is None:
@@ -62,10 +62,12 @@ def ground(evaluation: Evaluation, stack: str, clusters: frozenset[str]) -> Grou
     read = {one.file: {one.file, *one.files} for one in evaluation.reads}
     others = clusters.union({FILE}, *(files for other, files in read.items() if other != file))
     mine = read.get(file, {file})
-    return Ground(frozenset(mine - others), frozenset(mine & others))
+    return RollbackBase(frozenset(mine - others), frozenset(mine & others))
 
 
-def rolled_back(now: Ground, then: Ground, here: Mapping[str, bytes], there: Mapping[str, bytes]) -> Rollback:
+def roll_back_files(
+    now: RollbackBase, then: RollbackBase, here: Mapping[str, bytes], there: Mapping[str, bytes]
+) -> Rollback:
     """From the files of both revisions, by path, as far as they belong to one of the grounds."""
     shared = now.shared | then.shared
     own = (now.own | then.own) - shared
@@ -74,7 +76,7 @@ def rolled_back(now: Ground, then: Ground, here: Mapping[str, bytes], there: Map
     return Rollback(changes, left)
 
 
-def message(stack: str, revision: str, subject: str, changes: Mapping[str, bytes | None]) -> str:
+def rollback_message(stack: str, revision: str, subject: str, changes: Mapping[str, bytes | None]) -> str:
     lines = [
         f"{path} {'is as it was' if content is not None else 'was not there'}" for path, content in changes.items()
     ]
@@ -98,16 +100,16 @@ _OF_KUBERNETES = frozenset(
 )
 
 
-class NoWayBackError(PolicyError):
+class NoRollbackError(PolicyError):
     """It stays as it is, and a person has to look."""
 
 
-class OnItsWayError(NoWayBackError):
+class RollbackPendingError(NoRollbackError):
     """What it has is a way back already: it may take a moment until that is well."""
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class CommitHistory:
     """A commit that was synced, as far as the stack is concerned."""
 
     revision: str
@@ -115,23 +117,23 @@ class Past:
     same: bool  # the stack stood on the same files as it does now
 
 
-def way_back(past: Iterable[Past], *, is_rollback: bool) -> str:
+def find_way_back(past: Iterable[CommitHistory], *, is_rollback: bool) -> str:
     """The commit to go back to. `past` is newest first; `is_rollback`: what it has now is one already."""
     known = list(past)
     if is_rollback:
-        raise OnItsWayError("what it has is a rollback already")
+        raise RollbackPendingError("what it has is a rollback already")
     at = next((number for number, one in enumerate(known) if not one.same), None)
     if at is None:
-        raise NoWayBackError("there is nothing to go back to: no earlier commit of it is known that was synced")
+        raise NoRollbackError("there is nothing to go back to: no earlier commit of it is known that was synced")
     former = next((one for one in known[at:] if one.same and one.was_well), None)
     if former is not None:
-        raise NoWayBackError(f"its files are as they were at {former.revision[:8]}, where it was well")
+        raise NoRollbackError(f"its files are as they were at {former.revision[:8]}, where it was well")
     if not known[at].was_well:
-        raise NoWayBackError(f"there is nothing to go back to: it was not well at {known[at].revision[:8]} either")
+        raise NoRollbackError(f"there is nothing to go back to: it was not well at {known[at].revision[:8]} either")
     return known[at].revision
 
 
-def trailer(stack: str, revision: str) -> str:
+def rollback_trailer(stack: str, revision: str) -> str:
     """The last line of the commit, by which it is known for what it is."""
     return f"{TRAILER}: {stack} {revision}\n"
 
@@ -150,9 +152,9 @@ def check_cause(before: Desired | None, after: Desired, ill: Iterable[ObjectHeal
     known = {(key.kind, key.namespace, key.name) for one in after.objects for key in (one.key, *one.aliases)}
     objects = [one for one in ill if (one.kind, one.namespace, one.name) in known]
     if not reached:
-        raise NoWayBackError(f"the change touched nothing of it in {after.cluster}")
+        raise NoRollbackError(f"the change touched nothing of it in {after.cluster}")
     if objects and not any((one.kind, one.namespace, one.name) in names for one in objects):
-        raise NoWayBackError(
+        raise NoRollbackError(
             f"the change touched neither {objects[0].title}, which is {objects[0].state}, nor what it depends on"
         )
 
@@ -164,14 +166,14 @@ def check_data(back: Plan) -> None:
     """
     for step in back.steps:
         if step.refused:
-            raise NoWayBackError(f"{back.cluster}: {step.key} {step.reason}")
+            raise NoRollbackError(f"{back.cluster}: {step.key} {step.reason}")
         if severity_of(step) in (Severity.LOSE, Severity.DATA):
-            raise NoWayBackError(
+            raise NoRollbackError(
                 f"that would take data away in {back.cluster}: {step.key}: {effect_of(step).words}; if that is meant, "
                 f"say it yourself: fleet rollback {back.stack}, and merge what it makes"
             )
         if severity_of(step) is Severity.DELETE and step.key.group not in {GROUP, *_OF_KUBERNETES}:
-            raise NoWayBackError(
+            raise NoRollbackError(
                 f"that would delete {step.key} in {back.cluster}, and what its operator then does with its data is not "
                 f"known; if that is meant, say it yourself: fleet rollback {back.stack}, and merge what it makes"
             )

@@ -61,4 +61,4 @@ async def patched(request: Request, resource: Resource, found: Object, body: dic
         expect=(409, 422),
     )
     if answer.status >= 300:
-        raise ConflictError(f"{resource.kind} {own['name']} changed meanwhile: {errors.said(answer.body)}")
+        raise ConflictError(f"{resource.kind} {own['name']} changed meanwhile: {errors.error_text(answer.body)}")

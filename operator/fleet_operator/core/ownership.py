@@ -7,7 +7,7 @@ list only when git names them. To give back is to take ours off it: see `release
 from __future__ import annotations
 
 from fleet.errors import ConflictError
-from fleet.kube.objects import are, managers, without_entries
+from fleet.kube.objects import drop_managers, managers, owned_by
 from fleet.kube.runtime import Request
 from fleet_operator.core import kinds
 from fleet_operator.core.step import NotYetError, Object, Take
@@ -29,8 +29,8 @@ async def taken(request: Request, step: Take) -> None:
     own = step.object["metadata"]
     found = step.object
     if set(step.take_from) & set(spec_managers(found)):
-        leaves = are(step.take_from)
-        found = await without_entries(request.client, kinds.of(found), found, leaves, by=MANAGER)
+        leaves = owned_by(step.take_from)
+        found = await drop_managers(request.client, kinds.of(found), found, leaves, by=MANAGER)
     if step.manifest is None:
         return
     guard = {"uid": own["uid"], "resourceVersion": found["metadata"]["resourceVersion"]}

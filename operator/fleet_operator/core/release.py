@@ -13,7 +13,7 @@ from typing import Any
 from fleet.apps.discovery import is_observed
 from fleet.apps.held import FOUND, RETENTION, before
 from fleet.kube.discovery import Resource
-from fleet.kube.objects import get, without_entries
+from fleet.kube.objects import drop_managers, get
 from fleet.kube.runtime import Request
 from fleet.model.app import ADOPTION, ON_DELETE, ON_DELETE_SINCE, RELEASE
 from fleet_operator.core import kinds
@@ -68,7 +68,7 @@ async def released(request: Request) -> bool:
         for found in request.owned(resource):
             if resource is kinds.STATEFUL_SETS and not await _as_before(request, found):
                 return False
-            await without_entries(
+            await drop_managers(
                 request.client,
                 resource,
                 found,

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 
 from fleet.kube.client.client import Client
-from fleet.kube.concurrency import end
+from fleet.kube.concurrency import end_tasks
 from fleet.kube.runtime.cache import Cache, Change, Name
-from fleet.kube.runtime.informer import Follower
+from fleet.kube.runtime.informer import Informer
 from tests.bench.operators import kind
 from tests.bench.operators.engine import Engine
 from tests.bench.operators.kind import THINGS
@@ -79,14 +79,14 @@ class Work:
                     done.set()
 
         cache.listeners.append(look)
-        following = asyncio.create_task(Follower(client, cache).run())
+        following = asyncio.create_task(Informer(client, cache).run())
         try:
             await asyncio.wait_for(done.wait(), PATIENCE)
         except TimeoutError:
             raise RuntimeError(f"{self._count - len(told)} objects got no status in {PATIENCE:g} s") from None
         finally:
             last = time.monotonic()
-            await end(following)
+            await end_tasks(following)
         return first, last
 
     async def _watched(self, process: psutil.Popen, took: Took, seconds: float) -> Took:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.kube.runtime.sender import Answer, Parser
+from fleet.kube.runtime.sender import Parser, SenderResponse
 
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 11\r\n\r\nhello world"
 CHUNKED = (
@@ -16,7 +16,7 @@ EMPTY = b"HTTP/1.1 204 No Content\r\nDate: now\r\n\r\n"
 LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
-def parsed(*pieces: bytes) -> Answer:
+def parsed(*pieces: bytes) -> SenderResponse:
     parser = Parser()
     *first, last = pieces
     for piece in first:

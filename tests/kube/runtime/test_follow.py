@@ -17,7 +17,7 @@ from fleet.kube.client.client import Client, StreamRefusedError
 from fleet.kube.client.limits import Patience
 from fleet.kube.discovery import Resource
 from fleet.kube.runtime.cache import Cache
-from fleet.kube.runtime.informer import Follower
+from fleet.kube.runtime.informer import Informer
 from fleet.testing import Cluster
 from fleet.testing.proxy import Cut, Match, Plan, Proxy, Rule
 from tests.kube.connected import agent, config_map
@@ -35,10 +35,10 @@ async def following(
     version: str = "",
     resource: Resource = CONFIG_MAPS,
     **options: Any,
-) -> AsyncIterator[Follower]:
+) -> AsyncIterator[Informer]:
     async with Client.of(kubeconfig or cluster.kubeconfig, cluster.context, agent=agent(cluster)) as client:
         cache = Cache(resource, namespace=cluster.namespace, labels={"watched": "yes"}, manager="kubectl")
-        follower = Follower(client, cache, patience=Patience(first=0.1, most=0.5), **options)
+        follower = Informer(client, cache, patience=Patience(first=0.1, most=0.5), **options)
         follower._version = version
         task = asyncio.create_task(follower.run())
         try:
@@ -55,7 +55,7 @@ def watched(cluster: Cluster, name: str, **data: str) -> dict[str, Any]:
     return manifest
 
 
-def names(follower: Follower) -> list[str]:
+def names(follower: Informer) -> list[str]:
     return sorted(name.name for name in follower.cache.names())
 
 
@@ -118,7 +118,7 @@ def test_a_server_that_falls_silent_is_left_and_found_again(cluster: Cluster) ->
     server = cluster.process("kube-apiserver")
     made = 0
 
-    async def one_more(follower: Follower) -> None:
+    async def one_more(follower: Informer) -> None:
         nonlocal made
         made += 1
         await asyncio.to_thread(cluster.apply, watched(cluster, f"n{made}"))
@@ -143,7 +143,7 @@ def test_a_server_that_falls_silent_is_left_and_found_again(cluster: Cluster) ->
 
 def test_a_server_that_cannot_stream_lists_is_asked_for_pages() -> None:
     async def run() -> None:
-        follower = Follower(Client(), Cache(CONFIG_MAPS))
+        follower = Informer(Client(), Cache(CONFIG_MAPS))
         await follower._refused(StreamRefusedError(422, ResourceError("sendInitialEvents is forbidden")))
         assert not follower.streams_lists and follower.problem is None
         follower._version = "7"

@@ -24,7 +24,7 @@ from fleet.kube.runtime.handlers import (
     status_changed,
 )
 from fleet.kube.runtime.metrics import Counter, Histogram, ReadMetric, begin_series, exposition
-from fleet.kube.runtime.outcome import Then, judge
+from fleet.kube.runtime.outcome import Requeue, classify
 from fleet.kube.runtime.writer import made_by_us
 from tests.kube.runtime.clock import Clock
 from tests.kube.runtime.greeter import CONFIG_MAPS, GREETINGS, greet, greeting
@@ -63,23 +63,23 @@ def test_predicates_can_be_put_together() -> None:
 @pytest.mark.parametrize(
     ("ended", "label", "then"),
     [
-        (None, "success", Then.WAIT),
-        (Result(), "success", Then.WAIT),
-        (Result(requeue_after=0), "requeue_after", Then.AFTER),
-        (Result(requeue_after=1.5), "requeue_after", Then.AFTER),
-        (TerminalError("no such version"), "error", Then.WAIT),
-        (TimeoutError(), "error", Then.BACK_OFF),
-        (ConflictError("changed"), "error", Then.BACK_OFF),
-        (ResourceError("no answer"), "error", Then.BACK_OFF),
-        (NotLeadingError("late"), "error", Then.DROP),
-        (ZeroDivisionError(), "error", Then.BACK_OFF),
-        (asyncio.CancelledError(), "error", Then.BACK_OFF),
+        (None, "success", Requeue.WAIT),
+        (Result(), "success", Requeue.WAIT),
+        (Result(requeue_after=0), "requeue_after", Requeue.AFTER),
+        (Result(requeue_after=1.5), "requeue_after", Requeue.AFTER),
+        (TerminalError("no such version"), "error", Requeue.WAIT),
+        (TimeoutError(), "error", Requeue.BACK_OFF),
+        (ConflictError("changed"), "error", Requeue.BACK_OFF),
+        (ResourceError("no answer"), "error", Requeue.BACK_OFF),
+        (NotLeadingError("late"), "error", Requeue.DROP),
+        (ZeroDivisionError(), "error", Requeue.BACK_OFF),
+        (asyncio.CancelledError(), "error", Requeue.BACK_OFF),
     ],
 )
-def test_every_end_of_a_pass_has_its_consequence(ended: Any, label: str, then: Then) -> None:
-    verdict = judge(ended, 5)
+def test_every_end_of_a_pass_has_its_consequence(ended: Any, label: str, then: Requeue) -> None:
+    verdict = classify(ended, 5)
     assert (verdict.label, verdict.then) == (label, then)
-    assert bool(verdict.says) == (label == "error" and then is not Then.DROP)
+    assert bool(verdict.says) == (label == "error" and then is not Requeue.DROP)
 
 
 def test_the_guard_lets_writes_through_until_its_time_and_reads_always() -> None:

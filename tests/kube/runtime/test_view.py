@@ -10,7 +10,7 @@ import fleet.kube.runtime as kube
 from fleet.errors import AccessError, ConfigurationError, FleetError, NotFoundError, ResourceError
 from fleet.kube.client.client import Client
 from fleet.kube.runtime.cache import Cache
-from fleet.kube.runtime.informer import Follower
+from fleet.kube.runtime.informer import Informer
 from fleet.kube.runtime.views import GRACE, PATIENCE, View
 from tests.kube.runtime.greeter import CONFIG_MAPS, greet
 
@@ -18,13 +18,13 @@ SECRETS = kube.Resource("", "v1", "Secret", "secrets", namespaced=True)
 NODES = kube.Resource("", "v1", "Node", "nodes", namespaced=False)
 
 
-def follower(resource: kube.Resource, *, synced: bool, problem: FleetError | None = None) -> Follower:
+def follower(resource: kube.Resource, *, synced: bool, problem: FleetError | None = None) -> Informer:
     cache = Cache(resource)
     cache.synced = synced
-    return Follower(Client(), cache, problem=problem, since=time.monotonic())
+    return Informer(Client(), cache, problem=problem, since=time.monotonic())
 
 
-def view(*followers: Follower) -> View:
+def view(*followers: Informer) -> View:
     return View("orders", {one.cache.resource: one for one in followers}, time.monotonic())
 
 
