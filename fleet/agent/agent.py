@@ -34,10 +34,11 @@ from fleet.repository.settings import Budget, Fleet, Settings, Trust
 from fleet.repository.settings import Git as GitSettings
 from fleet.serve.commits import EvaluatedCommit, FollowedRepository, budget_of
 from fleet.serve.safety import read_status_records
+from fleet.sync.options import SyncHooks, SyncOptions, connect
 from fleet.sync.progress import Progress
 from fleet.sync.result import Result
 from fleet.sync.rollout.order import RolloutContext
-from fleet.sync.run import How, connect, sync_fleet
+from fleet.sync.run import sync_fleet
 from fleet.sync.safety import Placements, check_removed_placements
 from fleet.sync.source import NO_FILES, Checkout
 
@@ -161,11 +162,24 @@ def _rewritten_error(commit: EvaluatedCommit, before: str) -> PolicyError:
     return PolicyError(f"{message}the branch was rewritten", hint=HINT)
 
 
+class _AgentHooks(SyncHooks):
+    """Hooks of an agent: it applies in its own cluster, in the order that stacks of the bundle need each other."""
+
+    def __init__(self, rollout: RolloutContext, *, inside: bool) -> None:
+        self.rollout = rollout
+        self._inside = inside
+
+    def open_client(self, cluster: ClusterData, options: SyncOptions) -> AbstractAsyncContextManager[Client]:
+        if self._inside:
+            return Client(in_cluster=True, cluster=cluster.name)
+        return connect(cluster, options.kubeconfig)
+
+
 def sync_once(
     origin: FollowedRepository,
     reading: BundleReader,
     cache: Path,
-    how: How,
+    options: SyncOptions,
     progress: Progress,
     *,
     inside: bool,
@@ -180,19 +194,11 @@ def sync_once(
     if not rewritten:
         reading.check(commit, None, lambda: read_status_records(commit.files) if status else ())
 
-    def reach(cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
-        return Client(in_cluster=True, cluster=cluster.name) if inside else connect(cluster, how.kubeconfig)
-
     accounts = commit.files.repository.settings.trust.account
-    how = replace(
-        how,
-        budget=budget_of(commit),
-        claim=RepositoryOwnership(commit.files.identity),
-        accounts=accounts,
-        reach=reach,
-        order=RolloutContext(commit.stacks),
-    )
-    run = asyncio.run(sync_fleet(list(commit.targets.values()), how, progress, revision=commit.revision))
+    claim = RepositoryOwnership(commit.files.identity)
+    options = replace(options, budget=budget_of(commit), claim=claim, accounts=accounts)
+    hooks = _AgentHooks(RolloutContext(commit.stacks), inside=inside)
+    run = asyncio.run(sync_fleet(list(commit.targets.values()), options, progress, hooks, revision=commit.revision))
     results = [*(commit.after(result) for result in run.results if not result.leaving), *commit.unplaced()]
     if status:
         _report(commit, results)

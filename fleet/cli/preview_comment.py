@@ -43,7 +43,8 @@ from fleet.repository.settings import Forge as ForgeSettings
 
 if TYPE_CHECKING:
     from fleet.plan.views.summary import ViewHeader
-    from fleet.sync.run import How, Run
+    from fleet.sync.options import SyncOptions
+    from fleet.sync.run import Run
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ class CommentOptions:
     page: str  # address of the HTML page; "" for none
     stacks: Sequence[str]
     clusters: Sequence[str]
-    how: How | None  # to ask the clusters, where the pull request may; None without --live
+    sync_options: SyncOptions | None  # to ask the clusters, where the pull request may; None without --live
     keep: KeepHook
 
 
@@ -81,7 +82,7 @@ def post_preview(
     repository = detect_repository(find_remote(git), read_forge_settings(git, options.base, directory), job)
     forge_session = ForgeSession(repository, read_token(repository, os.environ), identity)
 
-    request = forge_session.ask(lambda forge: read_request(forge, number, live=options.how is not None))
+    request = forge_session.ask(lambda forge: read_request(forge, number, live=options.sync_options is not None))
     pull_request = request.pull_request
     if not options.head and is_overtaken(job, pull_request):
         return []
@@ -120,7 +121,7 @@ def write_for_comment(
         raise ConfigurationError(f"{file} cannot be written: there is no directory {file.parent}")
     git, directory = find_fleet()
     request, ref = _describe_request(options, git) or _ask_request(options, git, directory)
-    pull_request, live = request.pull_request, options.how is not None
+    pull_request, live = request.pull_request, options.sync_options is not None
     base, head = _find_base(git, options.base, pull_request), _find_head(git, options.head, pull_request, ref)
     try:
         run, about = _make_preview(options, request, base, head)
@@ -142,7 +143,7 @@ def _describe_request(options: CommentOptions, git: Git) -> tuple[PreviewRequest
     Neither is believed about whose the head is: it counts as a fork's.
     """
     job = detect.detect_job(os.environ)
-    if options.how is not None:
+    if options.sync_options is not None:
         return None
     if options.base and options.number is None and (options.head or job is None or job.number is None):
         name = options.head or "HEAD"
@@ -160,12 +161,12 @@ def _ask_request(options: CommentOptions, git: Git, directory: str) -> tuple[Pre
     if number is None:
         raise click.UsageError(
             "what is merged into what? Say --base (and --head), or --pull-request NUMBER: this is no CI job of one"
-            if options.how is None
+            if options.sync_options is None
             else "which pull request? Say --pull-request NUMBER: with --live the forge is asked whether it is a fork's"
         )
     repository = detect_repository(find_remote(git), read_forge_settings(git, options.base, directory), job)
     forge_session = ForgeSession(repository, read_token(repository, os.environ), CommentIdentity(directory))
-    request = forge_session.ask(lambda forge: read_request(forge, number, live=options.how is not None))
+    request = forge_session.ask(lambda forge: read_request(forge, number, live=options.sync_options is not None))
     return request, request.pull_request.fetch_ref(repository.kind)
 
 
@@ -225,7 +226,7 @@ def _make_preview(options: CommentOptions, request: PreviewRequest, base: str, h
     if request.withheld:
         print_message("a fork's commit that nobody approved: no cluster is asked")
     with show_progress(quiet=not request.live or not sys.stderr.isatty(), lines=False) as progress:
-        asking = (options.how, progress) if request.live else ()
+        asking = (options.sync_options, progress) if request.live else ()
         keep = partial(options.keep, fork=request.pull_request.fork)
         run, about = preview_merge(base, head, *asking, stacks=options.stacks, clusters=options.clusters, keep=keep)
     pull_request = request.pull_request

@@ -34,10 +34,11 @@ from fleet.plan.views.summary import Revision, ViewHeader
 from fleet.preview.compare import compare_evaluations
 from fleet.repository import Code, Repository, Settings, Trust, find_root
 from fleet.repository.settings import FILE
+from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import Progress
 from fleet.sync.result import Result
 from fleet.sync.rollout.describe import describe_rollouts
-from fleet.sync.run import How, Run, plan_fleet
+from fleet.sync.run import NO_HOOKS, Run, plan_fleet
 from fleet.sync.source import Checkout, read_commit
 from fleet.sync.targets import ClusterTarget, choose_targets
 
@@ -173,8 +174,9 @@ class MergePreview:
 def preview_merge(
     base: str,
     head: str,
-    how: How | None = None,
+    options: SyncOptions | None = None,
     progress: Progress | None = None,
+    hooks: SyncHooks = NO_HOOKS,
     *,
     stacks: Sequence[str] = (),
     clusters: Sequence[str] = (),
@@ -184,9 +186,9 @@ def preview_merge(
 ) -> tuple[Run, ViewHeader]:
     """Return the plans and what they are about.
 
-    Without `how` no cluster is asked, and no kubeconfig is needed. A `pool` that is kept open keeps the evaluation warm
-    for the next time. `keep` is given all that the plans were made from. `known` is the base where the caller has it
-    already, evaluated or not.
+    Without `options` no cluster is asked, and no kubeconfig is needed. A `pool` that is kept open keeps the
+    evaluation warm for the next time. `keep` is given all that the plans were made from. `known` is the base where
+    the caller has it already, evaluated or not.
     """
     with open_sides(base, head, known=known) as both:
         before, after = _evaluate_sides(both, base, pool)
@@ -204,13 +206,13 @@ def preview_merge(
     )
     plans = tuple(result.plan for result in changed if result.plan)
     merged = MergePreview(both, before, after, plans, (), about.plan_hash, len(plans) == len(changed))
-    if how is None or progress is None:
+    if options is None or progress is None:
         keep(merged)
         return Run(changed, remarks), about
     cluster_targets, unasked_remarks = clusters_to_ask(before, after, stacks=stacks, clusters=clusters)
-    claim = replace(how.claim, repository=both.base.identity)
-    how = replace(how, budget=budget, claim=claim, accounts=settings.trust.account)
-    live = asyncio.run(plan_fleet(cluster_targets, how, progress))
+    claim = replace(options.claim, repository=both.base.identity)
+    options = replace(options, budget=budget, claim=claim, accounts=settings.trust.account)
+    live = asyncio.run(plan_fleet(cluster_targets, options, progress, hooks))
     keep(replace(merged, live=tuple(result.plan for result in live.results if result.plan)))
     return Run(mark_drift(live.results, changed), (*remarks, *unasked_remarks, *live.remarks)), replace(
         about, depth="live"

@@ -16,7 +16,7 @@ from fleet.kube.client.kubeconfig import read_kubeconfig
 from fleet.kube.discovery import Resource
 from fleet.kube.objects import get
 from fleet.serve.scope import SHARED, RepositoryScope
-from fleet.sync.run import connect
+from fleet.sync.options import connect
 
 SECRETS = Resource("", "v1", "Secret", "secrets", True)
 KEY = "kubeconfig"  # in the Secret's data

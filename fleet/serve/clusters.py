@@ -45,8 +45,8 @@ from fleet.serve.cluster_secrets import open_client, read_secret_kubeconfig
 from fleet.serve.report.metrics import recorder
 from fleet.serve.scope import SHARED, RepositoryScope
 from fleet.sync.health import object_health
+from fleet.sync.options import connect
 from fleet.sync.result import ObjectHealth
-from fleet.sync.run import connect
 
 _NOISE = frozenset({"resourceVersion", "managedFields", "generation", "selfLink"})
 

@@ -13,7 +13,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -55,12 +55,13 @@ from fleet.serve.report.status import StatusWriter
 from fleet.serve.rollback import FollowedBranch, Illness, PendingRollbacks, RollbackOutcome, roll_back
 from fleet.serve.rollout import RolloutTracker
 from fleet.serve.safety import ApplyCheck, DeletionLedger, PartlySeenError, read_status_records
+from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import NoProgress
 from fleet.sync.report import sync_word
 from fleet.sync.result import Result, WaitingError
 from fleet.sync.rollout import approvals
 from fleet.sync.rollout.gates import WELL
-from fleet.sync.run import How, sync_fleet
+from fleet.sync.run import sync_fleet
 from fleet.sync.suspension import SuspensionLookup, suspensions_elsewhere
 from fleet.sync.targets import ClusterTarget
 
@@ -407,33 +408,19 @@ class Service:
 
     async def _sync(self, current: EvaluatedCommit, target: ClusterTarget) -> None:
         cluster = target.cluster.name
-        begun: Counter[StackCluster] = Counter()
-
-        def reach(one: ClusterData) -> AbstractAsyncContextManager[Client]:
-            return self._reached(current, one)
-
-        def elsewhere(stacks: Iterable[str]) -> Awaitable[Mapping[str, Suspension]]:
-            known = [current.stacks[name] for name in stacks if name in current.stacks]
-            return self._words.everywhere(suspensions_elsewhere(known, current.evaluation.clusters, {cluster}), reach)
-
-        how = How(
+        hooks = _ReconcileHooks(self, current, target)
+        options = SyncOptions(
             self.manner.kubeconfig,
             wait=False,
             budget=budget_of(current),
-            check_budget=lambda cluster, plans, allowance: self._check_budget(current, target, plans, allowance),
             accounts=current.files.repository.settings.trust.account,
             claim=RepositoryOwnership(current.files.identity),
             lease_seconds=5.0,
-            gate=None if current.rendered else self._asking(current),
-            reach=reach,
-            in_thread=run_in_thread,
-            objection=lambda result: self._objection(current, result, begun),
-            elsewhere=elsewhere,
         )
         try:
-            run = await sync_fleet([target], how, NoProgress(), revision=current.revision)
+            run = await sync_fleet([target], options, NoProgress(), hooks, revision=current.revision)
         finally:
-            self._order.ended(begun)
+            self._order.ended(hooks.begun)
         for remark in run.remarks:
             log.debug(remark)
         for result in run.results:
@@ -618,3 +605,32 @@ class Service:
 def _were_refused(problem: FleetError | None) -> bool:
     """The credentials themselves. A right that is missing is one stack's matter, and stays so with a new client."""
     return isinstance(problem, AccessError) and not isinstance(problem, NoRightError)
+
+
+class _ReconcileHooks(SyncHooks):
+    """Hooks of one reconcile of a service: open connections, budgets kept over time, and turns of rollouts."""
+
+    def __init__(self, service: Service, current: EvaluatedCommit, target: ClusterTarget) -> None:
+        self._service, self._current, self._target = service, current, target
+        self.begun: Counter[StackCluster] = Counter()  # changes that this reconcile begins
+        self.approval = None if current.rendered else service._asking(current)
+
+    def open_client(self, cluster: ClusterData, options: SyncOptions) -> AbstractAsyncContextManager[Client]:
+        return self._service._reached(self._current, cluster)
+
+    def check_budget(self, cluster: str, plans: Sequence[Plan], budget: DeletionBudget) -> None:
+        self._service._check_budget(self._current, self._target, plans, budget)
+
+    def find_objection(self, result: Result) -> FleetError | None:
+        return self._service._objection(self._current, result, self.begun)
+
+    async def read_suspensions(self, stacks: Sequence[str]) -> Mapping[str, Suspension]:
+        known = [self._current.stacks[name] for name in stacks if name in self._current.stacks]
+        clusters = self._current.evaluation.clusters
+        elsewhere = suspensions_elsewhere(known, clusters, {self._target.cluster.name})
+        return await self._service._words.everywhere(
+            elsewhere, lambda cluster: self._service._reached(self._current, cluster)
+        )
+
+    async def judge(self, planned: list[Result]) -> list[Result]:
+        return planned if self.approval is None else await run_in_thread(self.approval.judge, planned)

@@ -31,9 +31,9 @@ from fleet.model.app import GROUP
 from fleet.objects.desired import Key, StackCluster
 from fleet.plan import Inventory, RepositoryOwnership
 from fleet.sync.health import object_health, worst_state
+from fleet.sync.options import connect
 from fleet.sync.redaction import redact_health, secrets_of_plan
 from fleet.sync.result import ObjectHealth
-from fleet.sync.run import connect
 
 
 @dataclass(frozen=True, slots=True)

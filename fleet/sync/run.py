@@ -7,26 +7,24 @@ others go on. Errors that are no FleetError are bugs and stop everything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from fleet.errors import ConfigurationError, FleetError, PolicyError, ResourceError
+from fleet.errors import FleetError, PolicyError, ResourceError
 from fleet.errors import TimeoutError as FleetTimeoutError
-from fleet.evaluate import ClusterData
 from fleet.kube.client.client import Client, impersonate
 from fleet.objects.desired import StackCluster
 from fleet.objects.redaction import SecretValues
-from fleet.plan import Plan, RepositoryOwnership, Verb
-from fleet.plan.budget import DeletionBudget, check_budget, check_share, count_lost_objects
+from fleet.plan import Plan, Verb
+from fleet.plan.budget import check_share, count_lost_objects
 from fleet.plan.inventory import Suspension
 from fleet.sync.health import degraded_error, inert_health, observe_health, wait_until_healthy
+from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.planning import ClusterPlan, Kind, StackPlan, apply_definitions, plan_cluster
 from fleet.sync.progress import LineProgress, Progress
 from fleet.sync.redaction import RedactedProgress, redact_result, secrets_of_plan
 from fleet.sync.result import (
-    ApprovalCheck,
     PartiallyAppliedError,
     Result,
     WaitingError,
@@ -40,28 +38,17 @@ from fleet.sync.suspension import NOWHERE, mark_suspended, read_suspensions
 from fleet.sync.targets import ClusterTarget
 
 AT_ONCE = 32  # clusters
+NO_HOOKS = SyncHooks()
 
 
 @dataclass(frozen=True, slots=True)
-class How:
-    """What the flags of a run say."""
+class RunContext:
+    """What every step of one run is given."""
 
-    kubeconfig: Path | None = None
-    wait: bool = True
-    timeout: float = 600.0  # for health, and for deletions to finish
-    budget: DeletionBudget = field(default_factory=DeletionBudget)
-    check_budget: Callable[[str, Sequence[Plan], DeletionBudget], None] = check_budget  # of the plans of one cluster
-    claim: RepositoryOwnership = field(default_factory=RepositoryOwnership)  # for which repository
-    accounts: str = ""  # in whose name stacks are read and written, as "namespace/{stack}"; "": as ourselves
-    dry_run: bool = False  # of a preview: let the servers try every change without storing it
-    gate: ApprovalCheck | None = None  # of a sync: who is asked before anything is written
-    in_thread: Callable[..., Awaitable[list[Result]]] = asyncio.to_thread  # where it is asked
-    lease_seconds: float = 120.0  # how long to wait for another sync of the same stack
-    reach: Callable[[ClusterData], AbstractAsyncContextManager[Client]] | None = None  # else by the kubeconfig
-    objection: Callable[[Result], FleetError | None] = lambda result: None  # what else speaks against a plan
-    order: RolloutContext | None = None  # of a sync: waves and what else keeps one from going before another
-    elsewhere: Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]] | None = None
-    # of a sync of few clusters: which of these stacks somebody suspended for everywhere, as the other clusters say
+    options: SyncOptions
+    hooks: SyncHooks
+    progress: Progress
+    revision: str
 
 
 @dataclass(slots=True)
@@ -111,15 +98,23 @@ class Run:
     looked_at: frozenset[str] = frozenset()  # clusters that answered
 
 
-async def plan_fleet(targets: Sequence[ClusterTarget], how: How, progress: Progress, *, revision: str = "") -> Run:
-    """Look and plan. Sends no write whatsoever."""
+async def plan_fleet(
+    targets: Sequence[ClusterTarget],
+    options: SyncOptions,
+    progress: Progress,
+    hooks: SyncHooks = NO_HOOKS,
+    *,
+    revision: str = "",
+) -> Run:
+    """Read all clusters and plan; return the plans. Nothing is written to any cluster."""
+    context = RunContext(options, hooks, progress, revision)
     async with AsyncExitStack() as stack:
-        sites = await _open_all(stack, targets, how, progress, revision)
-        await asyncio.gather(*(_check_schema(site, least=1, tried=how.dry_run) for site in sites))
+        sites = await _open_all(stack, targets, context)
+        await asyncio.gather(*(_check_schema(site, least=1, tried=options.dry_run) for site in sites))
         hidden = _hidden(sites)
-        looked = _judged(sites, how)
+        looked = _judged(sites, context)
         remarks = _remarks(sites, planned=True)
-        if how.dry_run:
+        if options.dry_run:
             looked, more = await _rehearsed(sites, looked)
             remarks = (*remarks, *more)
         results = [redact_result(result, hidden) for its in looked for result in its]
@@ -142,31 +137,31 @@ async def _rehearsed(sites: Sequence[ClusterRun], looked: list[list[Result]]) ->
 
 async def sync_fleet(
     targets: Sequence[ClusterTarget],
-    how: How,
+    options: SyncOptions,
     progress: Progress,
+    hooks: SyncHooks = NO_HOOKS,
     *,
     revision: str,
-    approve: Callable[[Run], None] = lambda run: None,
 ) -> Run:
-    """Look, plan, show (`approve` sees the plans and may raise), and then carry out."""
+    """Read all clusters, plan, have the plans confirmed (`hooks.confirm` may raise), and then carry them out."""
+    context = RunContext(options, hooks, progress, revision)
     async with AsyncExitStack() as stack:
-        sites = await _open_all(stack, targets, how, progress, revision)
-        others = (
-            await _open_all(stack, how.order.bystanders, how, LineProgress(said=False), revision) if how.order else []
-        )
+        sites = await _open_all(stack, targets, context)
+        beside = hooks.rollout.bystanders if hooks.rollout else ()
+        others = await _open_all(stack, beside, replace(context, progress=LineProgress(said=False)))
         await asyncio.gather(
             *(_check_schema(site, least=2) for site in sites)
         )  # the server refuses one write as a whole
         hidden = _hidden([*sites, *others])
-        words = await how.elsewhere(_to_be_changed(sites)) if how.elsewhere else NOWHERE
-        planned = [redact_result(result, hidden) for its in _judged(sites, how, words) for result in its]
-        if how.gate and any(one.is_to_do for one in planned):
-            planned = await how.in_thread(how.gate.judge, planned)
-        approve(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
+        words = await hooks.read_suspensions(_to_be_changed(sites))
+        planned = [redact_result(result, hidden) for its in _judged(sites, context, words) for result in its]
+        if any(one.is_to_do for one in planned):
+            planned = await hooks.judge(planned)
+        hooks.confirm(Run(tuple(planned), _remarks(sites, planned=True), _orphans(sites)))
         refused = {(one.stack, one.cluster): one for one in planned if one.problem or one.suspended}
-        seen = RedactedProgress(progress, hidden)
-        turns = await stack.enter_async_context(_turns(sites, planned, others, how, seen).kept())
-        done = await asyncio.gather(*(_work(site, refused, turns, how, seen, revision=revision) for site in sites))
+        context = replace(context, progress=RedactedProgress(progress, hidden))
+        turns = await stack.enter_async_context(_turns(sites, planned, others, context).kept())
+        done = await asyncio.gather(*(_work(site, refused, turns, context) for site in sites))
         results = tuple(redact_result(result, hidden) for results in done for result in results)
         return Run(results, _remarks(sites, planned=False), looked_at=_clusters_seen(sites))
 
@@ -202,12 +197,15 @@ def _writes(made: Plan) -> int:
 
 
 def _turns(
-    sites: Sequence[ClusterRun], planned: Sequence[Result], others: Sequence[ClusterRun], how: How, progress: Progress
+    sites: Sequence[ClusterRun],
+    planned: Sequence[Result],
+    others: Sequence[ClusterRun],
+    context: RunContext,
 ) -> RolloutQueue:
     """Who asks for a turn in this run, and how everything is before the first one gets it."""
-    order = how.order or RolloutContext({})
+    order = context.hooks.rollout or RolloutContext({})
     matters = watched_stacks(order.stacks.values())
-    beside = [result for its in _judged(others, how) for result in its]
+    beside = [result for its in _judged(others, context) for result in its]
     places = {(seen.stack, site.cluster): (site, seen) for site in (*sites, *others) for seen in site.look.seen}
 
     def standing(result: Result) -> RolloutState:
@@ -235,7 +233,7 @@ def _turns(
         },
         {(one.stack, one.cluster) for one in planned if not one.problem and not one.suspended and one.plan},
         health,
-        lambda stack, cluster, reason: progress.update(stack, cluster, "waiting", reason),
+        lambda stack, cluster, reason: context.progress.update(stack, cluster, "waiting", reason),
     )
 
 
@@ -245,41 +243,31 @@ def _hidden(sites: Sequence[ClusterRun]) -> SecretValues:
     return secrets_of_plan((one for site in sites for one in site.target.desired), live.values())
 
 
-async def _open_all(
-    stack: AsyncExitStack, targets: Sequence[ClusterTarget], how: How, progress: Progress, revision: str
-) -> list[ClusterRun]:
+async def _open_all(stack: AsyncExitStack, targets: Sequence[ClusterTarget], context: RunContext) -> list[ClusterRun]:
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def opened(target: ClusterTarget) -> ClusterRun:
         async with gate:
             for one in target.desired:
-                progress.update(one.stack, target.cluster.name, "looking")
-            return await _open(stack, target, how, revision)
+                context.progress.update(one.stack, target.cluster.name, "looking")
+            return await _open(stack, target, context)
 
     return list(await asyncio.gather(*(opened(target) for target in targets)))
 
 
-async def _open(stack: AsyncExitStack, target: ClusterTarget, how: How, revision: str) -> ClusterRun:
+async def _open(stack: AsyncExitStack, target: ClusterTarget, context: RunContext) -> ClusterRun:
     if target.cluster.pull:
         return ClusterRun(target, skipped="skipped, its own agent applies there")
+    options = context.options
     try:
-        reached = how.reach(target.cluster) if how.reach else connect(target.cluster, how.kubeconfig)
-        client = await stack.enter_async_context(reached)
+        client = await stack.enter_async_context(context.hooks.open_client(target.cluster, options))
         return ClusterRun(
-            target, client, await plan_cluster(client, target, how.claim, revision=revision, accounts=how.accounts)
+            target,
+            client,
+            await plan_cluster(client, target, options.claim, revision=context.revision, accounts=options.accounts),
         )
     except FleetError as problem:
         return ClusterRun(target, problem=problem)
-
-
-def connect(cluster: ClusterData, kubeconfig: Path | None) -> Client:
-    if cluster.secret:
-        raise ConfigurationError(
-            f"{cluster.name} is reached through the Secret {cluster.secret}, which only `fleet serve` can read",
-            hint="give the cluster a context to use it from here",
-            source=cluster.source,
-        )
-    return Client.of(kubeconfig, cluster.kubeconfig_context, cluster=cluster.name)
 
 
 def _looked_at(seen: StackPlan, cluster: str) -> Result:
@@ -296,51 +284,49 @@ def _to_be_changed(sites: Sequence[ClusterRun]) -> list[str]:
     return sorted({seen.stack for site in sites for seen in site.look.seen if seen.plan and not seen.plan.empty})
 
 
-def _judged(sites: Sequence[ClusterRun], how: How, elsewhere: Mapping[str, Suspension] = NOWHERE) -> list[list[Result]]:
+def _judged(
+    sites: Sequence[ClusterRun], context: RunContext, elsewhere: Mapping[str, Suspension] = NOWHERE
+) -> list[list[Result]]:
     """By cluster: where every stack stands, with what the rules and those who suspended it have to say."""
     words = read_suspensions({site.cluster: site.look for site in sites}, elsewhere)
     judged = []
     for site in sites:
-        too_much = _too_much(site, how) if site.client and not site.problem else None
-        judged.append(mark_suspended([_checked(result, how, too_much) for result in site.results()], words))
+        too_much = _too_much(site, context) if site.client and not site.problem else None
+        judged.append(mark_suspended([_checked(result, context, too_much) for result in site.results()], words))
     return judged
 
 
-def _too_much(site: ClusterRun, how: How) -> PolicyError | None:
+def _too_much(site: ClusterRun, context: RunContext) -> PolicyError | None:
     """What speaks against all that is taken away from a cluster."""
     try:
-        how.check_budget(site.cluster, [seen.plan for seen in site.look.seen if seen.plan], how.budget)
+        plans = [seen.plan for seen in site.look.seen if seen.plan]
+        context.hooks.check_budget(site.cluster, plans, context.options.budget)
     except PolicyError as problem:
         return problem
     return None
 
 
-def _checked(result: Result, how: How, too_much: PolicyError | None) -> Result:
+def _checked(result: Result, context: RunContext, too_much: PolicyError | None) -> Result:
     """With the problem that the repository's own rules make of the plan, if any."""
     if result.plan is None or result.problem:
         return result
     try:
         refuse_forbidden(result.plan)
         if count_lost_objects(result.plan):
-            check_share(result.plan, how.budget)
+            check_share(result.plan, context.options.budget)
             if too_much:
                 return replace(result, problem=too_much)
     except PolicyError as problem:
         return replace(result, problem=problem)
-    against = how.objection(result)
+    against = context.hooks.find_objection(result)
     return replace(result, problem=against) if against else result
 
 
 async def _work(
-    site: ClusterRun,
-    refused: dict[StackCluster, Result],
-    turns: RolloutQueue,
-    how: How,
-    progress: Progress,
-    *,
-    revision: str,
+    site: ClusterRun, refused: dict[StackCluster, Result], turns: RolloutQueue, context: RunContext
 ) -> list[Result]:
     """The stacks of one cluster, each after those that it needs, and when it is its turn."""
+    progress = context.progress
     if site.client is None:
         for one in site.target.desired:
             progress.update(one.stack, site.cluster, "failed", site.problem.message if site.problem else "")
@@ -361,14 +347,16 @@ async def _work(
             known = replace(_looked_at(seen, site.cluster), problem=undefined)
         if known is None and seen.plan is not None and (waits := await turns.turn(seen.plan)):
             known = replace(_looked_at(seen, site.cluster), problem=waits)
-        result = _left_alone(seen, known) if known else await _one(client, seen, how, progress, revision)
+        result = _left_alone(seen, known) if known else await _one(client, seen, context)
         turns.over(result)
         error = result.problem or result.unhealthy
         progress.update(seen.stack, site.cluster, _phase(result), error.message if error else result.words)
         return result
 
     for seen in site.look.seen:  # in an order in which what is needed comes first
-        needs = () if how.order else site.target.needs.get(seen.stack, ())  # with an order, it is the gates' to say
+        needs = (
+            () if context.hooks.rollout else site.target.needs.get(seen.stack, ())
+        )  # with an order, it is the gates' to say
         before = [tasks[name] for name in needs if name in tasks]
         tasks[seen.stack] = asyncio.create_task(work(seen, before))
     try:
@@ -395,13 +383,14 @@ async def _defined(client: Client, kinds: set[Kind]) -> FleetError | None:
     return None
 
 
-async def _one(client: Client, seen: StackPlan, how: How, progress: Progress, revision: str) -> Result:
+async def _one(client: Client, seen: StackPlan, context: RunContext) -> Result:
     """One stack in one cluster, to the end."""
+    options = context.options
     result = _looked_at(seen, client.cluster)
     made = seen.plan
 
     def tell(phase: str, detail: str) -> None:
-        progress.update(seen.stack, client.cluster, phase, detail)
+        context.progress.update(seen.stack, client.cluster, phase, detail)
 
     try:
         if made is not None and not made.empty:
@@ -411,31 +400,31 @@ async def _one(client: Client, seen: StackPlan, how: How, progress: Progress, re
             made, outcome = await apply_stack(
                 client,
                 seen,
-                how.claim,
-                revision=revision,
-                delete_seconds=how.timeout if how.wait else 0.0,
-                lease_seconds=how.lease_seconds,
-                health_seconds=how.timeout if how.wait else 0.0,
+                options.claim,
+                revision=context.revision,
+                delete_seconds=options.timeout if options.wait else 0.0,
+                lease_seconds=options.lease_seconds,
+                health_seconds=options.timeout if options.wait else 0.0,
                 tell=tell,
-                gate=how.gate,
+                gate=context.hooks.approval,
             )
             problem = error_of(made, outcome)
             result = replace(result, plan=made, done=count_done(outcome), problem=problem)
             going = outcome.having(State.PENDING)
-            if going and how.wait and not problem:
-                message = f"{client.cluster}: {going[0].step.key} is {going[0].reason} after {how.timeout:.0f} s"
+            if going and options.wait and not problem:
+                message = f"{client.cluster}: {going[0].step.key} is {going[0].reason} after {options.timeout:.0f} s"
                 result = replace(result, problem=FleetTimeoutError(message))
         elif made is not None:
             result = replace(result, problem=error_of(made, None))
         if seen.desired is not None:
             fresh = None if any(verb.writes for verb in result.done) else seen.live
-            seconds = how.timeout if how.wait and not result.problem else 0.0
+            seconds = options.timeout if options.wait and not result.problem else 0.0
             known = inert_health(seen.desired, replace(seen, plan=result.plan).untouched()) if fresh is None else {}
             with impersonate(seen.account):
                 health, objects, late = await wait_until_healthy(
                     client, seen.desired, fresh, seconds=seconds, tell=tell, known=known
                 )
-            if how.wait and isinstance(
+            if options.wait and isinstance(
                 result.problem, PartiallyAppliedError
             ):  # it was waited for, and why in vain is said
                 late = degraded_error(client.cluster, objects)

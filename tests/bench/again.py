@@ -13,8 +13,9 @@ import time
 from fleet.cli.gc import collect_less
 from fleet.evaluate import Evaluation, evaluate
 from fleet.plan.ownership import RepositoryOwnership
+from fleet.sync.options import SyncOptions
 from fleet.sync.progress import LineProgress
-from fleet.sync.run import How, sync_fleet
+from fleet.sync.run import sync_fleet
 from fleet.sync.source import Checkout, read_commit
 from fleet.sync.targets import choose_targets
 
@@ -30,8 +31,8 @@ def main() -> None:
 
 
 def look(files: Checkout, evaluation: Evaluation) -> None:
-    how = How(wait=False, claim=RepositoryOwnership(files.identity))
-    work = sync_fleet(choose_targets(evaluation, (), ()), how, LineProgress(said=False), revision=files.revision)
+    options = SyncOptions(wait=False, claim=RepositoryOwnership(files.identity))
+    work = sync_fleet(choose_targets(evaluation, (), ()), options, LineProgress(said=False), revision=files.revision)
     (result,) = asyncio.run(work).results
     assert result.words == "no changes", result
 

@@ -26,9 +26,10 @@ from fleet.plan.ownership import RepositoryOwnership
 from fleet.preview.compare import compare_evaluations
 from fleet.preview.merge import clusters_to_ask, open_sides
 from fleet.sync.apply import dry_run
+from fleet.sync.options import SyncOptions
 from fleet.sync.progress import LineProgress
 from fleet.sync.result import Result
-from fleet.sync.run import How, plan_fleet
+from fleet.sync.run import plan_fleet
 from fleet.testing.audit import AuditLog
 from tests.bench.command import Took, fleet_command, run
 from tests.bench.figure import Figure
@@ -133,7 +134,7 @@ def _stages(root: Path, kubeconfig: Path) -> dict[str, float]:
     asked, _ = clusters_to_ask(before, after, stacks=(), clusters=())
     begin = time.monotonic()
     claim = RepositoryOwnership(both.base.identity)
-    found = asyncio.run(plan_fleet(asked, How(kubeconfig, claim=claim), LineProgress(said=False)))
+    found = asyncio.run(plan_fleet(asked, SyncOptions(kubeconfig, claim=claim), LineProgress(said=False)))
     took["read 3 clusters and diff"] = time.monotonic() - begin
     took["dry runs"] = asyncio.run(_rehearsal(kubeconfig, found.results))
     return took

@@ -190,14 +190,14 @@ def _run_once(
     from fleet.agent.agent import sync_once
     from fleet.cli.output import print_message
     from fleet.cli.results import collect_errors, finish, format_results
+    from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
     from fleet.sync.result import WaitingError
-    from fleet.sync.run import How
 
-    how = How(kubeconfig, timeout=timeout)
+    options = SyncOptions(kubeconfig, timeout=timeout)
     with show_progress(quiet=False) as progress:
         bundle, results = sync_once(
-            origin, reader, cache, how, progress, inside=inside, status=status, rewritten=rewritten
+            origin, reader, cache, options, progress, inside=inside, status=status, rewritten=rewritten
         )
     print_message(f"{origin.branch} is {bundle.files.title}")
     waiting = [result for result in results if isinstance(result.problem, WaitingError)]

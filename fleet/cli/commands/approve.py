@@ -62,8 +62,9 @@ def approve(
     from fleet.approval.recording import record_commit
     from fleet.plan.budget import UNLIMITED, DeletionBudget
     from fleet.plan.ownership import RepositoryOwnership
+    from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
-    from fleet.sync.run import How, plan_fleet
+    from fleet.sync.run import plan_fleet
     from fleet.sync.source import evaluate_checkout, read_commit
     from fleet.sync.targets import choose_targets
 
@@ -71,9 +72,11 @@ def approve(
         evaluation = evaluate_checkout(files, ())
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     budget = DeletionBudget.override(UNLIMITED)  # the sync checks it
-    how = How(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
+    options = SyncOptions(kubeconfig, budget=budget, claim=claim, accounts=files.repository.settings.trust.account)
     with show_progress(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(plan_fleet(choose_targets(evaluation, (), clusters), how, progress, revision=files.revision))
+        run = asyncio.run(
+            plan_fleet(choose_targets(evaluation, (), clusters), options, progress, revision=files.revision)
+        )
     if form == "text":
         print_plan(run, form)
     finish(collect_errors(run.results))

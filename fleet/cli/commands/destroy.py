@@ -57,11 +57,13 @@ def destroy(
     """
     import asyncio
 
+    from fleet.cli.sync_hooks import UserHooks
     from fleet.evaluate import evaluate
     from fleet.plan.budget import UNLIMITED, DeletionBudget
     from fleet.plan.ownership import RepositoryOwnership
+    from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
-    from fleet.sync.run import How, plan_fleet, sync_fleet
+    from fleet.sync.run import plan_fleet, sync_fleet
     from fleet.sync.source import read_working_tree
     from fleet.sync.targets import empty_targets
 
@@ -71,9 +73,9 @@ def destroy(
     claim = RepositoryOwnership(files.identity, frozenset(take_over))
     accounts = files.repository.settings.trust.account
     unlimited = DeletionBudget.override(UNLIMITED)
-    how = How(kubeconfig, wait=wait, timeout=timeout, budget=unlimited, claim=claim, accounts=accounts)
+    options = SyncOptions(kubeconfig, wait=wait, timeout=timeout, budget=unlimited, claim=claim, accounts=accounts)
     with show_progress(quiet=form != "text", lines=False) as progress:
-        planned = _drop_empty(asyncio.run(plan_fleet(selected, how, progress)))
+        planned = _drop_empty(asyncio.run(plan_fleet(selected, options, progress)))
     finish([*collect_errors(planned.results), *_collect_suspension_errors(planned)])
     _check_deployed(planned, stacks)
     if form == "text":
@@ -84,8 +86,9 @@ def destroy(
         _confirm(planned)
     placements = {(result.stack, result.cluster) for result in planned.results}
     deployed = tuple(target for target in (target.only(placements) for target in selected) if target.desired)
+    hooks = UserHooks(_refuse_new_deletions(planned))
     with show_progress(quiet=form != "text") as progress:
-        run = asyncio.run(sync_fleet(deployed, how, progress, revision="", approve=_refuse_new_deletions(planned)))
+        run = asyncio.run(sync_fleet(deployed, options, progress, hooks, revision=""))
     emit_result(results_data(run.results), form, lambda: format_results(run.results))
     errors = collect_errors(run.results)
     if status:
@@ -132,13 +135,13 @@ def _refuse_new_deletions(planned: Run) -> Callable[[Run], None]:
 
     shown_plans = {(result.stack, result.cluster): result.plan for result in planned.results}
 
-    def approve(run: Run) -> None:
+    def confirm(run: Run) -> None:
         for result in run.results:
             shown_plan = shown_plans.get((result.stack, result.cluster))
             if result.plan and shown_plan:
                 refuse_new_deletions(shown_plan, result.plan)
 
-    return approve
+    return confirm
 
 
 def _drop_empty(run: Run) -> Run:

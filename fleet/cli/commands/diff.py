@@ -50,8 +50,9 @@ def diff(
     from fleet.cli.results import finish
     from fleet.plan.drift import DifferenceKind, differences
     from fleet.plan.ownership import RepositoryOwnership
+    from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
-    from fleet.sync.run import How, plan_fleet
+    from fleet.sync.run import plan_fleet
     from fleet.sync.source import evaluate_checkout, read_commit
     from fleet.sync.targets import choose_targets
 
@@ -59,9 +60,9 @@ def diff(
     with read_commit(revision, known=True) as files:
         evaluation = evaluate_checkout(files, stacks)
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
-    how = How(kubeconfig, claim=claim, accounts=files.repository.settings.trust.account)
+    options = SyncOptions(kubeconfig, claim=claim, accounts=files.repository.settings.trust.account)
     with show_progress(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(plan_fleet(choose_targets(evaluation, stacks, clusters), how, progress))
+        run = asyncio.run(plan_fleet(choose_targets(evaluation, stacks, clusters), options, progress))
     differing = differences(result.plan for result in run.results if result.plan)
     if only_drift:
         differing = [difference for difference in differing if difference.why is DifferenceKind.DRIFT]

@@ -110,9 +110,10 @@ def preview(
 
     from fleet.cli.gc import collect_rarely
     from fleet.plan.ownership import RepositoryOwnership
+    from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
     from fleet.sync.rollout.describe import describe_rollouts
-    from fleet.sync.run import How, plan_fleet
+    from fleet.sync.run import plan_fleet
     from fleet.sync.source import evaluate_checkout, read_commit, read_working_tree
     from fleet.sync.targets import choose_targets
 
@@ -121,7 +122,9 @@ def preview(
     _check_sides(revision, head, merging=merging, asking=bool(live or not (kubeconfig or renamed_from or take_over)))
     _check_record(record=record, merging=merging, narrowed=bool(stacks or clusters))
     _check_comment_flags(comment=comment, file=comment_file, number=number, page_url=page_url, record=record)
-    how = How(kubeconfig, claim=RepositoryOwnership("", frozenset(take_over), frozenset(renamed_from)), dry_run=True)
+    sync_options = SyncOptions(
+        kubeconfig, claim=RepositoryOwnership("", frozenset(take_over), frozenset(renamed_from)), dry_run=True
+    )
     keep = _record_merge if record else _keep_nothing
     if comment or comment_file:
         from fleet.cli.preview_comment import CommentOptions, post_preview, write_for_comment
@@ -136,7 +139,7 @@ def preview(
                 [make_changes_error(count_changes(run))] if expect_no_changes and count_changes(run) else []
             )
 
-        options = CommentOptions(number, base, head, page_url, stacks, clusters, how if live else None, keep)
+        options = CommentOptions(number, base, head, page_url, stacks, clusters, sync_options if live else None, keep)
         if comment_file:
             return finish(write_for_comment(options, comment_file, show, judge))
         return finish(post_preview(options, show, judge))
@@ -144,7 +147,7 @@ def preview(
         from fleet.preview.merge import preview_merge
 
         with show_progress(quiet=form != "text" or not live, lines=False) as progress:
-            asking = (how, progress) if live else ()
+            asking = (sync_options, progress) if live else ()
             run, about = preview_merge(base, head or "HEAD", *asking, stacks=stacks, clusters=clusters, keep=keep)
         print_plan(run, form, unchanged=show_unchanged, about=about)
         write_page(run, page, about)
@@ -153,11 +156,11 @@ def preview(
         evaluation = evaluate_checkout(files, stacks)
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     settings = files.repository.settings
-    how = How(
+    sync_options = SyncOptions(
         kubeconfig, budget=select_deletion_budget(settings), claim=claim, accounts=settings.trust.account, dry_run=live
     )
     with show_progress(quiet=form != "text", lines=False) as progress:
-        run = asyncio.run(plan_fleet(choose_targets(evaluation, stacks, clusters), how, progress))
+        run = asyncio.run(plan_fleet(choose_targets(evaluation, stacks, clusters), sync_options, progress))
     run = replace(run, remarks=(*run.remarks, *describe_rollouts(evaluation.stacks, run.results)))
     print_plan(run, form, unchanged=show_unchanged)
     write_page(run, page)

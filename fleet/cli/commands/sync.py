@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,11 +21,8 @@ from fleet.cli.plans import count_changes, select_deletion_budget, view_plan
 from fleet.cli.results import collect_errors, finish, format_results, results_data
 
 if TYPE_CHECKING:
+    from fleet.approval.gate import ApprovalCheck
     from fleet.errors import FleetError
-    from fleet.evaluate.result import Evaluation
-    from fleet.git.status_records import StatusRecord
-    from fleet.plan.inventory import Suspension
-    from fleet.sync.rollout.order import RolloutContext
     from fleet.sync.run import Run
     from fleet.sync.source import Checkout
     from fleet.sync.targets import ClusterTarget
@@ -126,14 +123,15 @@ def sync(
         evaluation = evaluate_checkout(files, () if everything else stacks)
 
     import asyncio
-    from dataclasses import replace
 
     from fleet.approval.gate import ApprovalCheck
+    from fleet.cli.sync_hooks import UserHooks, make_rollout_context, make_suspension_reader
     from fleet.plan.ownership import RepositoryOwnership
     from fleet.plan.selection import Selection
+    from fleet.sync.options import SyncOptions
     from fleet.sync.progress import show_progress
     from fleet.sync.rollout.describe import describe_rollouts
-    from fleet.sync.run import How, plan_fleet, sync_fleet
+    from fleet.sync.run import plan_fleet, sync_fleet
     from fleet.sync.safety import check_run
     from fleet.sync.targets import choose_targets
 
@@ -144,7 +142,7 @@ def sync(
     claim = RepositoryOwnership(files.identity, frozenset(take_over), frozenset(renamed_from))
     gate = ApprovalCheck(files, evaluation, required=require_approved)
     settings = files.repository.settings
-    how = How(
+    options = SyncOptions(
         kubeconfig,
         wait=wait,
         timeout=timeout,
@@ -152,15 +150,15 @@ def sync(
         claim=claim,
         accounts=settings.trust.account,
         dry_run=dry_run,
-        gate=gate,
-        order=None
+    )
+    rollout = (
+        None
         if ignore_rollout or dry_run
-        else _make_rollout_order(files, chosen, selected, wait=wait, read_records=status),
-        elsewhere=_make_suspension_reader(chosen, clusters, kubeconfig) if clusters else None,
+        else make_rollout_context(files, chosen, selected, wait=wait, read_records=status)
     )
     with show_progress(quiet=form != "text") as progress:
 
-        def approve(planned: Run) -> None:
+        def confirm(planned: Run) -> None:
             if form == "text":
                 progress.say(view_plan([result.branch for result in planned.results], "text", unchanged=show_unchanged))
                 for line in describe_rollouts(chosen.stacks, planned.results):
@@ -180,83 +178,25 @@ def sync(
             )
 
         if dry_run:
-            trial = asyncio.run(plan_fleet(selected, how, progress, revision=files.revision))
-            trial = replace(trial, results=tuple(gate.judge(trial.results)))
-            approve(trial)
-            return _finish_trial(trial, files, form)
-        run = asyncio.run(sync_fleet(selected, how, progress, revision=files.revision, approve=approve))
+            trial = asyncio.run(plan_fleet(selected, options, progress, revision=files.revision))
+            return _finish_trial(trial, files, form, gate, confirm)
+        suspensions = make_suspension_reader(chosen, clusters, kubeconfig) if clusters else None
+        hooks = UserHooks(confirm, approval=gate, rollout=rollout, suspensions=suspensions)
+        run = asyncio.run(sync_fleet(selected, options, progress, hooks, revision=files.revision))
     errors = collect_errors(run.results) + [result.unhealthy for result in run.results if result.unhealthy]
-    part = bool(narrowing)
-    status_error = _publish(files, run, selected, narrowed=bool(clusters), part=part) if status else None
+    status_error = _publish(files, run, selected, narrowed=bool(clusters), part=bool(narrowing)) if status else None
     emit_result({"revision": files.revision, **results_data(run.results)}, form, lambda: format_results(run.results))
     for line in run.remarks:
         print_message(line)
     return finish([*errors, *([status_error] if status_error else [])])
 
 
-def _make_rollout_order(
-    files: Checkout, chosen: Evaluation, selected: Sequence[ClusterTarget], *, wait: bool, read_records: bool
-) -> RolloutContext:
-    """Return the order of the run. Git is read only for what stacks need, with `read_records` the status branch too."""
-    from contextlib import suppress
-
-    from fleet.errors import FleetError
-    from fleet.git.status import choose_remote, read_status
-    from fleet.sync.rollout.approvals import Approvals, read_approvals
-    from fleet.sync.rollout.order import RolloutContext, unchanged_stacks, watched_stacks
-    from fleet.times import seconds
-
-    settings, git = files.repository.settings.git, files.git
-    assert git is not None  # noqa: S101 - commits come from git
-
-    def approvals() -> Approvals:
-        return read_approvals(git, choose_remote(files.remotes, settings.remote))
-
-    records: dict[tuple[str, str], StatusRecord] = {}
-    gating = watched_stacks(chosen.stacks)
-    pulling = {cluster.name for cluster in chosen.clusters if cluster.pull}
-    pulled = [
-        (stack.name, cluster)
-        for stack in chosen.stacks
-        if stack.name in gating
-        for cluster in stack.clusters
-        if cluster in pulling
-    ]
-    if read_records and (pulled or any(seconds(stack.rollout.soak) for stack in chosen.stacks)):
-        with suppress(FleetError):  # then what is healthy counts as so from now on, and agents as not heard of
-            remote = choose_remote(files.remotes, settings.remote)
-            status = read_status(git, remote=remote, branch=settings.status_branch)
-            records = {(record.stack, record.cluster): record for record in status.records}
-    elsewhere = {}
-    if pulled:
-        from fleet.bundle.publish import read_agent_states
-
-        elsewhere = read_agent_states(files, pulled, records)
-    return RolloutContext(
-        {stack.name: stack for stack in chosen.stacks},
-        wait=wait,
-        approvals=approvals,
-        bystanders=unchanged_stacks(chosen, selected),
-        told=records,
-        elsewhere=elsewhere,
-    )
-
-
-def _make_suspension_reader(
-    chosen: Evaluation, names: Collection[str], kubeconfig: Path | None
-) -> Callable[[Sequence[str]], Awaitable[Mapping[str, Suspension]]]:
-    """Return a function that reads suspensions which hold everywhere from clusters that the run is not about."""
-    from fleet.sync.run import connect
-    from fleet.sync.suspension import SuspensionLookup, suspensions_elsewhere
-
-    return lambda stacks: SuspensionLookup().everywhere(
-        suspensions_elsewhere((stack for stack in chosen.stacks if stack.name in stacks), chosen.clusters, names),
-        lambda cluster: connect(cluster, kubeconfig),
-    )
-
-
-def _finish_trial(run: Run, files: Checkout, form: str) -> int:
+def _finish_trial(run: Run, files: Checkout, form: str, gate: ApprovalCheck, confirm: Callable[[Run], None]) -> int:
     """Print what a dry run would do, and return the exit code; raise what speaks against it."""
+    from dataclasses import replace
+
+    run = replace(run, results=tuple(gate.judge(run.results)))
+    confirm(run)
     if form != "text":
         from fleet.plan.views.json import plan_data
 

@@ -13,6 +13,7 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from traceback import format_tb
@@ -24,8 +25,9 @@ from fleet.approval.recording import record_merge
 from fleet.errors import FleetError
 from fleet.evaluate.decode import decode
 from fleet.evaluate.pool import Pool
-from fleet.evaluate.result import Evaluation
+from fleet.evaluate.result import ClusterData, Evaluation
 from fleet.forge.forge import State
+from fleet.kube.client.client import Client
 from fleet.plan.views.html import html_page
 from fleet.plan.views.summary import ViewHeader
 from fleet.preview.comment import CommentIdentity, CommentText, PreviewRequest, error_text, preview_text
@@ -41,9 +43,10 @@ from fleet.serve.child_process import (
 )
 from fleet.serve.cluster_secrets import ClusterReach
 from fleet.serve.scope import TOKENS
+from fleet.sync.options import SyncHooks, SyncOptions
 from fleet.sync.progress import NoProgress
 from fleet.sync.result import Result, error_of, objection_of
-from fleet.sync.run import How, Run
+from fleet.sync.run import Run
 from fleet.sync.source import Checkout
 
 MODULE = "fleet.serve.report.preview_process"
@@ -142,16 +145,26 @@ def _told(task: PreviewTask, bounds: ChildLimits) -> PreviewText:
     return PreviewText(words.parts, words.state, words.line, text)
 
 
+class _PreviewHooks(SyncHooks):
+    """Hooks of a preview: clusters are reached with the credentials that the service read for it."""
+
+    def __init__(self, reach: ClusterReach) -> None:
+        self._reach = reach
+
+    def open_client(self, cluster: ClusterData, options: SyncOptions) -> AbstractAsyncContextManager[Client]:
+        return self._reach.to(cluster)
+
+
 def _merged(task: PreviewTask, pool: Pool) -> tuple[Run, ViewHeader]:
     """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
     with mmap.mmap(task.base, 0, prot=mmap.PROT_READ) as base:
         evaluation: Evaluation = pickle.loads(base)  # noqa: S301 - from the service itself
     known, pull_request = replace(task.files, remembered=evaluation), task.request.pull_request
-    how = How(task.reach.kubeconfig, dry_run=True, reach=task.reach.to)
-    told = (how, NoProgress()) if task.request.live else ()
+    options = SyncOptions(task.reach.kubeconfig, dry_run=True)
+    asking = (options, NoProgress(), _PreviewHooks(task.reach)) if task.request.live else ()
     recorded = partial(record, fork=pull_request.fork)
     keep = recorded if known.repository.settings.approval.required else nothing
-    run, about = preview_merge(known.revision, pull_request.head_sha, *told, keep=keep, known=known, pool=pool)
+    run, about = preview_merge(known.revision, pull_request.head_sha, *asking, keep=keep, known=known, pool=pool)
     assert about.base and about.head  # noqa: S101 - it is a merge
     base_name = replace(about.base, name=pull_request.base_ref)
     return run, replace(about, base=base_name, head=replace(about.head, name=pull_request.head_ref))
