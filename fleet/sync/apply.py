@@ -1,16 +1,14 @@
-"""Apply one stack under its Lease; dry run.
+"""Application of one stack's plan in one cluster, under the stack's Lease; and dry runs of plans.
 
-What depends on an app is applied when that is healthy as git wants it now.
+The plan that the user saw is a promise. The one that is made again under the Lease may do less than it, never something
+more destructive. A run calls this only for a plan that is not empty: nothing is taken, not even the Lease, when there
+is nothing to write.
 
-Whoever has time waits here for that. Without, the step is left out: whoever looks next, because the app changed, goes
-on.
+An object that depends on an app is applied when the app is healthy at what git wants now. A user or service with a
+timeout waits for that here. Without one the step is left out: the next reconcile, which the change of the app starts,
+goes on from there.
 
-Carry out what was planned for one stack in one cluster: under its Lease, from a plan made again under it.
-
-The plan that was shown is a promise: the one made under the Lease may do less than it, never something more
-destructive. Nothing is taken, not even the Lease, when there is nothing to write.
-
-Plans with what each server has against them in a dry run: reads and dry runs only.
+A dry run sends reads and dry-run requests only. It returns the plans with what each API server objects to.
 """
 
 from __future__ import annotations
@@ -40,8 +38,8 @@ from fleet.sync.health import OPERATOR_SECONDS
 from fleet.sync.planning import StackPlan, replan_stack
 from fleet.sync.result import ApprovalCheck, Result, refuse_forbidden, refuse_new_deletions
 
-PAUSE = 1.0  # between two looks at one object, however many wait for it
-_BY_EXISTING = frozenset(  # well as soon as they are there; most objects depend on such, and nobody has to look
+PAUSE = 1.0  # seconds between two reads of one object, however many steps wait for it
+_BY_EXISTING = frozenset(  # healthy as soon as they exist; most objects depend on such kinds, and no read is needed
     {
         *(("", kind) for kind in ("Namespace", "ConfigMap", "Secret", "ServiceAccount")),
         *(("rbac.authorization.k8s.io", kind) for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")),
@@ -53,34 +51,35 @@ _ELSEWHERE = Health(State.HEALTHY, "what is not there has another name by now")
 
 
 class DependencyWaiter:
-    """For the steps of one plan: why one is not done yet, after waiting so many seconds for what it depends on."""
+    """Waiter for what the steps of one plan depend on, for at most `seconds` per step."""
 
     def __init__(self, client: Client, seconds: float = 0.0, tell: Callable[[str], None] = lambda reason: None) -> None:
         self._client = client
         self._seconds = seconds
         self._tell = tell
-        self._found: dict[Key, tuple[Health, float]] = {}  # and when that was seen
+        self._found: dict[Key, tuple[Health, float]] = {}  # health, and when it was read, by the monotonic clock
         self._looking: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def concerns(self, step: Step) -> bool:
-        return step.verb is not Verb.DELETE and any(_may_be_ill(key) for key in step.depends_on)
+        """Return whether the step has to wait for the health of another object."""
+        return step.verb is not Verb.DELETE and any(_may_be_unhealthy(key) for key in step.depends_on)
 
     async def __call__(self, step: Step) -> str:
-        """ "" when nothing keeps the step."""
-        begun = time.monotonic()
-        for key in filter(_may_be_ill, step.depends_on):
+        """Wait for what the step depends on. Return why the step may still not begin; "" if nothing keeps it."""
+        started = time.monotonic()
+        for key in filter(_may_be_unhealthy, step.depends_on):
             while not (health := await self._health(key)).state.is_settled:
                 reason = f"{key} is {health}"
                 unreported = health.state is State.UNKNOWN
                 patience = min(self._seconds, OPERATOR_SECONDS) if unreported else self._seconds
-                if health.final or time.monotonic() - begun >= patience:
+                if health.final or time.monotonic() - started >= patience:
                     return reason
                 self._tell(reason)
                 await asyncio.sleep(PAUSE)
         return ""
 
     async def _health(self, key: Key) -> Health:
-        """Found well once, it counts as that for the whole plan."""
+        """Return the health of the object. Once seen healthy, it counts as healthy for the whole plan."""
         async with self._looking[key]:
             health, seen = self._found.get(key, (_UNSEEN, 0.0))
             if not health.is_settled and time.monotonic() - seen >= PAUSE:
@@ -91,7 +90,7 @@ class DependencyWaiter:
             return health
 
 
-def _may_be_ill(key: Key) -> bool:
+def _may_be_unhealthy(key: Key) -> bool:
     return (key.group, key.kind) not in _BY_EXISTING
 
 
@@ -111,45 +110,53 @@ async def apply_stack(
     gate: ApprovalCheck | None = None,
     health_seconds: float = 0.0,
 ) -> tuple[Plan, Outcome]:
-    """What was done, and the plan by which it was. What depends on an app waits `health_seconds` for its health."""
+    """Apply the stack under its Lease; return the plan that was carried out and its outcome.
 
-    def waiting(holder: str) -> None:
+    What depends on an app waits `health_seconds` for the health of that app. The plan is made again when another sync
+    changed the inventory meanwhile; raise StalePlanError when that happens in each of MOST_ATTEMPTS attempts.
+    """
+
+    def report_waiting(holder: str) -> None:
         tell("waiting", f"another sync of it is running: {holder}")
 
-    async with Lease(client, seen.stack, wait=lease_seconds, on_wait=waiting):
+    async with Lease(client, seen.stack, wait=lease_seconds, on_wait=report_waiting):
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
-                made, stored = await _again(client, seen, claim, revision=revision, gate=gate)
+                plan, inventory = await _replan_checked(client, seen, claim, revision=revision, gate=gate)
                 seconds = {"delete_seconds": delete_seconds, "health_seconds": health_seconds}
-                return await _carry_out(client, made, stored, tell, account=seen.account, **seconds)
+                return await _execute_plan(client, plan, inventory, tell, account=seen.account, **seconds)
             except StalePlanError:
                 if attempt == MOST_ATTEMPTS:
                     raise
     raise AssertionError("unreachable")
 
 
-async def _again(
+async def _replan_checked(
     client: Client, seen: StackPlan, claim: RepositoryOwnership, *, revision: str, gate: ApprovalCheck | None
 ) -> tuple[Plan, StoredInventory]:
-    """The plan as it is under the Lease, and what it was made from."""
+    """Plan the stack again under the Lease; return the plan and the inventory that it was made from.
+
+    Raise PolicyError when the stack is suspended by now or the plan breaks the repository's rules, ConflictError when
+    it would delete what was not shown, and what the approval check raises.
+    """
     if seen.desired is None:
         stored = await load(client, seen.stack, client.cluster)
-        made = plan_removed_placement(stored.inventory, claim)
+        plan = plan_removed_placement(stored.inventory, claim)
     else:
-        stored, made = await replan_stack(client, seen.desired, claim, before=seen, revision=revision)
-    made = select_steps(restore_explanations(made, seen.plan) if seen.plan else made, seen.narrowing)
+        stored, plan = await replan_stack(client, seen.desired, claim, before=seen, revision=revision)
+    plan = select_steps(restore_explanations(plan, seen.plan) if seen.plan else plan, seen.narrowing)
     _refuse_suspended(stored, client.cluster)
-    refuse_forbidden(made)
+    refuse_forbidden(plan)
     if seen.plan is not None:
-        refuse_new_deletions(seen.plan, made)
+        refuse_new_deletions(seen.plan, plan)
     if gate:
-        gate.check(made)
-    return made, stored
+        gate.check(plan)
+    return plan, stored
 
 
-async def _carry_out(
+async def _execute_plan(
     client: Client,
-    made: Plan,
+    plan: Plan,
     stored: StoredInventory,
     tell: Tell,
     *,
@@ -157,30 +164,35 @@ async def _carry_out(
     health_seconds: float,
     account: str,
 ) -> tuple[Plan, Outcome]:
-    total = sum(step.verb.writes for step in made.steps)
-    counted: Counter[str] = Counter()
+    """Carry the plan out and report each write; return the plan and its outcome."""
+    total = sum(step.verb.writes for step in plan.steps)
+    counts: Counter[str] = Counter()
 
     def on_result(result: StepResult) -> None:
         if result.step.verb.writes:
-            counted["done"] += 1
-            tell("applying", f"{counted['done']}/{total}  {SIGNS[result.step.verb][0]} {result.step.key}")
+            counts["done"] += 1
+            tell("applying", f"{counts['done']}/{total}  {SIGNS[result.step.verb][0]} {result.step.key}")
 
     tell(*(("applying", f"0/{total}") if total else ("recording", "")))
-    hold = DependencyWaiter(client, health_seconds, lambda reason: tell("waiting", reason))
-    done = await apply(
+    waiter = DependencyWaiter(client, health_seconds, lambda reason: tell("waiting", reason))
+    outcome = await apply(
         client,
-        made,
+        plan,
         stored,
         on_result=on_result,
         delete_seconds=delete_seconds,
-        hold=hold,
+        hold=waiter,
         account=account,
     )
-    return made, done
+    return plan, outcome
 
 
 def _refuse_suspended(stored: StoredInventory, cluster: str) -> None:
-    """Whoever suspends a stack waits for its Lease: what comes after that finds the word."""
+    """Raise PolicyError if the stack is suspended.
+
+    A user who suspends a stack waits for its Lease, so a sync that takes the Lease afterwards finds the suspension in
+    the inventory.
+    """
     if stored.inventory.suspension:
         stack = stored.inventory.stack
         raise PolicyError(
@@ -190,34 +202,42 @@ def _refuse_suspended(stored: StoredInventory, cluster: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
+    """Results of one cluster after a dry run, with remarks for the user."""
+
     results: tuple[Result, ...]
     remarks: tuple[str, ...] = ()
 
 
 async def dry_run(client: Client, results: Sequence[Result], accounts: Mapping[str, str]) -> DryRun:
-    """Of one cluster. What the server refuses in a dry run is said at the object, and is a problem of its stack."""
-    from fleet.apply.dry_run import dry_run  # noqa: PLC0415 - brings aiohttp, which looking does not need
+    """Try the plans of one cluster in a dry run; return the results with what the API server objects to.
 
-    done: list[Result] = []
+    An objection is set at its step. A dry run that fails as a whole is the problem of its stack.
+    """
+    from fleet.apply.dry_run import dry_run  # noqa: PLC0415 - imports aiohttp, which reading does not need
+
+    tried_results: list[Result] = []
     untried = 0
-    for one in results:
-        if one.plan is None or one.problem:
-            done.append(one)
+    for result in results:
+        if result.plan is None or result.problem:
+            tried_results.append(result)
             continue
         try:
-            with impersonate(accounts.get(one.stack, "")):
-                found = await dry_run(client, one.plan)
+            with impersonate(accounts.get(result.stack, "")):
+                trial = await dry_run(client, result.plan)
         except FleetError as problem:
-            done.append(replace(one, problem=problem))
+            tried_results.append(replace(result, problem=problem))
             continue
-        untried += len(found.forbidden)
-        done.append(replace(one, plan=_with(one.plan, found.objections)) if found.objections else one)
-    word = "change is" if untried == 1 else "changes are"
-    remark = f"{client.cluster}: {untried} {word} not tried in a dry run: no right to"
-    return DryRun(tuple(done), (remark,) if untried else ())
+        untried += len(trial.forbidden)
+        tried_results.append(
+            replace(result, plan=_add_objections(result.plan, trial.objections)) if trial.objections else result
+        )
+    noun = "change is" if untried == 1 else "changes are"
+    remark = f"{client.cluster}: {untried} {noun} not tried in a dry run: no right to"
+    return DryRun(tuple(tried_results), (remark,) if untried else ())
 
 
-def _with(plan: Plan, objections: Mapping[Key, str]) -> Plan:
+def _add_objections(plan: Plan, objections: Mapping[Key, str]) -> Plan:
+    """Return the plan with each objection set at the step of its object."""
     steps = tuple(
         step._replace(objection=objections[step.key]) if step.key in objections else step for step in plan.steps
     )

@@ -1,12 +1,11 @@
-"""Read one cluster and plan.
+"""Planning of one cluster: read its inventories and live objects and make a plan for each stack.
 
-Kinds that a cluster does not know yet. The definitions of fleet's own apps are installed where they are missing.
+Planning sends reads only, whatever the outcome.
 
-Only where they are missing: to change one that is there affects every stack of the cluster, so that is `fleet crds`'
-job, or the operator's. They belong to no stack, and no sync ever deletes one. Kinds of others are refused by name
-before anything is sent.
-
-What one cluster has, and what is to be done there: reads only, whatever the outcome.
+Here are also the kinds that a cluster does not know yet. The definitions of fleet's own apps are installed where they
+are missing, and only there: a change of an existing definition affects every stack of the cluster, so that is left to
+`fleet crds` or the operator. Definitions belong to no stack, and no sync ever deletes one. An unknown kind that is not
+fleet's own is refused by name before anything is sent.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Kind = tuple[str, str, str]  # group, version, kind
 
 
 async def unserved_kinds(client: Client, made: Plan) -> dict[Kind, Step]:
-    """What is to be created but neither served there nor defined by the plan itself, each with a step that needs it."""
+    """Return the kinds to be created that neither the cluster serves nor the plan defines, each with a step."""
     discovery = await client.discovery()
     defined = {
         (step.manifest["spec"]["group"], step.manifest["spec"]["names"]["kind"])
@@ -67,41 +66,45 @@ async def unserved_kinds(client: Client, made: Plan) -> dict[Kind, Step]:
 def unserved_error(cluster: str, kinds: Mapping[Kind, Step], discovery: Discovery) -> FleetError | None:
     """Return the error for the first kind that is not ours to define, with the served one that was probably meant."""
     for (group, version, kind), step in kinds.items():
-        if not _is_ours(group, kind):
+        if not _is_own_kind(group, kind):
             return ConfigurationError(
                 f"{cluster} does not know the kind {kind} ({f'{group}/' if group else ''}{version})",
-                hint=_meant(discovery, group, kind) or INSTALL,
+                hint=_suggest_kind(discovery, group, kind) or INSTALL,
                 source=step.source,
             )
     return None
 
 
-def _meant(discovery: Discovery, group: str, kind: str) -> str | None:
+def _suggest_kind(discovery: Discovery, group: str, kind: str) -> str | None:
     """Return a hint that names what is served and differs in its version, in the spelling of its kind, or its group."""
-    from fleet.apps.registry import kinds as own_kinds  # noqa: PLC0415 - on the way to an error alone
+    from fleet.apps.registry import kinds as own_kinds  # noqa: PLC0415 - needed only for an error
 
     if versions := discovery.versions.get((group, kind)):
-        return f"there it is served as {' and '.join(found.api_version for found in versions.values())}"
-    known_kinds = {name for known, name in discovery.versions if known == group}
+        return f"there it is served as {' and '.join(served.api_version for served in versions.values())}"
+    known_kinds = {name for served_group, name in discovery.versions if served_group == group}
     if near := closest(kind, known_kinds.union(own_kinds() if group == GROUP else ()), cutoff=0.75):
         return f"did you mean {near!r}?"
-    groups = {known: found for (known, name), found in discovery.versions.items() if name == kind}
+    groups = {
+        served_group: served
+        for (served_group, served_kind), served in discovery.versions.items()
+        if served_kind == kind
+    }
     if len(groups) == 1 or closest(group, groups):
-        found = groups[closest(group, groups) or next(iter(groups))]
-        return f"did you mean apiVersion: {next(iter(found.values())).api_version}?"
+        served = groups[closest(group, groups) or next(iter(groups))]
+        return f"did you mean apiVersion: {next(iter(served.values())).api_version}?"
     return None
 
 
 async def apply_definitions(client: Client, kinds: Iterable[Kind]) -> None:
-    """Install the definitions of our own kinds and wait until they are served."""
-    from fleet.apply.steps import Execution  # noqa: PLC0415 - what writes is loaded when there is something to write
+    """Install the definitions of our own kinds and wait until they are served; raise the error of one that fails."""
+    from fleet.apply.steps import Execution  # noqa: PLC0415 - loaded only when there is something to write
 
     for kind in sorted({kind for _, _, kind in kinds}):
-        manifest = _definition(kind)
+        manifest = _make_definition(kind)
         step = Step(Verb.CREATE, Key.of(manifest), manifest)
         result = await Execution(client, "fleet").run(step)
         if isinstance(result.error, ConflictError):
-            client.forget_discovery()  # somebody else was quicker
+            client.forget_discovery()  # another sync or user was quicker
         elif isinstance(result.error, AccessError):
             result.error.hint = "somebody who may: fleet crds | kubectl apply --server-side -f -"
             raise result.error
@@ -109,24 +112,26 @@ async def apply_definitions(client: Client, kinds: Iterable[Kind]) -> None:
             raise result.error
 
 
-def _is_ours(group: str, kind: str) -> bool:
-    from fleet.apps.registry import driver  # noqa: PLC0415 - the app types are loaded only when one is missing
+def _is_own_kind(group: str, kind: str) -> bool:
+    """Return whether the kind is one of fleet's own apps."""
+    from fleet.apps.registry import driver  # noqa: PLC0415 - engines are loaded only when a kind is missing
 
     return group == GROUP and driver(kind) is not None
 
 
-def _definition(kind: str) -> dict[str, Any]:
+def _make_definition(kind: str) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of one of our kinds."""
     from fleet.apps.registry import driver  # noqa: PLC0415
     from fleet.render.crd import definition  # noqa: PLC0415
 
-    found = driver(kind)
-    if found is None:
+    own_driver = driver(kind)
+    if own_driver is None:
         raise ValueError(f"{kind} is not one of our kinds")
-    return definition(found)
+    return definition(own_driver)
 
 
-FEW = 8  # stacks whose inventories are asked for one by one; of more, all that there are
-FRESH = 10.0  # seconds for which an object that the plan does not touch counts as it was read
+FEW = 8  # up to so many stacks, inventories are read one by one; for more, all at once
+FRESH = 10.0  # seconds for which an object that the plan does not change is not read again
 UNKNOWN: Live = {}
 
 
@@ -140,95 +145,111 @@ class StackPlan:
     live: Live | None = None
     problem: FleetError | None = None
     narrowing: Selection = ALL_STEPS
-    account: str = ""  # in whose name its objects are read and written; "": as ourselves
-    undefined: Mapping[Kind, Step] = field(default_factory=dict)  # kinds of our own that are not defined there yet
-    at: float = -FRESH  # when reading began, by the monotonic clock in seconds; by default too long ago
+    account: str = ""  # service account that reads and writes its objects; "": our own
+    undefined: Mapping[Kind, Step] = field(default_factory=dict)  # our own kinds that the cluster does not define yet
+    at: float = -FRESH  # when reading began, in seconds of the monotonic clock; by default too long ago
 
     def untouched(self) -> Live:
         """Return the live objects that the plan leaves as they are, if they were read a moment ago; else none.
 
-        To change one object of thousands does not need to read the thousands again. What somebody else does to them
-        meanwhile is seen by the next sync, as if it had been done right after this one.
+        A change of one object among thousands does not have to read the thousands again. What another field manager
+        does to them meanwhile is seen by the next sync, as if it had happened right after this one.
         """
         if self.live is None or self.plan is None or self.desired is None or time.monotonic() - self.at > FRESH:
             return UNKNOWN
-        if any(one.aliases for one in self.desired.objects):  # which of its names is the one there may change
+        if any(obj.aliases for obj in self.desired.objects):  # the name under which such an object is live may change
             return UNKNOWN
         steps = self.plan.having(Verb.UNCHANGED)
-        return {step.key: found for step in steps if (found := self.live.get(step.key)) is not None}
+        return {step.key: manifest for step in steps if (manifest := self.live.get(step.key)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
+    """Plans of all stacks of a run in one cluster."""
+
     seen: tuple[StackPlan, ...]
-    orphans: tuple[str, ...] = ()  # stacks of this repository, or of nobody, that git does not know (any more)
+    orphans: tuple[str, ...] = ()  # stacks of this repository or without an owner that git does not have (any more)
 
 
 async def plan_cluster(
     client: Client, target: ClusterTarget, claim: RepositoryOwnership, *, revision: str = "", accounts: str = ""
 ) -> ClusterPlan:
-    """The plans for every stack of the run in this cluster, from one list of inventories and one reading of objects.
+    """Plan every stack of the run in this cluster, from one list of inventories and one reading of objects.
 
-    With `accounts`, the pattern of their names, each stack's objects are read in the name of its own.
+    With `accounts`, the pattern of their names, each stack's objects are read as the stack's own service account.
     """
     cluster, began = target.cluster.name, time.monotonic()
-    stored = {one.inventory.stack: one.inventory for one in await _inventories(client, target)}
+    stored = {entry.inventory.stack: entry.inventory for entry in await _read_inventories(client, target)}
     if accounts:
-        seen = [
-            await _seen_by_itself(client, one, stored.get(one.stack), claim, revision=revision, accounts=accounts)
-            for one in target.desired
+        plans = [
+            await _plan_as_account(
+                client, desired, stored.get(desired.stack), claim, revision=revision, accounts=accounts
+            )
+            for desired in target.desired
         ]
     else:
-        live = await _live(client, target.desired, stored)
-        seen = [
-            await _seen(client, one, stored.get(one.stack), live, revision=revision, claim=claim)
-            for one in target.desired
+        live = await _read_objects(client, target.desired, stored)
+        plans = [
+            await _plan_stack(client, desired, stored.get(desired.stack), live, revision=revision, claim=claim)
+            for desired in target.desired
         ]
-    here = {one.stack for one in target.desired}
+    placed = {desired.stack for desired in target.desired}
     ours = {stack: inventory for stack, inventory in sorted(stored.items()) if claim.covers(inventory)}
-    seen += [
+    plans += [
         StackPlan(stack, None, plan_removed_placement(inventory, claim))
         for stack, inventory in ours.items()
-        if stack in target.stacks - here and inventory.cluster == cluster
+        if stack in target.stacks - placed and inventory.cluster == cluster
     ]
-    seen = [replace(one, account=account_of(accounts, one.stack)) for one in seen] if accounts else seen
-    seen = [replace(_narrowed(one, target.narrowing, stored.values()), at=began) for one in seen]
-    seen = [await _with_kinds(client, one) for one in seen]
-    applied = await _applied(client, target, stored.values(), claim, seen)
-    seen = [replace(one, plan=replace(one.plan, applied=applied)) if one.plan else one for one in seen]
+    plans = (
+        [replace(stack_plan, account=account_of(accounts, stack_plan.stack)) for stack_plan in plans]
+        if accounts
+        else plans
+    )
+    plans = [replace(_select_steps(stack_plan, target.narrowing, stored.values()), at=began) for stack_plan in plans]
+    plans = [await _check_kinds(client, stack_plan) for stack_plan in plans]
+    revisions = await _applied_revisions(client, target, stored.values(), claim, plans)
+    plans = [
+        replace(stack_plan, plan=replace(stack_plan.plan, applied=revisions)) if stack_plan.plan else stack_plan
+        for stack_plan in plans
+    ]
     orphans = sorted(ours.keys() - target.stacks) if target.complete else ()
-    return ClusterPlan(tuple(seen), tuple(orphans))
+    return ClusterPlan(tuple(plans), tuple(orphans))
 
 
-async def _applied(
+async def _applied_revisions(
     client: Client,
     target: ClusterTarget,
     stored: Iterable[Inventory],
     claim: RepositoryOwnership,
     seen: Iterable[StackPlan],
 ) -> frozenset[str]:
-    """The commits that this repository's stacks have there: of all of them, if anything is to be done.
+    """Return the commits that this repository's stacks have in the cluster: of all stacks, if anything is to be done.
 
-    What nobody owns may be planned for, and is not said to have been applied from here.
+    A stack without an owner may be planned for, but does not count as applied from this repository.
     """
-    if not _is_about_all(target) and any(one.plan and not one.plan.empty for one in seen):
-        stored = [one.inventory for one in await load_all(client)]
-    return frozenset(one.revision for one in stored if one.revision and one.repository and claim.covers(one))
+    if not _reads_all_stacks(target) and any(stack.plan and not stack.plan.empty for stack in seen):
+        stored = [entry.inventory for entry in await load_all(client)]
+    return frozenset(
+        inventory.revision
+        for inventory in stored
+        if inventory.revision and inventory.repository and claim.covers(inventory)
+    )
 
 
-def _is_about_all(target: ClusterTarget) -> bool:
+def _reads_all_stacks(target: ClusterTarget) -> bool:
+    """Return whether the run reads the inventories of all stacks of the cluster."""
     return target.complete or len(target.stacks) > FEW
 
 
-async def _inventories(client: Client, target: ClusterTarget) -> list[StoredInventory]:
-    """Of the stacks of the run at least. One that was never applied has none."""
-    if _is_about_all(target):
+async def _read_inventories(client: Client, target: ClusterTarget) -> list[StoredInventory]:
+    """Return the inventories of the stacks of the run, possibly with others. A stack never applied has none."""
+    if _reads_all_stacks(target):
         return await load_all(client)
-    found = await gather(load(client, stack, target.cluster.name) for stack in sorted(target.stacks))
-    return [one for one in found if one.chunks]
+    inventories = await gather(load(client, stack, target.cluster.name) for stack in sorted(target.stacks))
+    return [inventory for inventory in inventories if inventory.chunks]
 
 
-async def _seen_by_itself(
+async def _plan_as_account(
     client: Client,
     desired: Desired,
     inventory: Inventory | None,
@@ -237,42 +258,44 @@ async def _seen_by_itself(
     revision: str,
     accounts: str,
 ) -> StackPlan:
-    """A stack that is read in the name of an account of its own: what that may not read fails this stack alone."""
+    """Plan a stack that is read as its own service account: what that may not read fails this stack alone."""
     try:
         with impersonate(account_of(accounts, desired.stack)):
-            live = await _live(client, [desired], {desired.stack: inventory} if inventory else {})
+            live = await _read_objects(client, [desired], {desired.stack: inventory} if inventory else {})
     except FleetError as problem:
         return StackPlan(desired.stack, desired, problem=problem)
-    return await _seen(client, desired, inventory, live, revision=revision, claim=claim)
+    return await _plan_stack(client, desired, inventory, live, revision=revision, claim=claim)
 
 
-async def _live(
+async def _read_objects(
     client: Client, stacks: Sequence[Desired], stored: Mapping[str, Inventory], untouched: Live = UNKNOWN
 ) -> Live:
-    """Read what the plans look up, but for what is known to be `untouched`."""
-    known = [stored[one.stack] for one in stacks if one.stack in stored]
-    keys = {key for one in stacks for key in keys_to_read(one, stored.get(one.stack)) if key not in untouched}
-    versions = _versions(stacks, known)
-    live = await _certain(client, await read_live(client, keys, versions), known, versions)
+    """Read the objects that the plans look up, except those that are known to be `untouched`."""
+    inventories = [stored[stack.stack] for stack in stacks if stack.stack in stored]
+    keys = {key for stack in stacks for key in keys_to_read(stack, stored.get(stack.stack)) if key not in untouched}
+    versions = _versions_to_read(stacks, inventories)
+    live = await _confirm_missing(client, await read_live(client, keys, versions), inventories, versions)
     live = {**untouched, **live} if untouched else live
-    beside = {key for one in stacks for key in adoption_keys(one, live)}
-    whole = await read_whole(client, beside) if beside else {}
-    return {**live, **whole, **await read_around(client, live)}
+    adoption = {key for stack in stacks for key in adoption_keys(stack, live)}
+    whole_objects = await read_whole(client, adoption) if adoption else {}
+    return {**live, **whole_objects, **await read_around(client, live)}
 
 
-def _narrowed(seen: StackPlan, narrowing: Selection, inventories: Iterable[Inventory]) -> StackPlan:
-    """With the part of the plan that is meant, and rivals by their names."""
+def _select_steps(seen: StackPlan, narrowing: Selection, inventories: Iterable[Inventory]) -> StackPlan:
+    """Return the selected part of the plan, with the names of other stacks that own conflicting objects."""
     if seen.plan is None:
         return seen
     return replace(seen, plan=select_steps(explain_conflicts(seen.plan, inventories), narrowing), narrowing=narrowing)
 
 
-async def _certain(client: Client, live: Live, inventories: Iterable[Inventory], versions: Mapping[Key, str]) -> Live:
-    """What is missing though an inventory has it is asked for by itself: a list may come from a cache that is not full.
+async def _confirm_missing(
+    client: Client, live: Live, inventories: Iterable[Inventory], versions: Mapping[Key, str]
+) -> Live:
+    """Read each object again that an inventory has and the list did not: a list may come from an incomplete cache.
 
-    An object that is taken for gone would be made anew, or dropped from the inventory and left behind for ever.
+    An object that is mistaken for absent would be created anew, or dropped from the inventory and left behind for ever.
     """
-    recorded = (entry.key for one in inventories for entry in one.entries if entry.uid)
+    recorded = (entry.key for inventory in inventories for entry in inventory.entries if entry.uid)
     missing = [key for key in recorded if key in live and live[key] is None]
     return {**live, **await read_each(client, missing, versions)} if missing else live
 
@@ -280,25 +303,26 @@ async def _certain(client: Client, live: Live, inventories: Iterable[Inventory],
 async def replan_stack(
     client: Client, desired: Desired, claim: RepositoryOwnership, *, before: StackPlan, revision: str = ""
 ) -> tuple[StoredInventory, Plan]:
-    """Plan one stack anew, under its Lease: what was seen `before` may be old.
+    """Plan one stack again under its Lease, because the plan `before` may be old; return its inventory and plan.
 
-    Objects that are not touched are read again only if another sync changed the stack since, or time has passed.
+    Objects that the plan does not change are read again only if another sync changed the stack since, or time has
+    passed.
     """
     stored = await load(client, desired.stack, desired.cluster)
-    untouched = before.untouched() if _is_same(before.plan, stored.inventory) else UNKNOWN
+    untouched = before.untouched() if _is_same_inventory(before.plan, stored.inventory) else UNKNOWN
     with impersonate(before.account):
-        live = await _live(client, [desired], {desired.stack: stored.inventory}, untouched)
-    return stored, await _planned(client, desired, stored.inventory, live, revision=revision, claim=claim)
+        live = await _read_objects(client, [desired], {desired.stack: stored.inventory}, untouched)
+    return stored, await _make_plan(client, desired, stored.inventory, live, revision=revision, claim=claim)
 
 
-def _is_same(plan: Plan | None, inventory: Inventory) -> bool:
-    """Tell whether the inventory is to the letter the one that the plan was made from."""
+def _is_same_inventory(plan: Plan | None, inventory: Inventory) -> bool:
+    """Return whether the inventory is exactly the one that the plan was made from."""
     if plan is None or plan.inventory != inventory:
         return False
     return [entry.seen for entry in plan.inventory.entries] == [entry.seen for entry in inventory.entries]
 
 
-async def _planned(
+async def _make_plan(
     client: Client,
     desired: Desired,
     inventory: Inventory | None,
@@ -307,16 +331,27 @@ async def _planned(
     revision: str,
     claim: RepositoryOwnership,
 ) -> Plan:
-    """A plan that shows no value which is secret by what git or the server says about its kind."""
-    declared = declared_secrecy(one.manifest for one in desired.objects if one.key.kind == "CustomResourceDefinition")
-    made = plan(desired, inventory, live, revision=revision, ownership=claim, options=CompareOptions(declared))
-    served = await read_secret_fields(client, [made])
-    if not served.fields:
-        return made
-    return plan(desired, inventory, live, revision=revision, ownership=claim, options=CompareOptions(declared | served))
+    """Return the plan; it shows no value that is secret by what git or the API server says about its kind."""
+    declared_fields = declared_secrecy(
+        obj.manifest for obj in desired.objects if obj.key.kind == "CustomResourceDefinition"
+    )
+    first_plan = plan(
+        desired, inventory, live, revision=revision, ownership=claim, options=CompareOptions(declared_fields)
+    )
+    served_secrecy = await read_secret_fields(client, [first_plan])
+    if not served_secrecy.fields:
+        return first_plan
+    return plan(
+        desired,
+        inventory,
+        live,
+        revision=revision,
+        ownership=claim,
+        options=CompareOptions(declared_fields | served_secrecy),
+    )
 
 
-async def _seen(
+async def _plan_stack(
     client: Client,
     desired: Desired,
     inventory: Inventory | None,
@@ -325,15 +360,16 @@ async def _seen(
     revision: str,
     claim: RepositoryOwnership,
 ) -> StackPlan:
+    """Plan one stack from what was read; an error becomes its problem."""
     try:
-        made = await _planned(client, desired, inventory, live, revision=revision, claim=claim)
-        return StackPlan(desired.stack, desired, made, live)
+        new_plan = await _make_plan(client, desired, inventory, live, revision=revision, claim=claim)
+        return StackPlan(desired.stack, desired, new_plan, live)
     except FleetError as problem:
         return StackPlan(desired.stack, desired, problem=problem)
 
 
-async def _with_kinds(client: Client, seen: StackPlan) -> StackPlan:
-    """With the kinds that are missing there: those of our own can be defined, others are a problem."""
+async def _check_kinds(client: Client, seen: StackPlan) -> StackPlan:
+    """Return the plan with the kinds that the cluster lacks: our own can be defined, another one is a problem."""
     if seen.plan is None:
         return seen
     kinds = await unserved_kinds(client, seen.plan)
@@ -341,13 +377,13 @@ async def _with_kinds(client: Client, seen: StackPlan) -> StackPlan:
     return replace(seen, undefined=kinds, problem=seen.problem or problem) if kinds else seen
 
 
-def _versions(desired: Iterable[Desired], inventories: Iterable[Inventory]) -> dict[Key, str]:
-    """In which API version to read each object: the one that it is written in, else the one it was written in."""
+def _versions_to_read(desired: Iterable[Desired], inventories: Iterable[Inventory]) -> dict[Key, str]:
+    """Return the API version in which to read each object: that of git, or else that of the inventory."""
     versions = {entry.key: entry.version for inventory in inventories for entry in inventory.entries}
-    for one in desired:
-        for wanted in one.objects:
-            version = wanted.manifest["apiVersion"].rpartition("/")[2]
-            versions[wanted.key] = version
-            for alias in wanted.aliases:
+    for stack in desired:
+        for obj in stack.objects:
+            version = obj.manifest["apiVersion"].rpartition("/")[2]
+            versions[obj.key] = version
+            for alias in obj.aliases:
                 versions[alias] = version
     return versions

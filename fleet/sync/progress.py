@@ -1,8 +1,6 @@
-"""What a person sees meanwhile.
+"""Progress of a run as the user sees it on stderr: a live table at a terminal, a line per event elsewhere, or nothing.
 
-What a person sees while a run goes on, on stderr: a live table at a terminal, a line per event elsewhere.
-
-Progress for nobody: a service tells of turns, not of every step on the way.
+A service shows none: it reports reconciles, not every step of them.
 """
 
 from __future__ import annotations
@@ -22,20 +20,23 @@ MOST_ROWS = 30
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "no changes": "[dim]=[/]"}
 ENDED = frozenset(MARKS)
 SILENCE_SECONDS = 30.0
-QUIET_PHASES = frozenset({"looking", "no changes", "done", "failed"})  # said by the result, or not worth a line
+QUIET_PHASES = frozenset({"looking", "no changes", "done", "failed"})  # shown by the result, or not worth a line
 
 
 class Progress(Protocol):
+    """Interface of what shows the progress of a run."""
+
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
-        """Say where a stack in a cluster has come to; the same phase again only replaces the detail."""
+        """Show the phase of a stack in a cluster; the same phase again only replaces the detail."""
 
     def say(self, text: str) -> None:
-        """Print a part of the result to stdout, above whatever moves."""
+        """Print a part of the result to stdout, above a live table."""
 
 
 class LineProgress:
-    """For logs and pipes: a line when a phase begins, nothing for what only moves, and one after each half minute of
-    silence.
+    """Progress for logs and pipes: a line when a phase begins, and one after each half minute of silence.
+
+    Details that only change within a phase are not printed.
     """
 
     def __init__(self, *, said: bool = True) -> None:
@@ -60,12 +61,12 @@ class LineProgress:
         self._printed = time.monotonic()
 
     def still(self, now: float) -> str:
-        """The line for a silence that has lasted half a minute; "" as long as it has not, or nothing is at work."""
+        """Return the line for half a minute of silence; "" before that, or when no stack is at work."""
         at_work = list(self._at_work.values())
         if not at_work or now - self._printed < SILENCE_SECONDS:
             return ""
-        others = f", and {len(at_work) - 1} more" if len(at_work) > 1 else ""
-        return f"still at work after {now - self._begun:.0f} s: {at_work[0]}{others}"
+        more = f", and {len(at_work) - 1} more" if len(at_work) > 1 else ""
+        return f"still at work after {now - self._begun:.0f} s: {at_work[0]}{more}"
 
     def start(self) -> None:
         if self._said:
@@ -85,7 +86,7 @@ class LineProgress:
 
 
 class LiveProgress:
-    """For terminals: a row per stack and cluster, those still at work first."""
+    """Progress for terminals: a row per stack and cluster, those still at work first."""
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str], tuple[str, str]] = {}
@@ -104,7 +105,7 @@ class LiveProgress:
         from rich.console import Console  # noqa: PLC0415 - only at a terminal
         from rich.live import Live as Screen  # noqa: PLC0415
 
-        # A new one each time: one that is started again erases as many lines as it had, whatever stands there now.
+        # A new screen each time: a restarted one erases as many lines as it had, whatever these show by now.
         self._screen = Screen(self, console=Console(stderr=True), refresh_per_second=8, transient=True)
         self._screen.start()
 
@@ -129,7 +130,7 @@ class LiveProgress:
 
 @contextmanager
 def show_progress(*, quiet: bool = False, lines: bool = True) -> Iterator[Progress]:
-    """The view that fits: a live table at a terminal that is no CI and not dumb, else lines, or nothing."""
+    """Show progress while the block runs: a table at a terminal that is no CI and not dumb, else lines, or nothing."""
     if quiet or not _at_terminal():
         view: LineProgress | LiveProgress = LineProgress(said=lines and not quiet)
     else:
@@ -146,6 +147,8 @@ def _at_terminal() -> bool:
 
 
 class NoProgress:
+    """Progress that shows nothing."""
+
     def update(self, stack: str, cluster: str, phase: str, detail: str = "") -> None:
         pass
 

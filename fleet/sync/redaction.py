@@ -1,4 +1,7 @@
-"""Nothing that is told about a run has a secret value in it, whoever's words it is: a server's, a pod's."""
+"""Redaction of results and progress.
+
+No report about a run contains a secret value, whatever the source of its text: an API server, a pod or an operator.
+"""
 
 from __future__ import annotations
 
@@ -14,40 +17,46 @@ from fleet.sync.result import ObjectHealth, Result
 
 
 def secrets_of_plan(desired: Iterable[Desired], live: Iterable[Mapping[Key, dict[str, Any] | None]]) -> SecretValues:
-    """The values of every Secret that is wanted or was read, but for those that are names which everybody sees."""
-    wanted, here = list(desired), list(live)
-    secrets = [one.manifest for each in wanted for one in each.objects if is_secret(one.key)]
-    secrets += [found for each in here for key, found in each.items() if found and is_secret(key)]
+    """Return the values of every Secret that git wants or the run has read.
+
+    Values that are also names of stacks, clusters or objects are left out: these are public.
+    """
+    stacks, live_objects = list(desired), list(live)
+    secrets = [obj.manifest for part in stacks for obj in part.objects if is_secret(obj.key)]
+    secrets += [manifest for part in live_objects for key, manifest in part.items() if manifest and is_secret(key)]
     if not secrets:
         return SecretValues()
-    names = {word for each in wanted for word in (each.stack, each.cluster)}
-    keys = {one.key for each in wanted for one in each.objects}.union(*(each.keys() for each in here))
+    names = {name for part in stacks for name in (part.stack, part.cluster)}
+    keys = {obj.key for part in stacks for obj in part.objects}.union(*(part.keys() for part in live_objects))
     return SecretValues.of(secrets, public=names.union(*keys))
 
 
 def redact_result(result: Result, hidden: SecretValues) -> Result:
+    """Return the result with secret values removed from its errors and messages."""
     if not hidden:
         return result
     return replace(
         result,
-        problem=_cleaned(result.problem, hidden),
-        unhealthy=_cleaned(result.unhealthy, hidden),
+        problem=_redact_error(result.problem, hidden),
+        unhealthy=_redact_error(result.unhealthy, hidden),
         objects=redact_health(result.objects, hidden),
     )
 
 
 def redact_health(objects: tuple[ObjectHealth, ...], hidden: SecretValues) -> tuple[ObjectHealth, ...]:
-    return tuple(one._replace(message=hidden.redact(one.message)) for one in objects) if hidden else objects
+    """Return the health of the objects with secret values removed from its messages."""
+    return tuple(health._replace(message=hidden.redact(health.message)) for health in objects) if hidden else objects
 
 
-def _cleaned(problem: FleetError | None, hidden: SecretValues) -> FleetError | None:
+def _redact_error(problem: FleetError | None, hidden: SecretValues) -> FleetError | None:
+    """Remove secret values from the error, in place; return it."""
     if problem:
         hidden.redact_error(problem)
     return problem
 
 
 class RedactedProgress:
-    """What a person sees meanwhile, without it too."""
+    """Progress output with secret values removed."""
 
     def __init__(self, progress: Progress, hidden: SecretValues) -> None:
         self._progress, self._hidden = progress, hidden

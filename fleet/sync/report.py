@@ -1,4 +1,4 @@
-"""A run's outcome, as the status branch and the notes hold it."""
+"""Outcome of a run as the status branch and the git notes store it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fleet.text import without_output
 
 
 def check_destination(files: Checkout) -> None:
-    """Raise when health could not be written into git, while nothing is changed yet."""
+    """Raise an error if health could not be written into git, while nothing is changed yet."""
     if files.git is not None:
         choose_remote(files.remotes, files.repository.settings.git.remote)
 
@@ -29,53 +29,66 @@ def publish_status(
     removed: Sequence[StackCluster] = (),
     gone: FindRemoved = lambda known: (),
 ) -> None:
-    """Write what changed. `removed` are pairs that are no more, `gone` says which of those that are known."""
+    """Write what changed to the status branch.
+
+    `removed` are placements that no longer exist. `gone` selects from the placements on the branch those that no longer
+    do.
+    """
     if files.git is None:
         return
     settings = files.repository.settings.git
-    reports = [make_report(one, files.revision) for one in results if not one.leaving]
-    left = [(one.stack, one.cluster) for one in results if one.leaving and not one.problem and not one.suspended]
+    reports = [make_report(result, files.revision) for result in results if not result.leaving]
+    left_placements = [
+        (result.stack, result.cluster)
+        for result in results
+        if result.leaving and not result.problem and not result.suspended
+    ]
     remote = choose_remote(files.remotes, settings.remote)
-    removed = [*left, *removed]
+    removed = [*left_placements, *removed]
     by = person_name()
     report(files.git, reports, removed=removed, gone=gone, remote=remote, branch=settings.status_branch, by=by)
 
 
 def observed_results(results: Sequence[Result], looked_at: Collection[str], *, by_account: bool) -> list[Result]:
-    """Those that this run could look at. `by_account`: rights are those of the stacks' accounts.
+    """Return the results of placements that this run could observe.
 
-    What it could not look at says something about this machine and its credentials, and nothing that others should see:
-    the last that is known stays.
+    What the run could not observe says something about this machine and its credentials, and nothing that other users
+    should see: the last status on the branch stays. With `by_account`, the rights are those of the stacks' service
+    accounts, and a refusal is a result like any other.
     """
 
-    def is_seen(one: Result) -> bool:
-        if one.cluster not in looked_at:
+    def is_observed(result: Result) -> bool:
+        if result.cluster not in looked_at:
             return False
-        refused = isinstance(one.problem, AccessError) and not by_account
-        return one.plan is not None or not (refused or isinstance(one.problem, UnansweredError))
+        refused = isinstance(result.problem, AccessError) and not by_account
+        return result.plan is not None or not (refused or isinstance(result.problem, UnansweredError))
 
-    return [one for one in results if is_seen(one)]
+    return [result for result in results if is_observed(result)]
 
 
 def removed_placements(targets: Sequence[ClusterTarget]) -> FindRemoved:
-    """Which pairs of the status branch git does not know any more; for a run over the whole repository."""
+    """Return the function that selects the recorded placements which git no longer has.
+
+    It selects none unless the run is over the whole repository.
+    """
     if not all(target.complete for target in targets):
         return lambda known: ()
     clusters = {target.cluster.name for target in targets}
-    placed = {(one.stack, one.cluster) for target in targets for one in target.desired}
+    placed = {(desired.stack, desired.cluster) for target in targets for desired in target.desired}
     stacks = {stack for target in targets for stack in target.stacks}
 
-    def gone(known: Iterable[StackCluster]) -> list[StackCluster]:
+    def find_removed(known: Iterable[StackCluster]) -> list[StackCluster]:
         return [
             (stack, cluster)
             for stack, cluster in known
             if (stack, cluster) not in placed and (cluster not in clusters or stack not in stacks)
         ]
 
-    return gone
+    return find_removed
 
 
 def make_report(result: Result, revision: str) -> StatusReport:
+    """Return the status report of one result; its messages leave out what containers printed."""
     error = result.problem or result.unhealthy
     return StatusReport(
         stack=result.stack,
@@ -86,23 +99,23 @@ def make_report(result: Result, revision: str) -> StatusReport:
         message=without_output(error.message if error else result.suspended or _first_message(result)),
         apps=tuple(
             App(
-                one.kind,
-                one.namespace,
-                one.called or one.name,
-                version=one.version,
-                members=one.members,
-                available=one.available,
-                health=one.state,
-                message=without_output(one.message),
+                app.kind,
+                app.namespace,
+                app.called or app.name,
+                version=app.version,
+                members=app.members,
+                available=app.available,
+                health=app.state,
+                message=without_output(app.message),
             )
-            for one in result.objects
-            if one.is_app
+            for app in result.objects
+            if app.is_app
         ),
     )
 
 
 def sync_word(problem: FleetError | None) -> str:
-    """How the status branch says it, see fleet.git.status_records."""
+    """Return the sync state as the status branch spells it, see fleet.git.status_records."""
     if problem is None:
         return "Synced"
     if isinstance(problem, UnansweredError):
@@ -115,10 +128,17 @@ def sync_word(problem: FleetError | None) -> str:
 
 
 def _first_message(result: Result) -> str:
+    """Return the first message of an object that is not healthy; "" if there is none."""
     return next(
-        (f"{one.kind} {one.name}: {one.message}" for one in result.objects if _is_ill(one.state, one.message)), ""
+        (
+            f"{health.kind} {health.name}: {health.message}"
+            for health in result.objects
+            if _has_complaint(health.state, health.message)
+        ),
+        "",
     )
 
 
-def _is_ill(state: str, message: str) -> bool:
+def _has_complaint(state: str, message: str) -> bool:
+    """Return whether the object is not healthy and says why."""
     return state != "Healthy" and bool(message)

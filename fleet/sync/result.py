@@ -1,12 +1,8 @@
-"""Results, errors, gate protocol.
+"""Results of a run as data, its errors, and the protocol of the approval check. Pure.
 
-What became of a run, as data: per stack and cluster, and as the one error that it ends with, if any.
-
-The errors that a change is which waits for its turn: nothing is wrong with it.
-
-What a plan and its outcome amount to: an error or none. Pure.
-
-Who is asked between the plan and the first write; `fleet.approval` has the one that asks for approvals.
+A result says what happened to one stack in one cluster; `exit_error` makes the one error that the run ends with, if
+any. A change that must wait has an error too (WaitingError), though it is not a failure. The approval check is asked
+between the plan and the first write; `fleet.approval` has the one that asks for change approvals.
 """
 
 from __future__ import annotations
@@ -33,6 +29,8 @@ PAST = {
 
 
 class ObjectHealth(NamedTuple):
+    """Health of one object, for an app with what its operator reports."""
+
     kind: str
     namespace: str
     name: str
@@ -40,9 +38,9 @@ class ObjectHealth(NamedTuple):
     message: str = ""
     version: str = ""
     is_app: bool = False
-    members: str = ""  # of an app: those that serve, of those that there should be
-    available: str = ""  # of an app: "yes" or "no", "" when it is not known
-    called: str = ""  # of an app: its name in git, where that is another one
+    members: str = ""  # of an app: how many serve, of how many git wants
+    available: str = ""  # of an app: "yes" or "no"; "" if not known
+    called: str = ""  # of an app: its name in git, if that differs; else ""
 
     @property
     def title(self) -> str:
@@ -53,23 +51,23 @@ class ObjectHealth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One stack in one cluster."""
+    """Outcome of one stack in one cluster."""
 
     stack: str
     cluster: str
     plan: Plan | None = None
     problem: FleetError | None = None  # why it could not be synced
-    unhealthy: FleetError | None = None  # synced, but not well in time
+    unhealthy: FleetError | None = None  # synced, but not healthy in time
     health: str = "Unknown"
     objects: tuple[ObjectHealth, ...] = ()
     done: Counter[Verb] = field(default_factory=Counter)
     leaving: bool = False
-    suspended: str = ""  # why it is left as it is
-    held_back: int = 0  # changes that wait for the end of that
+    suspended: str = ""  # why the stack is left as it is; "" if it is not suspended
+    held_back: int = 0  # number of changes that wait for the end of the suspension
 
     @property
     def is_to_do(self) -> bool:
-        """There is something to write, and nothing speaks against it so far."""
+        """Return whether the plan has something to write and nothing prevents that so far."""
         return self.problem is None and self.plan is not None and not self.plan.empty
 
     @property
@@ -79,17 +77,17 @@ class Result:
 
     @property
     def words(self) -> str:
-        """ "2 created, 1 updated", or "no changes"."""
+        """Return what was done, as "2 created, 1 updated" or "no changes"."""
         if self.suspended and not self.problem:
             return self.suspended
         taken = self.plan.taken_from if self.plan and not self.problem else ""
         parts = [f"taken over from {taken}"] if taken else []
-        parts += [f"{self.done[verb]} {word}" for verb, word in PAST.items() if self.done[verb]]
+        parts += [f"{self.done[verb]} {past}" for verb, past in PAST.items() if self.done[verb]]
         return ", ".join(parts) or "no changes"
 
 
 def exit_error(problems: Iterable[FleetError | None]) -> FleetError | None:
-    """One error for all: itself when alone, else a summary with their common exit code, or 4 when they differ."""
+    """Return one error for all: itself if alone, else a summary with their common exit code, or 4 if they differ."""
     unique = list({str(problem): problem for problem in problems if problem}.values())
     if len(unique) <= 1:
         return unique[0] if unique else None
@@ -100,23 +98,26 @@ def exit_error(problems: Iterable[FleetError | None]) -> FleetError | None:
 
 
 class WaitingError(PolicyError):
-    """It is not its turn yet. `who` waits is a stack, or an object of one."""
+    """Error for a change that must wait, which is not a failure. `who` waits: a stack, or an object of one."""
 
     def __init__(self, cluster: str, who: str, reason: str) -> None:
         super().__init__(f"{cluster}: {who} waits: {reason}", hint="the next sync goes on from there")
 
     @property
     def reason(self) -> str:
-        """Without what it is about; of the message, from which secret values are taken out."""
+        """Return the reason without its subject, taken from the message because that has secret values removed."""
         return self.message.partition(" waits: ")[2]
 
 
 class PartiallyAppliedError(WaitingError):
-    """It has begun, and what is left waits for the health of what was done."""
+    """Error for a change that has begun and whose other steps wait for the health of what was done."""
 
 
 def refuse_forbidden(made: Plan) -> None:
-    """What the repository's own rules forbid stops the whole stack: the rest of the commit may rely on it."""
+    """Raise PolicyError if a step breaks the repository's rules.
+
+    This stops the whole stack: the other steps may rely on the refused one.
+    """
     refused = [step for step in made.conflicts if step.refused]
     if refused:
         raise PolicyError(
@@ -127,7 +128,10 @@ def refuse_forbidden(made: Plan) -> None:
 
 
 def refuse_new_deletions(shown: Plan, made: Plan) -> None:
-    """A plan that was shown is a promise: what is done may be less, and is never something more destructive."""
+    """Raise ConflictError if the new plan deletes what the shown one does not.
+
+    A plan that was shown is a promise: the sync may do less, and never something more destructive.
+    """
     more = {step.key for step in made.having(Verb.DELETE)} - {step.key for step in shown.having(Verb.DELETE)}
     if more:
         raise ConflictError(
@@ -137,26 +141,28 @@ def refuse_new_deletions(shown: Plan, made: Plan) -> None:
 
 
 def error_of(made: Plan, outcome: Outcome | None) -> FleetError | None:
-    """The error that a plan or its outcome is, if it is one."""
+    """Return the error for a plan with conflicts, or with failed or waiting steps in its outcome; else None."""
     errors = [result.error for result in outcome.results if result.error] if outcome else []
     if errors:
         first = errors[0]
         if len(errors) > 1:
             first.message += f" (and {len(errors) - 1} more)"
         return first
-    foreign = [step for step in made.conflicts if not step.refused]
-    if foreign:
-        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
-        return ConflictError(f"{made.cluster}: {foreign[0].key} {foreign[0].reason}{more}", source=foreign[0].source)
+    conflicts = [step for step in made.conflicts if not step.refused]
+    if conflicts:
+        more = f" (and {len(conflicts) - 1} more)" if len(conflicts) > 1 else ""
+        return ConflictError(
+            f"{made.cluster}: {conflicts[0].key} {conflicts[0].reason}{more}", source=conflicts[0].source
+        )
     states = {result.state for result in outcome.results} if outcome else set()
     waiting = [result for result in outcome.results if result.state == "skipped"] if outcome else []
-    if waiting and "pending" not in states:  # what is still being deleted holds up the rest, and is told by itself
+    if waiting and "pending" not in states:  # pending deletions hold up the other steps, and are reported as such
         return PartiallyAppliedError(made.cluster, str(waiting[0].step.key), waiting[0].reason)
     return None
 
 
 def objection_of(made: Plan) -> FleetError | None:
-    """What a server has against the plan in a dry run, as an error."""
+    """Return the error for what an API server objects to in a dry run of the plan, or None."""
     refused = [step for step in made.steps if step.objection]
     if not refused:
         return None
@@ -166,12 +172,15 @@ def objection_of(made: Plan) -> FleetError | None:
 
 
 def count_done(outcome: Outcome) -> Counter[Verb]:
+    """Return how many steps of each verb were carried out."""
     return Counter(result.step.verb for result in outcome.results if result.state == "done")
 
 
 class ApprovalCheck(Protocol):
+    """Check between the plan and the first write."""
+
     def judge(self, planned: Sequence[Result]) -> list[Result]:
-        """The same results, with a problem where something must not be done. It may take its time, and reads only."""
+        """Return the same results, with a problem where a change may not be made. It may take long, and only reads."""
 
     def check(self, plan: Plan) -> None:
-        """Raise if a plan, made again under the Lease, must not be carried out."""
+        """Raise an error if a plan that was made again under the Lease may not be carried out."""

@@ -1,19 +1,16 @@
-"""Checks on the whole run before the first write.
+"""Checks on the whole run before the first write: has git lost more than it should, was its history rewritten?
 
-What git no longer speaks of: stacks, clusters and placements that were there in the last sync. Pure.
+Removed placements are stacks, clusters and placements that git had in the last sync and no longer has. None of them is
+ever deleted for that reason. But many at once are seldom meant: an emptied directory, a wrong repository, mistyped
+labels. So there is a budget, and beyond it the run stops before anything is written.
 
-Nothing of it is ever deleted, but much of it at once is seldom meant: an emptied directory, a repository that is not
-the one it was, labels that were mistyped. So it has a budget, and beyond it the run stops before anything is written.
+A commit has to descend from what the clusters have; rewritten history is refused unless the user allows it. Every
+inventory has the commit that last changed its stack. A commit that would change the stack again has that one in its
+history. If it has not, another user replaced the history, and what would be undone was never reviewed as a change.
 
-Whether a commit goes on from what the clusters have: a history that was rewritten is refused, unless told.
-
-Every inventory has the commit that last changed its stack. A commit that would change the stack again has that one in
-its history; if not, somebody replaced the past, and what would be undone was never looked at as a change.
-
-What is looked at once all plans are made and before anything is written: has git lost more than it should?
-
-The status branch remembers what the last sync found in git. It is read as this clone last saw it, which costs nothing,
-and anew where something is taken away or is missing: neither an old memory nor a remote that is silent may decide.
+The status branch has the placements that the last sync found in git. It is read as this clone last fetched it, which
+costs nothing, and fetched again where something is taken away or is missing: neither an old copy nor a remote that does
+not answer may decide.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ MOST_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Placements:
-    """What git speaks of now; not `complete` when only some stacks were asked for."""
+    """Placements that git has now; not `complete` if the user asked for some stacks only."""
 
     stacks: frozenset[str]
     clusters: frozenset[str]
@@ -46,49 +43,58 @@ class Placements:
 
     @classmethod
     def of(cls, evaluation: Evaluation, stacks_asked: Collection[str] = ()) -> Placements:
+        """Return the placements of an evaluation; `stacks_asked` are the stacks that the user named, if any."""
         return cls(
-            frozenset(one.name for one in evaluation.stacks),
-            frozenset(one.name for one in evaluation.clusters),
-            frozenset((one.name, cluster) for one in evaluation.stacks for cluster in one.clusters),
+            frozenset(stack.name for stack in evaluation.stacks),
+            frozenset(cluster.name for cluster in evaluation.clusters),
+            frozenset((stack.name, cluster) for stack in evaluation.stacks for cluster in stack.clusters),
             complete=not stacks_asked,
         )
 
 
 def removed_placements(known: Iterable[StackCluster], placed: Placements) -> frozenset[StackCluster]:
-    """The pairs that were, and of which git does not speak any more."""
+    """Return the known placements that git no longer has."""
     return frozenset(
         pair for pair in known if pair not in placed.pairs and (placed.complete or pair[0] in placed.stacks)
     )
 
 
 def check_removed_placements(known: Collection[StackCluster], placed: Placements, allowance: DeletionBudget) -> None:
-    """Refuse when more has left git than is allowed; `known` is what the last sync found there."""
+    """Raise PolicyError if more has left git than the budget allows; `known` is what the last sync found there."""
     gone = removed_placements(known, placed)
     if not gone:
         return
     if not placed.stacks and allowance.share < 1.0:
-        raise _refused(f"git has no stack any more, and {_words(stack for stack, _ in known)} had been synced", gone)
+        raise _budget_error(
+            f"git has no stack any more, and {_list_names(stack for stack, _ in known)} had been synced", gone
+        )
     stacks, clusters = {stack for stack, _ in known}, {cluster for _, cluster in known}
-    _check("stacks have left git", stacks - placed.stacks if placed.complete else (), len(stacks), gone, allowance)
-    _check("clusters have left git", {c for _, c in gone} - placed.clusters, len(clusters), gone, allowance)
+    _check_share(
+        "stacks have left git", stacks - placed.stacks if placed.complete else (), len(stacks), gone, allowance
+    )
+    _check_share("clusters have left git", {c for _, c in gone} - placed.clusters, len(clusters), gone, allowance)
     for stack in sorted(placed.stacks & stacks):
-        here = {cluster for one, cluster in known if one == stack}
-        left = {cluster for one, cluster in gone if one == stack} & placed.clusters
-        _check(f"clusters are no longer chosen by {stack}", left, len(here), gone, allowance)
+        former = {cluster for name, cluster in known if name == stack}
+        left = {cluster for name, cluster in gone if name == stack} & placed.clusters
+        _check_share(f"clusters are no longer chosen by {stack}", left, len(former), gone, allowance)
     if len(gone) > allowance.deletions:
         have = "has" if len(gone) == 1 else "have"
         placements = count_noun(len(gone), "placement")
-        raise _refused(f"{placements} {have} left git, the budget is {allowance.deletions}", gone)
+        raise _budget_error(f"{placements} {have} left git, the budget is {allowance.deletions}", gone)
 
 
-def _check(
+def _check_share(
     what: str, left: Collection[str], had: int, gone: Collection[StackCluster], allowance: DeletionBudget
 ) -> None:
+    """Raise PolicyError if more of these have left than their share allows."""
     if len(left) > allowance.share_of(had):
-        raise _refused(f"{len(left)} of {had} {what} ({_words(left)}), the budget is {allowance.share_of(had)}", gone)
+        raise _budget_error(
+            f"{len(left)} of {had} {what} ({_list_names(left)}), the budget is {allowance.share_of(had)}", gone
+        )
 
 
-def _refused(message: str, gone: Collection[StackCluster]) -> PolicyError:
+def _budget_error(message: str, gone: Collection[StackCluster]) -> PolicyError:
+    """Return the error for placements that have left git beyond the budget."""
     return PolicyError(
         f"{message}; nothing is changed",
         hint=f"is it the right repository and commit? If it is meant, allow it once with --allow-deletes {len(gone)}: "
@@ -97,14 +103,15 @@ def _refused(message: str, gone: Collection[StackCluster]) -> PolicyError:
     )
 
 
-def _words(names: Iterable[str]) -> str:
-    known = sorted(set(names))
-    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
-    return ", ".join(known[:MOST_NAMES]) + more
+def _list_names(names: Iterable[str]) -> str:
+    """Return the names in order, the first MOST_NAMES of them in full."""
+    unique = sorted(set(names))
+    more = f" and {len(unique) - MOST_NAMES} more" if len(unique) > MOST_NAMES else ""
+    return ", ".join(unique[:MOST_NAMES]) + more
 
 
 def applied_revisions(plans: Iterable[Plan]) -> dict[str, Plan]:
-    """The commits on which the plans build, each with one that would change what it did."""
+    """Return the commits on which the plans build, each with a plan that would change what that commit did."""
     return {
         plan.inventory.revision: plan
         for plan in plans
@@ -120,26 +127,29 @@ def check_ancestry(
     back: bool = False,
     deepened: Callable[[Repository], Repository] = lambda git: git,
 ) -> None:
-    """Refuse a commit that does not go on from those before it; `back`: a person named an earlier one.
+    """Raise PolicyError if the commit does not descend from those applied before it.
 
-    A shallow clone may not have what would prove it: it is `deepened` then, and refused if that is not enough.
+    With `back`, the user named an earlier commit: it may be an ancestor of what was applied.
+
+    A shallow clone may lack the history that would prove it. It is `deepened` then; raise ConfigurationError if that is
+    not enough.
     """
-    before = applied_revisions(plans)
-    before.pop(revision, None)
-    if git.outside(before, revision):
+    applied = applied_revisions(plans)
+    applied.pop(revision, None)
+    if git.outside(applied, revision):
         git = deepened(git)
-    for one in git.outside(before, revision):
-        if back and not git.outside([revision], one):
+    for base in git.outside(applied, revision):
+        if back and not git.outside([revision], base):
             continue
-        plan = before[one]
+        plan = applied[base]
         if git.shallow:
             raise ConfigurationError(
-                f"whether {revision[:8]} goes on from {one[:8]}, which was applied to {plan.stack} on {plan.cluster}, "
+                f"whether {revision[:8]} goes on from {base[:8]}, which was applied to {plan.stack} on {plan.cluster}, "
                 "cannot be told: this clone is shallow",
                 hint=HISTORY_HINT,
             )
         raise PolicyError(
-            f"{revision[:8]} does not go on from {one[:8]}, which was applied to {plan.stack} on {plan.cluster}: "
+            f"{revision[:8]} does not go on from {base[:8]}, which was applied to {plan.stack} on {plan.cluster}: "
             "the history was rewritten",
             hint="was it pushed by force, or is this another branch? If it is meant, say --allow-rewritten once",
         )
@@ -156,34 +166,38 @@ def check_run(
     back: bool = False,
     rewritten: bool = False,
 ) -> None:
-    """Raise what stops the run. Not `remembered`: the status branch is neither read nor written."""
-    plans = [one.plan for one in planned.results if one.plan and not one.problem]
+    """Raise the error that stops the run, if any.
+
+    Not `remembered`: the status branch is neither read nor written. `rewritten`: the user allows a rewritten history.
+    """
+    plans = [result.plan for result in planned.results if result.plan and not result.problem]
     if files.git is not None and not rewritten:
-        check_ancestry(files.git, files.revision, plans, back=back, deepened=lambda git: _deepened(files, git))
+        check_ancestry(files.git, files.revision, plans, back=back, deepened=lambda git: _deepen_history(files, git))
     placed = Placements.of(evaluation, stacks)
-    seen = {*placed.pairs, *((one.stack, one.cluster) for one in plans)}
-    check_removed_placements(seen if placed.stacks else {*seen, *planned.orphans}, placed, allowance)
+    placements = {*placed.pairs, *((plan.stack, plan.cluster) for plan in plans)}
+    check_removed_placements(placements if placed.stacks else {*placements, *planned.orphans}, placed, allowance)
     if not remembered or files.git is None:
         return
-    fresh = any(count_lost_objects(one) for one in plans)
-    known = _known(files, fresh=fresh)
+    fresh = any(count_lost_objects(plan) for plan in plans)
+    known_placements = _read_known_placements(files, fresh=fresh)
     try:
-        check_removed_placements({*(known or ()), *seen}, placed, allowance)
+        check_removed_placements({*(known_placements or ()), *placements}, placed, allowance)
     except PolicyError:
         if fresh:
             raise
-        check_removed_placements({*(_known(files, fresh=True) or ()), *seen}, placed, allowance)
+        check_removed_placements({*(_read_known_placements(files, fresh=True) or ()), *placements}, placed, allowance)
 
 
-def _deepened(files: Checkout, git: Repository) -> Repository:
+def _deepen_history(files: Checkout, git: Repository) -> Repository:
+    """Return the repository with the whole history of the synced branch, fetched from its remote."""
     settings = files.repository.settings.git
     return with_history(git, choose_remote(files.remotes, settings.remote), settings.branch)
 
 
-def _known(files: Checkout, *, fresh: bool) -> frozenset[StackCluster] | None:
-    """From this clone if it has it; else, or if it must be `fresh`, from the remote."""
+def _read_known_placements(files: Checkout, *, fresh: bool) -> frozenset[StackCluster] | None:
+    """Return the placements on the status branch: of this clone if it has them and not `fresh`, else the remote's."""
     settings, git = files.repository.settings.git, files.git
-    assert git is not None  # noqa: S101 - asked for by those who have one
+    assert git is not None  # noqa: S101 - the caller has checked that there is one
     remote = choose_remote(files.remotes, settings.remote)
-    found = None if fresh else read_placements(git, remote, branch=settings.status_branch, fresh=False)
-    return found if found is not None else read_placements(git, remote, branch=settings.status_branch)
+    placements = None if fresh else read_placements(git, remote, branch=settings.status_branch, fresh=False)
+    return placements if placements is not None else read_placements(git, remote, branch=settings.status_branch)

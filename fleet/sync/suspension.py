@@ -1,14 +1,11 @@
-"""Suspend, resume, and what is suspended.
+"""Suspension of stacks: suspend and resume them, and find out which ones a run leaves as they are.
 
-Which stacks are left as they are in this run, because somebody suspended them. Pure.
+A suspension is an entry in the inventory, written under the Lease, so that no sync is half-way when it begins.
 
-Whether somebody suspended a stack for everywhere, as clusters say that a run does not look at.
-
-The word is in the inventory of every cluster that could be reached when it was given. One that joined later, or was
-silent then, does not have it; so before something is written the others are asked, each time. One that does not answer
-is taken at its last word: what nobody ever read holds nobody back, or one cluster that is down for days would hold all.
-
-Suspend a stack and let it go on: a word in its inventory, written under its Lease, so that no sync is half-way.
+A suspension for everywhere is written into the inventory of every cluster that can be reached at that time. A cluster
+that joins later, or did not answer, does not have it. So before a sync writes, it asks the other clusters of the stack,
+each time. A cluster that does not answer counts with its last answer. A suspension that was never read keeps no sync
+back: otherwise one cluster that is down for days would stop all others.
 """
 
 from __future__ import annotations
@@ -38,64 +35,73 @@ NOWHERE: Mapping[str, Suspension] = {}
 def read_suspensions(
     looks: Mapping[str, ClusterPlan], elsewhere: Mapping[str, Suspension] = NOWHERE
 ) -> dict[StackCluster, Suspension]:
-    """By stack and cluster. A word that is meant for everywhere holds where it could not be written, too.
+    """Return the suspensions by stack and cluster, from the inventories that the run has read.
 
-    `elsewhere` are such words that were found in clusters which are not looked at now.
+    A suspension for everywhere holds also in a cluster where it could not be written. `elsewhere` has those that were
+    found in clusters which this run does not read.
     """
-    words = {
+    suspensions = {
         (seen.stack, cluster): seen.plan.inventory.suspension
-        for cluster, look in looks.items()
-        for seen in look.seen
+        for cluster, plan in looks.items()
+        for seen in plan.seen
         if seen.plan and seen.plan.inventory.suspension
     }
-    everywhere = {**elsewhere, **{stack: word for (stack, _), word in words.items() if word.everywhere}}
-    places = ((seen.stack, cluster) for cluster, look in looks.items() for seen in look.seen)
-    found = {pair: words.get(pair) or everywhere.get(pair[0]) for pair in places}
-    return {pair: word for pair, word in found.items() if word}
+    everywhere = {
+        **elsewhere,
+        **{stack: suspension for (stack, _), suspension in suspensions.items() if suspension.everywhere},
+    }
+    placements = ((seen.stack, cluster) for cluster, plan in looks.items() for seen in plan.seen)
+    effective = {placement: suspensions.get(placement) or everywhere.get(placement[0]) for placement in placements}
+    return {placement: suspension for placement, suspension in effective.items() if suspension}
 
 
 def mark_suspended(results: Iterable[Result], words: Mapping[StackCluster, Suspension]) -> list[Result]:
-    """The results, those of suspended stacks without a plan: nothing is to be done there."""
-    return [_held(one, words.get((one.stack, one.cluster))) for one in results]
+    """Return the results; those of suspended stacks have no plan, so that nothing is done there."""
+    return [_mark_result(result, words.get((result.stack, result.cluster))) for result in results]
 
 
-def _held(result: Result, word: Suspension | None) -> Result:
-    if word is None or result.problem:
+def _mark_result(result: Result, suspension: Suspension | None) -> Result:
+    """Return the result without its plan if the stack is suspended and has no other problem."""
+    if suspension is None or result.problem:
         return result
-    waiting = _waiting(result.plan) if result.plan else 0
-    more = f"; {waiting} change{'s wait' if waiting > 1 else ' waits'}" if waiting else ""
-    return replace(result, plan=None, suspended=f"{word}{more}", held_back=waiting)
+    changes = _count_changes(result.plan) if result.plan else 0
+    more = f"; {changes} change{'s wait' if changes > 1 else ' waits'}" if changes else ""
+    return replace(result, plan=None, suspended=f"{suspension}{more}", held_back=changes)
 
 
-def _waiting(plan: Plan) -> int:
+def _count_changes(plan: Plan) -> int:
+    """Return the number of steps that change something."""
     return sum(step.verb is not Verb.UNCHANGED for step in plan.steps)
 
 
 Reach = Callable[[ClusterData], AbstractAsyncContextManager[Client]]
-SECONDS = 2.0  # that a cluster may take to answer
+SECONDS = 2.0  # within which a cluster has to answer
 
 
 def suspensions_elsewhere(
     stacks: Iterable[StackResult], clusters: Iterable[ClusterData], here: Collection[str]
 ) -> dict[str, list[ClusterData]]:
-    """Where else the stacks are placed, of the clusters that are reached and not looked at already."""
-    others = {one.name: one for one in clusters if one.name not in here and not one.pull}
-    return {one.name: [others[name] for name in one.clusters if name in others] for one in stacks}
+    """Return for each stack the other clusters it is placed in: those that are reached and not in `here` already."""
+    other = {cluster.name: cluster for cluster in clusters if cluster.name not in here and not cluster.pull}
+    return {stack.name: [other[name] for name in stack.clusters if name in other] for stack in stacks}
 
 
 @dataclass(slots=True)
 class SuspensionLookup:
-    is_silent: Callable[[str], bool] = lambda cluster: False  # the cluster did not answer when it was last looked at
+    """Lookup of suspensions in clusters that a run does not read, with the last answer of each cluster."""
+
+    is_silent: Callable[[str], bool] = lambda cluster: False  # whether the cluster did not answer when it was last read
     _last: dict[StackCluster, Suspension | None] = field(default_factory=dict)
 
     async def everywhere(self, placed: Mapping[str, Iterable[ClusterData]], reach: Reach) -> dict[str, Suspension]:
-        """By stack; `placed` are the clusters to ask about each."""
-        asked = [(name, cluster) for name, clusters in placed.items() for cluster in clusters]
-        words = await asyncio.gather(*(self._word(name, one, reach) for name, one in asked))
-        found = zip((name for name, _ in asked), words, strict=True)
-        return {name: word for name, word in found if word is not None and word.everywhere}
+        """Return the suspensions for everywhere, by stack; `placed` are the clusters to ask about each."""
+        questions = [(name, cluster) for name, clusters in placed.items() for cluster in clusters]
+        suspensions = await asyncio.gather(*(self._word(name, cluster, reach) for name, cluster in questions))
+        answers = zip((name for name, _ in questions), suspensions, strict=True)
+        return {name: suspension for name, suspension in answers if suspension is not None and suspension.everywhere}
 
     async def _word(self, stack: str, cluster: ClusterData, reach: Reach) -> Suspension | None:
+        """Return the suspension in that cluster, or its last known answer if it is silent."""
         pair = (stack, cluster.name)
         if not self.is_silent(cluster.name):
             with contextlib.suppress(FleetError, TimeoutError):
@@ -108,7 +114,7 @@ LEASE_SECONDS = 120.0  # how long to wait for a sync that is under way
 
 
 def suspension_text(reason: str, *, everywhere: bool) -> Suspension:
-    """Said by whoever runs this, now."""
+    """Return a suspension by the user who runs this, as of now."""
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Suspension(at, person_name(), " ".join(reason.split()), everywhere)
 
@@ -116,9 +122,11 @@ def suspension_text(reason: str, *, everywhere: bool) -> Suspension:
 async def suspend(
     client: Client, stack: str, said: Suspension | None, claim: RepositoryOwnership, *, placed: Collection[str] = ()
 ) -> bool:
-    """Write it, or with None take it away. False where the cluster has nothing of the stack, nor will have.
+    """Write the suspension, or remove it if `said` is None.
 
-    `placed` are the clusters that the stack is meant for: there the word is written before anything else is.
+    Return False where the cluster has nothing of the stack, nor will have.
+
+    `placed` are the clusters that git places the stack in: there the suspension is written before anything else is.
     """
     stored = await load(client, stack, client.cluster)
     if not stored.chunks and (said is None or client.cluster not in placed):
@@ -126,7 +134,7 @@ async def suspend(
     async with Lease(client, stack, wait=LEASE_SECONDS):
         stored = await load(client, stack, client.cluster)
         claim.check(stored.inventory, client.cluster)
-        named = replace(stored.inventory, repository=stored.inventory.repository or claim.repository)
+        owned_inventory = replace(stored.inventory, repository=stored.inventory.repository or claim.repository)
         if stored.inventory.suspension != said:
-            await save(client, stored, replace(named, suspension=said))
+            await save(client, stored, replace(owned_inventory, suspension=said))
     return True

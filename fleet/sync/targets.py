@@ -1,8 +1,6 @@
-"""Which stacks go to which clusters.
+"""Targets of a run: which stacks go to which clusters, as git says and the flags narrow it. Pure.
 
-Which stacks go to which clusters in this run: what git says, narrowed by the flags. Pure.
-
-Which service account a stack is applied with: a pattern of fleet.toml, which stacks have no say in. Pure.
+Here is also the service account with which a stack is applied: fleet.toml has the pattern, and stacks cannot change it.
 """
 
 from __future__ import annotations
@@ -18,33 +16,40 @@ from fleet.plan.selection import ALL_STEPS, Selection
 
 @dataclass(frozen=True, slots=True)
 class ClusterTarget:
-    """One cluster with what is wanted there."""
+    """One cluster with the stacks that git wants there."""
 
     cluster: ClusterData
     desired: tuple[Desired, ...]  # in the order in which stacks need each other
-    needs: dict[str, tuple[str, ...]]  # stack → stacks that come before it
-    stacks: frozenset[str]  # every stack of the run, placed here or not
+    needs: dict[str, tuple[str, ...]]  # stack → stacks that are applied before it
+    stacks: frozenset[str]  # every stack of the run, whether it is placed here or not
     complete: bool  # the run is about all stacks of the repository
-    narrowing: Selection = ALL_STEPS  # which objects of them are meant
+    narrowing: Selection = ALL_STEPS  # the objects that the user selected
 
     def only(self, pairs: Container[tuple[str, str]]) -> ClusterTarget:
-        """Narrowed to these pairs of stack and cluster."""
-        return replace(self, desired=tuple(one for one in self.desired if (one.stack, one.cluster) in pairs))
+        """Return the target with these placements only."""
+        return replace(
+            self, desired=tuple(desired for desired in self.desired if (desired.stack, desired.cluster) in pairs)
+        )
 
 
 def choose_targets(
     evaluation: Evaluation, stacks: Sequence[str], clusters: Sequence[str], narrowing: Selection = ALL_STEPS
 ) -> tuple[ClusterTarget, ...]:
-    """By cluster; clusters with nothing placed on them are there too, for they may have something to forget."""
+    """Return the targets of the run, by cluster; raise NotFoundError for an unknown cluster.
+
+    A cluster without any placement is a target too: it may have something to forget.
+    """
     for name in clusters:
         check_cluster(evaluation.clusters, name)
-    chosen = [stack for stack in evaluation.stacks if not stacks or stack.name in stacks]
+    selected_stacks = [stack for stack in evaluation.stacks if not stacks or stack.name in stacks]
     return tuple(
         ClusterTarget(
             cluster=cluster,
-            desired=tuple(one for stack in chosen for one in stack.desired if one.cluster == cluster.name),
-            needs={stack.name: stack.needs for stack in chosen},
-            stacks=frozenset(stack.name for stack in chosen),
+            desired=tuple(
+                desired for stack in selected_stacks for desired in stack.desired if desired.cluster == cluster.name
+            ),
+            needs={stack.name: stack.needs for stack in selected_stacks},
+            stacks=frozenset(stack.name for stack in selected_stacks),
             complete=not stacks,
             narrowing=narrowing,
         )
@@ -56,7 +61,10 @@ def choose_targets(
 def empty_targets(
     known: Sequence[ClusterData], stacks: Sequence[str], clusters: Sequence[str]
 ) -> tuple[ClusterTarget, ...]:
-    """The clusters with nothing wanted of these stacks: the way to take them out."""
+    """Return targets that want nothing of these stacks in the clusters, which is how a stack is removed.
+
+    Raise NotFoundError for an unknown cluster.
+    """
     for name in clusters:
         check_cluster(known, name)
     return tuple(
@@ -73,6 +81,7 @@ def empty_targets(
 
 
 def check_cluster(known: Sequence[ClusterData], name: str) -> ClusterData:
+    """Return the cluster of that name; raise NotFoundError with a hint if git has none."""
     for cluster in known:
         if cluster.name == name:
             return cluster
@@ -85,5 +94,5 @@ def check_cluster(known: Sequence[ClusterData], name: str) -> ClusterData:
 
 
 def account_of(pattern: str, stack: str) -> str:
-    """ "tenants/{stack}" → "tenants/orders"; "": none of its own."""
+    """Return the service account of a stack: "tenants/{stack}" → "tenants/orders"; "" if it has none of its own."""
     return pattern.replace("{stack}", stack)

@@ -1,4 +1,4 @@
-"""The way that a change takes through the clusters of a stack, in words for whoever looks at a plan. Pure."""
+"""Description of how a change reaches the clusters of a stack, for the user who reads a plan. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from fleet.times import seconds
 
 
 def describe_rollouts(stacks: Iterable[StackResult], results: Iterable[Result]) -> list[str]:
-    """A line for each stack that has something to do and whose rollout has something to say."""
-    moving = {one.stack for one in results if one.plan and any(step.verb.writes for step in one.plan.steps)}
-    lines = ((one.name, describe_rollout(one.rollout, one.name)) for one in stacks if one.name in moving)
-    return [f"{name}: {words}" for name, words in lines if words]
+    """Return a line for each stack that has something to do and whose rollout is not simply at once."""
+    changing = {
+        result.stack for result in results if result.plan and any(step.verb.writes for step in result.plan.steps)
+    }
+    lines = ((stack.name, describe_rollout(stack.rollout, stack.name)) for stack in stacks if stack.name in changing)
+    return [f"{name}: {text}" for name, text in lines if text]
 
 
 def describe_rollout(rollout: RolloutData, stack: str) -> str:
-    """ "wave 1: eu, then wave 2: us-1, us-2 (after fleet approve orders 2); each is watched for 5m"; "" for at once.
+    """Describe the rollout, as "wave 1: eu, then wave 2: us-1, us-2 (after fleet approve orders 2)"; "" for at once.
 
-    Clusters in no wave come last, and are named as such: one may have been forgotten.
+    Clusters in no wave come last, and are named as such: the user may have forgotten one.
     """
     parts = []
     if len(rollout.waves) > 1 or rollout.approve:

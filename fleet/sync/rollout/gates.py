@@ -1,20 +1,18 @@
-"""May a change begin here now.
+"""Gates of a rollout: whether a change of a stack may begin in a cluster now. Pure.
 
-Whether a change of a stack may begin in a cluster now, from how the stack is in all its clusters. Pure.
-
-A cluster has a revision when there is nothing left to do for it there, and it counts as well only if it was looked at
-for this very revision and the engine says healthy: a status of before, a cluster that does not answer and an app that
-nobody reports on are not. What is not known holds the others up; it never lets them pass.
+A cluster has a revision when nothing is left to do for it there. It counts as healthy only if it was observed for this
+very revision and the engine reports healthy: an older status, a cluster that does not answer and an app without a
+reported status do not count. What is not known holds the other clusters up; it never lets them pass.
 
     frozen      nothing begins
     window      only in its hours
     needs       stacks that it needs, each healthy at this revision: in this cluster, or everywhere if not placed here
-    stopped     a cluster that got this revision and is not well stops all that did not begin
+    stopped     a cluster that got this revision and is not healthy stops all that did not begin
     waves       all of the waves before are healthy, for the soak time
-    approval    a person's word for this wave of this commit
+    approval    a user's approval of this wave, for what the stack wants
     unavailable no more clusters of the wave at once than it allows
 
-How a stack is in a cluster, as the gates ask it, from what a look or a pass saw there. Pure.
+The gates ask for the rollout state of a stack in a cluster. It is made here from what a run or the service observed.
 """
 
 from __future__ import annotations
@@ -35,15 +33,15 @@ ILL = frozenset({"Degraded", "Missing"})
 
 @dataclass(frozen=True, slots=True)
 class RolloutState:
-    """How a stack is in one cluster, as last looked at for the revision in question; not at all unless `seen`."""
+    """State of a stack in one cluster, as last observed for the revision in question; unknown unless `seen`."""
 
     seen: bool = False
     applied: bool = False  # nothing is left to do for this revision
-    partly: bool = False  # it has begun, and the rest waits for health
+    partly: bool = False  # it has begun, and its other steps wait for health
     begun: bool = False  # it is being applied right now
     health: str = "Unknown"
-    problem: str = ""  # why it could not be looked at or applied
-    since: float | None = None  # when it became what it is: applied, and of this health; seconds of the epoch
+    problem: str = ""  # why it could not be observed or applied; "" if it could
+    since: float | None = None  # when it got this state and health, in seconds since the epoch; None if not known
 
     @property
     def is_well(self) -> bool:
@@ -63,18 +61,21 @@ class RolloutState:
 
     @property
     def has_it(self) -> bool:
-        """Whether how it is may come from this revision."""
+        """Return whether the health of the stack may come from this revision."""
         return self.seen and (self.applied or self.partly) and not self.begun
 
 
 @dataclass(frozen=True, slots=True)
 class GateDecision:
-    """`reason` is "" for go. `again`: in so many seconds the answer may be another, whatever else happens."""
+    """Decision of the gates. `reason` is "" if the change may begin.
+
+    `again`: after so many seconds the decision may be another one, whatever else happens.
+    """
 
     reason: str = ""
     again: float | None = None
-    soaks: bool = field(default=False, compare=False)  # all is well, and has to stay so for a while
-    asks: bool = field(default=False, compare=False)  # a person has to say something
+    soaks: bool = field(default=False, compare=False)  # all is healthy, and has to stay so for a while
+    asks: bool = field(default=False, compare=False)  # a user has to approve
 
     @property
     def goes(self) -> bool:
@@ -95,51 +96,57 @@ def decide_gate(
     approved: Collection[int] = (),
     now: float,
 ) -> GateDecision:
-    """`standings` of the stack by cluster, `needs` those of the stacks that it needs."""
+    """Return whether the change may begin, or the first reason against it.
+
+    `standings` are the states of the stack by cluster, `needs` those of the stacks that it needs.
+    """
     if rollout.freeze:
         return GateDecision("it is frozen: its rollout says freeze=True")
     return next(
         (
-            verdict
-            for verdict in (
-                _windows(rollout, now),
-                _needed(cluster, needs),
-                *_waves(stack, cluster, rollout, standings, approved=approved, now=now),
+            decision
+            for decision in (
+                _check_windows(rollout, now),
+                _check_needs(cluster, needs),
+                *_check_waves(stack, cluster, rollout, standings, approved=approved, now=now),
             )
-            if not verdict.goes
+            if not decision.goes
         ),
         GO,
     )
 
 
-def _windows(rollout: RolloutData, now: float) -> GateDecision:
+def _check_windows(rollout: RolloutData, now: float) -> GateDecision:
+    """Decide by the rollout's windows; outside of them, say when the next one begins."""
     if not rollout.windows:
         return GO
     moment = datetime.fromtimestamp(now, tz=ZoneInfo(rollout.timezone))
     spans = [parse_window(text) for text in rollout.windows]
-    if any(one.holds(moment) for one in spans):
+    if any(span.holds(moment) for span in spans):
         return GO
-    begins = min(one.begins_after(moment) for one in spans)
+    begins = min(span.begins_after(moment) for span in spans)
     shown = begins.strftime("%a %H:%M")
     return GateDecision(
         f"it is outside of its windows; the next begins {shown} {rollout.timezone}", begins.timestamp() - now
     )
 
 
-def _needed(cluster: str, needs: Mapping[str, Mapping[str, RolloutState]]) -> GateDecision:
+def _check_needs(cluster: str, needs: Mapping[str, Mapping[str, RolloutState]]) -> GateDecision:
+    """Decide by the stacks that this one needs."""
     for name, standings in sorted(needs.items()):
         for where in [cluster] if cluster in standings else sorted(standings):
-            one = standings[where]
-            if not one.is_well:
-                return GateDecision(f"it needs stack {name}, which {_in(where, cluster)}{one.words}")
+            state = standings[where]
+            if not state.is_well:
+                return GateDecision(f"it needs stack {name}, which {_locate(where, cluster)}{state.words}")
     return GO
 
 
-def _in(where: str, cluster: str) -> str:
+def _locate(where: str, cluster: str) -> str:
+    """Return where another cluster is, for a message; "" for this one."""
     return "" if where == cluster else f"in {where} "
 
 
-def _waves(
+def _check_waves(
     stack: str,
     cluster: str,
     rollout: RolloutData,
@@ -148,19 +155,24 @@ def _waves(
     approved: Collection[int],
     now: float,
 ) -> Iterable[GateDecision]:
+    """Yield the decisions by stopped rollouts, earlier waves, approval and unavailable clusters."""
     number = next((at for at, names in enumerate(rollout.waves, start=1) if cluster in names), 1)
     if rollout.max_unavailable or len(rollout.waves) > 1:
-        yield _stopped(cluster, rollout, standings, now)
+        yield _check_stopped(cluster, rollout, standings, now)
     for at, names in enumerate(rollout.waves[: number - 1], start=1):
         for name in names:
-            yield _passed(at, name, standings.get(name, UNSEEN), rollout, now)
+            yield _check_soak(at, name, standings.get(name, UNSEEN), rollout, now)
     if number in rollout.approve and number not in approved:
         yield GateDecision(f"wave {number} waits for a person: fleet approve {stack} {number}", asks=True)
     if rollout.max_unavailable:
         wave = rollout.waves[number - 1] if rollout.waves else tuple(standings)
-        others = {name: standings.get(name, UNSEEN) for name in wave if name != cluster}
-        ill = not _is_available(standings.get(cluster, UNSEEN))  # then a change takes nothing away that there was
-        busy = [name for name, one in others.items() if (_is_changing(one) if ill else not _is_available(one))]
+        other_clusters = {name: standings.get(name, UNSEEN) for name in wave if name != cluster}
+        unavailable = not _is_available(standings.get(cluster, UNSEEN))  # then a change takes no available cluster away
+        busy = [
+            name
+            for name, state in other_clusters.items()
+            if (_is_changing(state) if unavailable else not _is_available(state))
+        ]
         if len(busy) >= rollout.max_unavailable:
             at_once = f"at most {rollout.max_unavailable} may be unavailable at once"
             yield GateDecision(f"{busy[0]} {standings.get(busy[0], UNSEEN).words}, and {at_once}")
@@ -174,50 +186,56 @@ def failed_clusters(
     ill: Collection[str] = ILL,
     lasting: float = 0.0,
 ) -> dict[str, str]:
-    """The clusters that got this revision and are `ill` for `lasting` seconds, or not well in time, with how each is.
+    """Return the clusters in which this revision failed, each with its health.
 
-    What is missing while the rest waits for its turn is only to be made yet.
+    A cluster failed that got the revision and has a health in `ill` for `lasting` seconds, or is not healthy within the
+    rollout's timeout. An object that is missing while other steps wait is only not created yet.
     """
-    found = {}
-    for name, one in sorted(standings.items()):
-        lasts = not lasting or (one.since is not None and now - one.since >= lasting)
-        at_once = one.health in ill and lasts and not (one.partly and one.health == "Missing")
-        late = one.health not in WELL and one.since is not None and now - one.since > seconds(rollout.timeout)
-        if one.has_it and (at_once or late):
-            found[name] = one.health + ("" if at_once else f" after {rollout.timeout}")
-    return found
+    failed = {}
+    for name, state in sorted(standings.items()):
+        lasts = not lasting or (state.since is not None and now - state.since >= lasting)
+        at_once = state.health in ill and lasts and not (state.partly and state.health == "Missing")
+        late = state.health not in WELL and state.since is not None and now - state.since > seconds(rollout.timeout)
+        if state.has_it and (at_once or late):
+            failed[name] = state.health + ("" if at_once else f" after {rollout.timeout}")
+    return failed
 
 
-def _stopped(cluster: str, rollout: RolloutData, standings: Mapping[str, RolloutState], now: float) -> GateDecision:
-    for name, words in failed_clusters(rollout, standings, now).items():
+def _check_stopped(
+    cluster: str, rollout: RolloutData, standings: Mapping[str, RolloutState], now: float
+) -> GateDecision:
+    """Decide by the other clusters: one in which this revision failed stops the rollout."""
+    for name, health in failed_clusters(rollout, standings, now).items():
         if name != cluster:
             has = "has a part of this revision" if standings[name].partly else "has this revision"
-            return GateDecision(f"the rollout is stopped: {name} {has} and is {words}")
+            return GateDecision(f"the rollout is stopped: {name} {has} and is {health}")
     return GO
 
 
-def _passed(at: int, name: str, one: RolloutState, rollout: RolloutData, now: float) -> GateDecision:
-    if not one.is_well:
-        return GateDecision(f"wave {at} is not done: {name} {one.words}")
-    soaked = now - one.since if one.since is not None else 0.0
+def _check_soak(at: int, name: str, state: RolloutState, rollout: RolloutData, now: float) -> GateDecision:
+    """Decide by one cluster of an earlier wave: it has to be healthy for the soak time."""
+    if not state.is_well:
+        return GateDecision(f"wave {at} is not done: {name} {state.words}")
+    soaked = now - state.since if state.since is not None else 0.0
     left = seconds(rollout.soak) - soaked
     if left > 0:
         return GateDecision(f"wave {at} soaks: {name} has to stay healthy for {rollout.soak}", left, soaks=True)
     return GO
 
 
-def _is_available(one: RolloutState) -> bool:
-    """Well, at whichever revision it is; or there is nothing yet that could be."""
-    nothing_yet = not one.applied and not one.partly and one.health == "Missing"
-    return one.seen and not one.begun and not one.problem and (one.health in WELL or nothing_yet)
+def _is_available(state: RolloutState) -> bool:
+    """Return whether the stack is healthy at whichever revision, or nothing exists yet that could be."""
+    nothing_yet = not state.applied and not state.partly and state.health == "Missing"
+    return state.seen and not state.begun and not state.problem and (state.health in WELL or nothing_yet)
 
 
-def _is_changing(one: RolloutState) -> bool:
-    return not one.seen or one.begun or (one.has_it and not one.is_well)
+def _is_changing(state: RolloutState) -> bool:
+    """Return whether the stack is being changed or not healthy yet after it; also if it was not observed."""
+    return not state.seen or state.begun or (state.has_it and not state.is_well)
 
 
 def state_before(result: Result, health: str) -> RolloutState:
-    """After the plan and before anything is done; `health` is that of what is there."""
+    """Return the state after planning and before anything is done; `health` is that of the live objects."""
     problem = result.problem or (error_of(result.plan, None) if result.plan else None)
     return RolloutState(
         seen=True,
@@ -228,7 +246,7 @@ def state_before(result: Result, health: str) -> RolloutState:
 
 
 def state_after(result: Result) -> RolloutState:
-    """After a pass, whatever came of it."""
+    """Return the state after a reconcile, whatever its result."""
     waits = isinstance(result.problem, WaitingError)
     return RolloutState(
         seen=True,
@@ -240,7 +258,11 @@ def state_after(result: Result) -> RolloutState:
 
 
 def healthy_since(result: Result, told: StatusRecord | None, now: float) -> float:
-    """Since when a stack that was found well is so, by what others wrote; now, where they did not."""
+    """Return since when a healthy stack is healthy, in seconds since the epoch.
+
+    The status record (`told`) of another sync says so; without one that fits it is `now`. It is never before the last
+    change.
+    """
     changed = changed_at(result)
     if told is None or told.health != result.health or told.sync != "Synced" or changed is None:
         return now
@@ -248,7 +270,7 @@ def healthy_since(result: Result, told: StatusRecord | None, now: float) -> floa
 
 
 def changed_at(result: Result) -> float | None:
-    """When the stack was last changed there, by the inventory that was looked at."""
+    """Return when the stack was last changed in the cluster, by the inventory that was read; None if not known."""
     text = result.plan.inventory.changed if result.plan else ""
     return _seconds(text) if text else None
 

@@ -1,8 +1,9 @@
-"""The order of one run: who begins when, by the same gates as the service.
+"""Queue of one run: which change begins when, by the same gates as in the service.
 
-Every stack in every cluster asks before it writes, and is kept waiting until the gate lets it through, or until nothing
-that this run does could open it any more: then it is told so, and the next run goes on from there. What others do (a
-person who approves, hours that come) is looked at and not waited for. A soak is waited for, and looked at meanwhile.
+Every stack in every cluster asks before it writes. It waits until the gates let it through, or until nothing that this
+run does could open them: then it gets that as an error, and the next run goes on from there. What happens outside of
+the run (an approval by a user, a window that begins) is read but not waited for. A soak is waited for and observed
+meanwhile.
 """
 
 from __future__ import annotations
@@ -24,58 +25,64 @@ from fleet.sync.rollout.approvals import Approvals, changes_digest
 from fleet.sync.rollout.gates import UNSEEN, GateDecision, RolloutState, decide_gate, state_after
 from fleet.sync.targets import ClusterTarget, choose_targets
 
-LOOK = 2.0  # seconds between two looks at what soaks
+LOOK = 2.0  # seconds between two observations of stacks that soak
 Look = Callable[[StackCluster], Awaitable[str]]  # the health of a stack in a cluster, now
-Tell = Callable[[str, str, str], None]  # stack, cluster, for what it waits
+Tell = Callable[[str, str, str], None]  # stack, cluster, what it waits for
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutContext:
-    """What a run goes by."""
+    """Input of a run's gates besides its own plans."""
 
     stacks: Mapping[str, StackResult]
-    wait: bool = True  # else only what may begin now begins, and no soak is waited for
-    approvals: Callable[[], Approvals] = lambda: {}  # read anew each time that somebody asks for one
+    wait: bool = True  # False: only what may begin now begins, and no soak is waited for
+    approvals: Callable[[], Approvals] = lambda: {}  # read again each time a gate asks for one
     bystanders: Sequence[
         ClusterTarget
-    ] = ()  # clusters that are looked at and not changed: others have to wait for them
+    ] = ()  # clusters that are observed and not changed: changed ones have to wait for them
     told: Mapping[StackCluster, StatusRecord] = field(
         default_factory=dict
-    )  # by the status branch: since when what is well is so
-    elsewhere: Mapping[StackCluster, RolloutState] = field(default_factory=dict)  # of clusters that only agents reach
+    )  # from the status branch: since when each stack is healthy
+    elsewhere: Mapping[StackCluster, RolloutState] = field(default_factory=dict)  # in clusters that only agents reach
     clock: Callable[[], float] = time.time
 
 
 def watched_stacks(stacks: Iterable[StackResult]) -> frozenset[str]:
-    """The stacks of which it matters to a change somewhere else how they are. Pure."""
-    known = list(stacks)
-    return frozenset({one.name for one in known if _is_ordered(one)}.union(*(one.needs for one in known)))
+    """Return the names of stacks whose state matters to a change elsewhere. Pure."""
+    all_stacks = list(stacks)
+    return frozenset(
+        {stack.name for stack in all_stacks if _is_ordered(stack)}.union(*(stack.needs for stack in all_stacks))
+    )
 
 
 def unchanged_stacks(evaluation: Evaluation, chosen: Sequence[ClusterTarget]) -> tuple[ClusterTarget, ...]:
-    """The clusters that are no part of a run, and that its stacks go by all the same. Pure."""
+    """Return targets for the clusters that are no part of the run and whose state its stacks depend on. Pure."""
     names = watched_stacks(evaluation.stacks)
-    known = [one for one in evaluation.stacks if one.name in names]
-    places = {cluster for one in known for cluster in one.clusters} - {one.cluster.name for one in chosen}
-    return choose_targets(evaluation, [one.name for one in known], sorted(places)) if places else ()
+    watched = [stack for stack in evaluation.stacks if stack.name in names]
+    clusters = {cluster for stack in watched for cluster in stack.clusters} - {target.cluster.name for target in chosen}
+    return choose_targets(evaluation, [stack.name for stack in watched], sorted(clusters)) if clusters else ()
 
 
 def _is_ordered(stack: StackResult) -> bool:
+    """Return whether the clusters of the stack change one after the other."""
     return bool(len(stack.rollout.waves) > 1 or (stack.rollout.max_unavailable and len(stack.clusters) > 1))
 
 
 def is_gated(stack: StackResult, made: Plan) -> bool:
-    """Whether a plan is a rollout: to put back what git said already is none, nor is leaving a cluster. Pure."""
+    """Return whether a plan is a rollout. Pure.
+
+    The correction of drift is none, because git said the same before; nor is leaving a cluster.
+    """
     rollout = stack.rollout
-    says = _is_ordered(stack) or stack.needs or rollout.windows or rollout.approve or rollout.freeze
-    if made.empty or made.leaving or not says:
+    has_gates = _is_ordered(stack) or stack.needs or rollout.windows or rollout.approve or rollout.freeze
+    if made.empty or made.leaving or not has_gates:
         return False
     return rollout.freeze or drift_error(made) is None
 
 
 @dataclass(slots=True)
 class RolloutQueue:
-    """The turns of one run. `coming` are all that will ask; whoever has asked tells its end with `over`."""
+    """Queue of a run's changes. `coming` are all that will ask; each then reports its end with `over`."""
 
     order: RolloutContext
     standings: dict[StackCluster, RolloutState]
@@ -90,7 +97,7 @@ class RolloutQueue:
 
     @contextlib.asynccontextmanager
     async def kept(self) -> AsyncIterator[RolloutQueue]:
-        """For as long as the block lasts, whoever asks is answered."""
+        """Answer all that ask, for as long as the block lasts."""
         keeping = asyncio.create_task(self._keep())
         keeping.add_done_callback(self._pass_on)
         try:
@@ -100,27 +107,30 @@ class RolloutQueue:
             await asyncio.gather(keeping, return_exceptions=True)
 
     def _pass_on(self, keeping: asyncio.Task[None]) -> None:
-        """A mistake in here is one of everybody who waits for an answer."""
+        """Raise a bug of the queue in every change that waits for an answer."""
         error = None if keeping.cancelled() else keeping.exception()
         for answer in self._waiting.values() if error else ():
             if error and not answer.done():
                 answer.set_exception(error)
 
     async def turn(self, made: Plan) -> FleetError | None:
-        """None when it may begin, and from then on it is being changed; else why it does not in this run."""
-        pair = (made.stack, made.cluster)
+        """Wait until the change may begin; return None, or the error that says why it may not in this run.
+
+        After None the stack counts as being changed, until `over`.
+        """
+        placement = (made.stack, made.cluster)
         stack = self.order.stacks.get(made.stack)
         if stack is None or not is_gated(stack, made):
-            self._begin(pair, changing=not made.empty)
+            self._begin(placement, changing=not made.empty)
             return None
-        self.coming.discard(pair)
+        self.coming.discard(placement)
         answer: asyncio.Future[FleetError | None] = asyncio.get_running_loop().create_future()
-        self._waiting[pair] = answer
+        self._waiting[placement] = answer
         self._moved.set()
         return await answer
 
     def over(self, result: Result) -> None:
-        """A stack in a cluster has come to its end, whatever that is."""
+        """Record that a stack in a cluster is done, whatever its result."""
         pair = (result.stack, result.cluster)
         wrote = pair in self._changing
         self.coming.discard(pair)
@@ -149,33 +159,33 @@ class RolloutQueue:
                     await self._moved.wait()
             self._moved.clear()
             if self.coming:
-                continue  # the first that asks is not the first in order
-            verdicts = await self._decide()
-            soaking = [pair for pair, one in verdicts.items() if one.soaks and self.order.wait]
-            again = min([self.every, *(verdicts[pair].again or 0.0 for pair in soaking)]) if soaking else None
+                continue  # the first that asks need not be the first in order
+            decisions = await self._decide()
+            soaking = [pair for pair, decision in decisions.items() if decision.soaks and self.order.wait]
+            again = min([self.every, *(decisions[pair].again or 0.0 for pair in soaking)]) if soaking else None
             if soaking:
                 await self._look_at({pair[0] for pair in soaking})
-            elif not self._running and not self._moved.is_set():  # what came meanwhile may have been heard too early
-                self._refuse(verdicts)
+            elif not self._running and not self._moved.is_set():  # else the decisions are out of date
+                self._refuse(decisions)
 
     async def _decide(self) -> dict[StackCluster, GateDecision]:
-        """Let begin whoever may; the verdicts on the others."""
-        approvals, deaf = await self._heard()
-        verdicts: dict[StackCluster, GateDecision] = {}
+        """Let each change begin that may; return the decisions on the others."""
+        approvals, read_error = await self._heard()
+        decisions: dict[StackCluster, GateDecision] = {}
         for pair in sorted(self._waiting):
-            verdict = self._asked(pair, approvals)
-            if verdict.goes:
+            decision = self._asked(pair, approvals)
+            if decision.goes:
                 self._begin(pair, changing=True)
                 self._waiting.pop(pair).set_result(None)
-            elif verdict.asks and deaf is not None:
-                self._waiting.pop(pair).set_result(deaf)
+            elif decision.asks and read_error is not None:
+                self._waiting.pop(pair).set_result(read_error)
             else:
-                verdicts[pair] = verdict
-                self.tell(*pair, verdict.reason)
-        return verdicts
+                decisions[pair] = decision
+                self.tell(*pair, decision.reason)
+        return decisions
 
     async def _heard(self) -> tuple[Approvals, FleetError | None]:
-        """Approvals as they are now, where somebody asks for one; or why they cannot be read."""
+        """Return the approvals as they are now, if a waiting change needs one; or why they cannot be read."""
         if not any(self.order.stacks[stack].rollout.approve for stack, _ in self._waiting):
             return {}, None
         try:
@@ -184,37 +194,42 @@ class RolloutQueue:
             return {}, problem
 
     def _asked(self, pair: StackCluster, approvals: Approvals) -> GateDecision:
+        """Return the decision of the gates on one waiting change."""
         stack = self.order.stacks[pair[0]]
-        words: Collection[int] = approvals.get((stack.name, changes_digest(stack)), ()) if stack.rollout.approve else ()
+        approved_waves: Collection[int] = (
+            approvals.get((stack.name, changes_digest(stack)), ()) if stack.rollout.approve else ()
+        )
         needs = [self.order.stacks[name] for name in stack.needs if name in self.order.stacks]
         return decide_gate(
             stack.name,
             pair[1],
             stack.rollout,
             self._all(stack),
-            {one.name: self._all(one) for one in needs},
-            approved=words,
+            {need.name: self._all(need) for need in needs},
+            approved=approved_waves,
             now=self.order.clock(),
         )
 
     def _all(self, stack: StackResult) -> dict[str, RolloutState]:
-        found = {cluster: self.standings.get((stack.name, cluster), UNSEEN) for cluster in stack.clusters}
+        """Return the states of a stack by cluster; what this run changes right now counts as begun."""
+        states = {cluster: self.standings.get((stack.name, cluster), UNSEEN) for cluster in stack.clusters}
         return {
-            cluster: replace(one, begun=True) if (stack.name, cluster) in self._changing else one
-            for cluster, one in found.items()
+            cluster: replace(state, begun=True) if (stack.name, cluster) in self._changing else state
+            for cluster, state in states.items()
         }
 
     async def _look_at(self, stacks: Iterable[str]) -> None:
-        """How those that soak are now: one that is ill again ends it."""
+        """Observe the stacks that soak again: one that is not healthy any more ends the soak."""
         pairs = [
             pair
-            for pair, one in self.standings.items()
-            if pair[0] in stacks and one.applied and pair not in self._running and pair not in self.order.elsewhere
+            for pair, state in self.standings.items()
+            if pair[0] in stacks and state.applied and pair not in self._running and pair not in self.order.elsewhere
         ]
-        for pair, seen in zip(pairs, await asyncio.gather(*map(self._seen, pairs)), strict=True):
-            self._note(pair, seen, anew=False)
+        for pair, new_state in zip(pairs, await asyncio.gather(*map(self._seen, pairs)), strict=True):
+            self._note(pair, new_state, anew=False)
 
     async def _seen(self, pair: StackCluster) -> RolloutState:
+        """Return the state of one stack with its health as it is now."""
         before = self.standings[pair]
         try:
             return replace(before, health=await self.look(pair), problem="")
@@ -222,7 +237,7 @@ class RolloutQueue:
             return replace(before, health="Unknown", problem=problem.message)
 
     def _refuse(self, verdicts: Mapping[StackCluster, GateDecision]) -> None:
-        """Nothing is under way that could change a verdict."""
-        for pair, verdict in verdicts.items():
+        """Refuse all waiting changes: nothing is under way that could change a decision."""
+        for pair, decision in verdicts.items():
             stack, cluster = pair
-            self._waiting.pop(pair).set_result(WaitingError(cluster, stack, verdict.reason))
+            self._waiting.pop(pair).set_result(WaitingError(cluster, stack, decision.reason))

@@ -1,18 +1,16 @@
-"""Which files take a stack back, and whether it may.
+"""Rollback of one stack: which files it changes, to which commit it may go by itself, and whether it may at all. Pure.
 
-A stack as it was at an earlier commit, and everything else as it is: which files that takes. Pure.
+The files take a stack back to an earlier commit and leave everything else as it is. A stack is made from its own file
+and from what that file reads. What other stacks read too is not its own, and stays as it is; a file with several stacks
+cannot be rolled back for one of them.
 
-A stack is made from its own file and from what that reads. What other stacks read too is not its own, and stays as it
-is; a file with several stacks cannot be taken back for one of them.
+When a change makes a cluster unhealthy, the stack goes back by itself one step: to the commit that was synced before,
+with other files of the stack, if it was healthy there. It does not go further, because a state that was unhealthy
+before is no target. And it does not go back from a rollback, because two unhealthy revisions would replace each other
+for ever. All of that is in git; no process has to remember it.
 
-Where a stack may be taken back to by itself when a change makes a cluster ill, or why it may not. Pure.
-
-It goes back one step: to the commit that was synced before, with other files of the stack, if it was well there. Not
-further, for what was ill before is no place to go; and not from what is itself a way back, for two revisions that are
-both ill would be exchanged for ever. All of that is in git: nobody has to remember it.
-
-It goes back only for what the change did: an object that is ill and that the change did not touch, not even by way of
-another object, has another cause. And no data goes with it: that is for a person to say.
+It goes back only for what the change did. If the change did not touch an unhealthy object, not even by way of another
+object, then the cause is another one. And it never deletes data: only a user may decide that.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from fleet.sync.result import ObjectHealth
 
 @dataclass(frozen=True, slots=True)
 class RollbackBase:
-    """The files that a stack stands on at one revision, by path in the fleet's directory."""
+    """Files that a stack is made from at one revision, by path in the fleet's directory."""
 
     own: frozenset[str]
     shared: frozenset[str]
@@ -43,32 +41,37 @@ class RollbackBase:
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    changes: dict[str, bytes | None]  # by path; None: it was not there
-    left: tuple[str, ...]  # files that differ and are left, because others read them too
+    """Changes of files that roll a stack back."""
+
+    changes: dict[str, bytes | None]  # content by path; None if the file did not exist
+    left: tuple[str, ...]  # files that differ and are left as they are, because other stacks read them too
 
 
 def find_rollback_base(evaluation: Evaluation, stack: str, clusters: frozenset[str]) -> RollbackBase:
-    """`clusters` are the files of clusters, which are everybody's."""
-    found = next((one for one in evaluation.stacks if one.name == stack), None)
-    if found is None:
+    """Return the files that the stack is made from; `clusters` are the files of clusters, which all stacks share.
+
+    Raise NotFoundError for an unknown stack, ConfigurationError if its file has another stack.
+    """
+    stack_result = next((result for result in evaluation.stacks if result.name == stack), None)
+    if stack_result is None:
         raise NotFoundError(f"there is no stack {stack!r} there")
-    file = found.source.file
-    beside = [one.name for one in evaluation.stacks if one.source.file == file and one.name != stack]
-    if beside:
+    file = stack_result.source.file
+    neighbours = [result.name for result in evaluation.stacks if result.source.file == file and result.name != stack]
+    if neighbours:
         raise ConfigurationError(
-            f"{file} has the stack {beside[0]} too, which would be rolled back with {stack}",
+            f"{file} has the stack {neighbours[0]} too, which would be rolled back with {stack}",
             hint="revert the commit by hand: git revert; or give each stack a file of its own",
         )
-    read = {one.file: {one.file, *one.files} for one in evaluation.reads}
-    others = clusters.union({FILE}, *(files for other, files in read.items() if other != file))
-    mine = read.get(file, {file})
-    return RollbackBase(frozenset(mine - others), frozenset(mine & others))
+    read = {entry.file: {entry.file, *entry.files} for entry in evaluation.reads}
+    shared_files = clusters.union({FILE}, *(files for path, files in read.items() if path != file))
+    read_files = read.get(file, {file})
+    return RollbackBase(frozenset(read_files - shared_files), frozenset(read_files & shared_files))
 
 
 def roll_back_files(
     now: RollbackBase, then: RollbackBase, here: Mapping[str, bytes], there: Mapping[str, bytes]
 ) -> Rollback:
-    """From the files of both revisions, by path, as far as they belong to one of the grounds."""
+    """Return the rollback, from the contents `here` (now) and `there` (then) of the files of both bases, by path."""
     shared = now.shared | then.shared
     own = (now.own | then.own) - shared
     changes = {path: there.get(path) for path in sorted(own) if here.get(path) != there.get(path)}
@@ -77,6 +80,7 @@ def roll_back_files(
 
 
 def rollback_message(stack: str, revision: str, subject: str, changes: Mapping[str, bytes | None]) -> str:
+    """Return the commit message of a rollback."""
     lines = [
         f"{path} {'is as it was' if content is not None else 'was not there'}" for path, content in changes.items()
     ]
@@ -85,9 +89,9 @@ def rollback_message(stack: str, revision: str, subject: str, changes: Mapping[s
 
 TRAILER = "Fleet-Rollback"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
-# Kinds that act on whatever is in their namespace, without being named there.
+# Kinds that act on every object in their namespace, without being named there.
 _OF_THE_NAMESPACE = frozenset({"LimitRange", "NetworkPolicy", "ResourceQuota", "Role", "RoleBinding"})
-# The API groups of Kubernetes itself, each by its name: many a custom resource's group ends with k8s.io, too.
+# The API groups of Kubernetes itself, by full name: groups of many custom resources end with k8s.io, too.
 _OF_KUBERNETES = frozenset(
     {
         *("", "apps", "autoscaling", "batch", "policy"),
@@ -101,68 +105,74 @@ _OF_KUBERNETES = frozenset(
 
 
 class NoRollbackError(PolicyError):
-    """It stays as it is, and a person has to look."""
+    """Error for a stack that stays as it is, so that a user has to decide."""
 
 
 class RollbackPendingError(NoRollbackError):
-    """What it has is a way back already: it may take a moment until that is well."""
+    """Error for a stack that has a rollback already, which may need a moment to become healthy."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitHistory:
-    """A commit that was synced, as far as the stack is concerned."""
+    """Commit that was synced, as far as the stack is concerned."""
 
     revision: str
-    was_well: bool  # it was applied wherever it was tried, and healthy by the engine's own word
-    same: bool  # the stack stood on the same files as it does now
+    was_well: bool  # applied wherever it was tried, and reported healthy by the engine
+    same: bool  # the stack had the same files as it has now
 
 
 def find_way_back(past: Iterable[CommitHistory], *, is_rollback: bool) -> str:
-    """The commit to go back to. `past` is newest first; `is_rollback`: what it has now is one already."""
-    known = list(past)
+    """Return the commit to go back to; raise NoRollbackError if there is none.
+
+    `past` is newest first. `is_rollback`: what the stack has now is a rollback already.
+    """
+    commits = list(past)
     if is_rollback:
         raise RollbackPendingError("what it has is a rollback already")
-    at = next((number for number, one in enumerate(known) if not one.same), None)
-    if at is None:
+    position = next((number for number, commit in enumerate(commits) if not commit.same), None)
+    if position is None:
         raise NoRollbackError("there is nothing to go back to: no earlier commit of it is known that was synced")
-    former = next((one for one in known[at:] if one.same and one.was_well), None)
+    former = next((commit for commit in commits[position:] if commit.same and commit.was_well), None)
     if former is not None:
         raise NoRollbackError(f"its files are as they were at {former.revision[:8]}, where it was well")
-    if not known[at].was_well:
-        raise NoRollbackError(f"there is nothing to go back to: it was not well at {known[at].revision[:8]} either")
-    return known[at].revision
+    if not commits[position].was_well:
+        raise NoRollbackError(
+            f"there is nothing to go back to: it was not well at {commits[position].revision[:8]} either"
+        )
+    return commits[position].revision
 
 
 def rollback_trailer(stack: str, revision: str) -> str:
-    """The last line of the commit, by which it is known for what it is."""
+    """Return the last line of a rollback's commit message, which identifies it."""
     return f"{TRAILER}: {stack} {revision}\n"
 
 
 def is_rollback(message: str, stack: str) -> bool:
+    """Return whether the commit message is of a rollback of the stack."""
     return any(line.startswith(f"{TRAILER}: {stack} ") for line in message.splitlines())
 
 
 def check_cause(before: Desired | None, after: Desired, ill: Iterable[ObjectHealth]) -> None:
-    """Raise NoWayBackError if the change from `before` to `after` cannot be why these objects of a cluster are ill.
+    """Raise NoRollbackError if the change from `before` to `after` cannot be why these objects are unhealthy.
 
-    Without objects it is not known which are ill: then it is enough that the change touched any.
+    Without objects it is not known which ones are: then it is enough that the change touched any.
     """
-    reached = _reached(after, _touched(before, after))
-    names = {(key.kind, key.namespace, key.name) for key in reached}
-    known = {(key.kind, key.namespace, key.name) for one in after.objects for key in (one.key, *one.aliases)}
-    objects = [one for one in ill if (one.kind, one.namespace, one.name) in known]
-    if not reached:
+    affected = _affected_keys(after, _changed_keys(before, after))
+    names = {(key.kind, key.namespace, key.name) for key in affected}
+    own_names = {(key.kind, key.namespace, key.name) for obj in after.objects for key in (obj.key, *obj.aliases)}
+    objects = [health for health in ill if (health.kind, health.namespace, health.name) in own_names]
+    if not affected:
         raise NoRollbackError(f"the change touched nothing of it in {after.cluster}")
-    if objects and not any((one.kind, one.namespace, one.name) in names for one in objects):
+    if objects and not any((health.kind, health.namespace, health.name) in names for health in objects):
         raise NoRollbackError(
             f"the change touched neither {objects[0].title}, which is {objects[0].state}, nor what it depends on"
         )
 
 
 def check_data(back: Plan) -> None:
-    """Raise NoWayBackError if the way back, as a plan for one cluster, deletes data or is refused by an engine.
+    """Raise NoRollbackError if the rollback, as a plan for one cluster, deletes data or is refused by an engine.
 
-    What another operator does when its custom resource is deleted is not known, and may be to delete volumes.
+    What another operator does when its custom resource is deleted is not known; it may delete volumes.
     """
     for step in back.steps:
         if step.refused:
@@ -179,47 +189,50 @@ def check_data(back: Plan) -> None:
             )
 
 
-def _touched(before: Desired | None, after: Desired) -> set[Key]:
-    """The objects that the two want different things of, or that only one of them has."""
-    old = {one.key: one.manifest for one in before.objects} if before else {}
-    new = {one.key: one.manifest for one in after.objects}
+def _changed_keys(before: Desired | None, after: Desired) -> set[Key]:
+    """Return the objects that only one of both has, or for which their manifests differ."""
+    old = {obj.key: obj.manifest for obj in before.objects} if before else {}
+    new = {obj.key: obj.manifest for obj in after.objects}
     return {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
 
 
-def _reached(desired: Desired, touched: Set[Key]) -> set[Key]:
-    """Those, and whatever depends on them: by `depends_on`, by a name in its manifest, or by its namespace."""
-    reached = set(touched)
-    rest = {one.key: (one, _names_in(one.manifest)) for one in desired.objects if one.key not in touched}
+def _affected_keys(desired: Desired, touched: Set[Key]) -> set[Key]:
+    """Return these objects and all that depend on them: by `depends_on`, by a name in a manifest, or by namespace."""
+    affected = set(touched)
+    unaffected = {obj.key: (obj, _find_names(obj.manifest)) for obj in desired.objects if obj.key not in touched}
     while True:
-        names = {key.name for key in reached}
-        spaces = {key.name for key in reached if key.kind == "Namespace"}
-        spaces |= {key.namespace for key in reached if key.kind in _OF_THE_NAMESPACE}
-        more = [
+        names = {key.name for key in affected}
+        namespaces = {key.name for key in affected if key.kind == "Namespace"}
+        namespaces |= {key.namespace for key in affected if key.kind in _OF_THE_NAMESPACE}
+        dependents = [
             key
-            for key, (one, mentioned) in rest.items()
-            if key.namespace in spaces or not reached.isdisjoint(one.depends_on) or not names.isdisjoint(mentioned)
+            for key, (obj, names_in_manifest) in unaffected.items()
+            if key.namespace in namespaces
+            or not affected.isdisjoint(obj.depends_on)
+            or not names.isdisjoint(names_in_manifest)
         ]
-        if not more:
-            return reached | {alias for one in desired.objects if one.key in reached for alias in one.aliases}
-        for key in more:
-            del rest[key]
-        reached.update(more)
+        if not dependents:
+            return affected | {alias for obj in desired.objects if obj.key in affected for alias in obj.aliases}
+        for key in dependents:
+            del unaffected[key]
+        affected.update(dependents)
 
 
-def _names_in(manifest: dict[str, Any]) -> set[str]:
-    """Whatever may be the name of another object: also the first parts of an address."""
-    body = [value for field, value in manifest.items() if field not in ("apiVersion", "kind", "metadata")]
-    words = {word for value in body for text in _texts(value) for word in _NAME.findall(text)}
-    parts = [word.split(".") for word in words]
+def _find_names(manifest: dict[str, Any]) -> set[str]:
+    """Return every text that may be the name of another object, the first parts of an address included."""
+    values = [value for field, value in manifest.items() if field not in ("apiVersion", "kind", "metadata")]
+    tokens = {token for value in values for text in _iterate_texts(value) for token in _NAME.findall(text)}
+    parts = [token.split(".") for token in tokens]
     return {".".join(part[:count]) for part in parts for count in range(1, len(part) + 1)}
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iterate_texts(value: Any) -> Iterator[str]:
+    """Yield every text in the value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from _texts(each)
+        for item in value.values():
+            yield from _iterate_texts(item)
     elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _iterate_texts(item)
