@@ -1,5 +1,5 @@
-"""The agent: `fleet serve` turned round. One cluster reads what was rendered for it and reports what became of that.
+"""Agent: `fleet serve` the other way round. One cluster reads the bundle rendered for it and reports the results.
 
-agent      the branch of the cluster as what is desired, in the place of an evaluation; one sync of it
-manifests  the agent in its cluster
+agent      read the cluster's branch in the place of an evaluation; one sync of it
+manifests  objects of the agent in its cluster
 """

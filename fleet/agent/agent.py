@@ -1,10 +1,10 @@
-"""The agent: applies a bundle from inside a cluster. No user code is run here.
+"""Agent that applies a bundle from inside a cluster. No user code is run here.
 
-The branch of the cluster says what is desired, in the place of an evaluation. It goes on from commit to commit, and its
-messages have the commits of the fleet's repository. So a branch that was replaced is known by them after a restart too:
-what this cluster reported to have is not among them.
+The branch of the cluster says what is desired, in the place of an evaluation. The branch grows commit by commit, and
+the messages of its commits have the commits of the fleet's repository. That is how a replaced branch is detected, after
+a restart too: it lacks what this cluster reported to have.
 
-`once` is one sync of what was rendered, and the end: for a user, a job, or to say that a rewritten branch is meant.
+`sync_once` is a single sync of the bundle: for a user, a job, or to say that a rewritten branch is intended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ HINT = "if it is meant, say so once: fleet agent --once --allow-rewritten"
 
 @dataclass(frozen=True, slots=True)
 class BundleReader:
-    """Reader of one cluster's branch. `report` is where health goes, "" to the repository that it reads."""
+    """Reader of one cluster's branch. `report` is where health is written; "" for the repository that it reads."""
 
     cluster: str
     context: str | None = None
@@ -58,11 +58,16 @@ class BundleReader:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
+        """Do nothing: the reader holds nothing open."""
         yield
 
     def read(
         self, origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None
     ) -> EvaluatedCommit:
+        """Return a commit of the branch with its bundle as what is desired.
+
+        Raise NotFoundError if the repository does not have the commit, ConfigurationError for another status branch.
+        """
         git = mirror.repository
         with git.objects("read the rendered set") as objects:
             tip = Snapshot.of(objects, commit, git.limits, title=origin.branch)
@@ -75,9 +80,10 @@ class BundleReader:
     def check(
         self, commit: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
     ) -> None:
-        """Check a commit as the centre does.
+        """Check a commit as the service at the centre does; raise PolicyError if it is refused.
 
-        What the process itself has seen counts, unless another process went that way before.
+        What this process has seen counts, unless the status records show that another process accepted the rewritten
+        branch.
         """
         git = commit.files.git
         assert git is not None  # noqa: S101 - the mirror's
@@ -86,9 +92,9 @@ class BundleReader:
             try:
                 if git.outside([before.commit], commit.commit):
                     raise _rewritten_error(commit, before.commit)
-                return _check_departures(commit, before.rendered.stack_names)
+                return _check_removed_stacks(commit, before.rendered.stack_names)
             except PolicyError as rewritten:
-                error = rewritten  # the user may have said that it is meant
+                error = rewritten  # the user may have allowed it
         records = [record for record in memory() if record.cluster == self.cluster]
         revisions = rendered_revisions(git, commit.commit)
         if before and error:
@@ -100,7 +106,7 @@ class BundleReader:
         for record in records:
             if record.content and record.revision and record.revision not in revisions:
                 raise _rewritten_error(commit, record.revision)
-        return _check_departures(commit, {record.stack for record in records})
+        return _check_removed_stacks(commit, {record.stack for record in records})
 
     def _check_status_branch(self, bundle: Bundle) -> None:
         """Refuse a status branch that the user did not name: a bundle could name the branch that all users work on."""
@@ -112,7 +118,7 @@ class BundleReader:
             )
 
     def _evaluation(self, bundle: Bundle, before: EvaluatedCommit | None) -> Evaluation:
-        """Return the evaluation; stacks whose files are the same are the very same as before."""
+        """Return the evaluation; a stack whose files are the same is the same object as before."""
         evaluation = bundle.evaluation()
         (cluster,) = evaluation.clusters
         old = before.rendered.stacks if before and before.rendered else {}
@@ -124,8 +130,8 @@ class BundleReader:
         )
         return replace(evaluation, clusters=(replace(cluster, context=self.context),), stacks=stacks)
 
-    def _files(self, origin: FollowedRepository, git: Git, found: Bundle) -> Checkout:
-        index = found.index
+    def _files(self, origin: FollowedRepository, git: Git, bundle: Bundle) -> Checkout:
+        index = bundle.index
         settings = Settings(
             fleet=Fleet(index.fleet),
             git=GitSettings(status_branch=index.status_branch),
@@ -149,7 +155,8 @@ def _is_applied(commit: EvaluatedCommit, records: Collection[StatusRecord]) -> b
     return bool(parts) and all((part.stack, part.content) in reported for part in parts)
 
 
-def _check_departures(commit: EvaluatedCommit, stacks: Collection[str]) -> None:
+def _check_removed_stacks(commit: EvaluatedCommit, stacks: Collection[str]) -> None:
+    """Raise PolicyError if more of these stacks have left the bundle than the budget allows."""
     assert commit.rendered is not None  # noqa: S101 - it was read from a branch
     index, placed_stacks = commit.rendered.index, commit.rendered.stack_names
     pairs: frozenset[StackCluster] = frozenset((stack, index.cluster) for stack in placed_stacks)
@@ -158,6 +165,7 @@ def _check_departures(commit: EvaluatedCommit, stacks: Collection[str]) -> None:
 
 
 def _rewritten_error(commit: EvaluatedCommit, before: str) -> PolicyError:
+    """Return the error for a branch that does not contain what was applied."""
     message = f"the rendered set {commit.commit[:8]} does not go on from {before[:8]}, which was applied: "
     return PolicyError(f"{message}the branch was rewritten", hint=HINT)
 
@@ -186,7 +194,7 @@ def sync_once(
     status: bool,
     rewritten: bool,
 ) -> tuple[EvaluatedCommit, list[Result]]:
-    """Fetch, check, apply and report."""
+    """Fetch, check, apply and report one commit; return it with the results."""
     mirror = origin.mirror(cache)
     tip = mirror.tips(origin.branch)[origin.ref]
     mirror.fetch((origin.refspec,))
@@ -206,6 +214,7 @@ def sync_once(
 
 
 def _report(commit: EvaluatedCommit, results: list[Result]) -> None:
+    """Write the results to the status branch."""
     files = commit.files
     assert files.git is not None  # noqa: S101 - it is of a mirror
     settings = files.repository.settings.git

@@ -1,8 +1,8 @@
 """Objects of the agent in its cluster, in the order in which they are applied. Pure.
 
-It applies whatever stacks say, so it has all rights there; no client outside has any. Where each stack is applied in
-the name of a service account of its own, these can be narrowed to impersonating those, to its books in fleet-system,
-and to get, list and watch of what stacks have: one watch is for all of them.
+The agent applies whatever stacks declare, so it has all rights in the cluster; no client outside has any. Where each
+stack is applied as a service account of its own, the agent's rights can be narrowed: to impersonating these accounts,
+to its records in fleet-system, and to get, list and watch of what stacks have, because one watch serves all stacks.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ LABELS = {**SELECTOR, **PART}
 
 
 def manifests(image: str, arguments: Sequence[str], replicas: int) -> list[Manifest]:
+    """Return the manifests of the agent."""
     metadata = {"name": NAME, "namespace": SYSTEM}
     objects: list[Manifest] = [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
