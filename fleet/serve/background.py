@@ -1,15 +1,13 @@
-"""Threads and tasks that must not end.
+"""Threads for blocking calls, and tasks that must not end.
 
-What waits for git: each call in a thread of its own, which nobody else has to wait for.
+Each call to git runs in a thread of its own, which no other task has to wait for. A host that accepts connections and
+never answers keeps a call for minutes. In the thread pool that asyncio shares out, a few of them would keep everything
+else from running there, name lookups for clusters included; and the process could not end before they do. The threads
+stay few all the same: each task of a service has one call under way at a time.
 
-A host that accepts connections and never answers keeps a call for minutes. In the pool that asyncio shares out, a few
-of them would keep everything else from running there, name lookups for clusters included; and the process could not end
-before they do. They stay few all the same: each task of a service has one call under way at a time.
-
-What nobody foresaw, in code or in what a cluster shows: it is logged with its traceback, and ends nothing.
-
-A service that ends takes every stack of every cluster with it, and the next one meets the same thing again. So what
-goes wrong in one pass is the problem of its stacks, and what goes wrong beside passes is begun anew after a while.
+An unexpected error, caused by code or by what a cluster shows, is logged with its traceback and ends nothing. A service
+that ended would stop syncing every stack of every cluster, and the next process would meet the same error. So an error
+in one pass is the error of its stacks, and a task beside the passes that fails is started again after a while.
 """
 
 from __future__ import annotations
@@ -30,7 +28,10 @@ T = TypeVar("T")
 
 
 async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What it returns or raises. If whoever waits is cancelled, it goes on for as long as the process does."""
+    """Run a blocking function in a thread of its own; return or raise what it does.
+
+    If the awaiting task is cancelled, the function goes on for as long as the process does.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
@@ -46,7 +47,7 @@ async def run_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwa
             outcome: tuple[Callable[[Any], None], Any] = (future.set_exception, problem)
         else:
             outcome = (future.set_result, result)
-        with contextlib.suppress(RuntimeError):  # the loop has ended before it
+        with contextlib.suppress(RuntimeError):  # the loop ended before the thread
             loop.call_soon_threadsafe(tell, *outcome)
 
     threading.Thread(target=work, name="git", daemon=True).start()
@@ -59,19 +60,19 @@ log = logging.getLogger(__name__)
 
 
 class UnexpectedError(FleetError):
-    """Without the words of what it is made from: these may be anything, also what is secret."""
+    """Error that stands for an exception, without its message: that may be anything, also a secret."""
 
     def __init__(self, where: str, problem: Exception) -> None:
         super().__init__(f"{where}: unexpected {type(problem).__name__}", hint=HINT)
 
 
 async def run_forever(what: str, run: Callable[[], Awaitable[None]]) -> None:
-    """What is meant to run for ever, and is begun anew should it fail."""
+    """Run a task that is meant to run for ever, and start it again after a while should it end or fail."""
     failures, backoff = 0, Backoff(first=1.0, most=300.0)
     while True:
         try:
             await run()
-        except Exception:  # whatever it is
+        except Exception:  # whatever it is, the task is started again
             log.exception("%s failed, and begins anew", what)
         failures += 1
         await asyncio.sleep(backoff.delay(failures))

@@ -1,6 +1,6 @@
-"""What clusters with agents are to have, kept up to date by the service: with every commit, and every report.
+"""Publisher of the bundles of clusters with agents, which renders with every commit and every report of an agent.
 
-It is `fleet render --push` for ever. How the stacks are in those clusters is told to the order of things, so that
+It is `fleet render --push` for ever. It reports the rollout states in those clusters to the rollout tracker, so that
 clusters that are reached from here wait for them as well.
 """
 
@@ -34,52 +34,52 @@ from fleet.serve.background import run_in_thread
 from fleet.serve.commits import EvaluatedCommit
 from fleet.serve.rollout import RolloutTracker
 
-SETTLE = 0.2  # seconds in which more may come
-LOOK = 60.0  # seconds between two looks at repositories that are only reported to: nothing tells of news there
+SETTLE = 0.2  # seconds in which more calls may come
+LOOK = 60.0  # seconds between two looks at repositories that agents report to: no event announces a change there
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class BundlePublisher:
-    """`call` at any time; `run` renders. `done` is called when more may be known than before."""
+    """Publisher of bundles: `call` asks for a run, `run` renders, `done` is called when more may be known."""
 
     current: Callable[[], EvaluatedCommit | None]
     order: RolloutTracker
     done: Callable[[], None]
     heard: Callable[[StatusReport, bool], None] = lambda report, moved: (
         None
-    )  # an agent's word, and whether it got something
-    reports: tuple[ReportRepository, ...] = ()  # where else agents report
+    )  # an agent's report, and whether its content changed
+    reports: tuple[ReportRepository, ...] = ()  # repositories that agents report to besides the status branch
     require_approved: bool = False
     _call: asyncio.Event = field(default_factory=asyncio.Event)
-    _asked: list[asyncio.Future[None]] = field(default_factory=list)  # by those who wait for the next look
+    _asked: list[asyncio.Future[None]] = field(default_factory=list)  # futures of tasks that wait for the next run
     _trouble: CommitError | None = None
-    _said: str = ""  # the last problem, which is logged once
+    _said: str = ""  # the last error, which is logged once
     _failures: int = 0
     _contents: dict[StackCluster, str] = field(default_factory=dict)
     _given: dict[StackCluster, tuple[str, float]] = field(
         default_factory=dict
-    )  # since when what is not well has its content
-    _words: dict[StackCluster, StatusReport] = field(default_factory=dict)  # the last that agents said
+    )  # content of unhealthy placements, and when it was given
+    _words: dict[StackCluster, StatusReport] = field(default_factory=dict)  # the last reports of agents
 
     def call(self) -> None:
         self._call.set()
 
     async def look(self) -> None:
-        """Returns when a look that began later than this has heard what agents say."""
+        """Wait until a run that began later than this call has read what agents report."""
         looked = asyncio.get_running_loop().create_future()
         self._asked.append(looked)
         self.call()
         await looked
 
     def take(self) -> None:
-        """There is a new commit, and a good one."""
+        """Take a new, valid commit: render, and report no error any more."""
         self._trouble = None
         self._call.set()
 
     def trouble(self, revision: str, problem: FleetError) -> None:
-        """A commit that is of no use: agents are to know."""
+        """Report a commit that cannot be used to the agents."""
         self._trouble = CommitError(revision, problem.message)
         self._call.set()
 
@@ -105,13 +105,13 @@ class BundlePublisher:
                 self.hear(current, ())
 
     async def _once(self, current: EvaluatedCommit) -> float | None:
-        """Seconds until the next time, if nothing calls before."""
+        """Render once; return the seconds until the next run, if nothing calls before."""
         asked, self._asked = self._asked, []
         try:
             records = await run_in_thread(self._records, current)
-            found = await run_in_thread(self._render, current, records)
-            self._given = await run_in_thread(self._dated, current, found)
-            refused = {one.cluster: one.problem for one in found.results if one.problem}
+            published = await run_in_thread(self._render, current, records)
+            self._given = await run_in_thread(self._dated, current, published)
+            refused = {result.cluster: result.problem for result in published.results if result.problem}
             for cluster, problem in refused.items():
                 await run_in_thread(self._tell, current, [cluster], problem)
         except FleetError as problem:
@@ -122,73 +122,83 @@ class BundlePublisher:
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
         self._warn(list(refused.values()))
-        self.order.hear_of(current.revision, found.standings, {pair: at for pair, (_, at) in self._given.items()})
+        self.order.hear_of(current.revision, published.standings, {pair: at for pair, (_, at) in self._given.items()})
         self.hear(current, records)
         self.done()
-        for one in asked:
-            if not one.done():  # whoever waited may have given up
-                one.set_result(None)
-        for cluster, commit in found.written.items():
+        for waiter in asked:
+            if not waiter.done():  # the waiting task may have given up
+                waiter.set_result(None)
+        for cluster, commit in published.written.items():
             log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
-        times = (found.again, self.order.late(current), LOOK if self.reports else None)
-        return min((one for one in times if one is not None), default=None)
+        times = (published.again, self.order.late(current), LOOK if self.reports else None)
+        return min((delay for delay in times if delay is not None), default=None)
 
     def hear(self, current: EvaluatedCommit, records: Iterable[StatusRecord]) -> None:
-        """What agents say about this commit, for those whom the service tells of turns."""
+        """Pass on what agents report about this commit, for the notifications of changes."""
         clusters = select_clusters(current.evaluation, ())
-        here = {(name, one) for name, stack in current.stacks.items() for one in stack.clusters if one in clusters}
-        self._contents = {pair: one for pair, one in self._contents.items() if pair in here}
-        self._words = {pair: one for pair, one in self._words.items() if pair in here}
-        for one in records:
-            pair = (one.stack, one.cluster)
-            if pair in here and one.wanted == current.revision:
-                moved = self._contents.get(pair, one.content) != one.content
-                self._contents[pair] = one.content
-                self._words[pair] = StatusReport(*pair, one.wanted, one.sync, one.health, one.message)
+        placements = {
+            (name, cluster)
+            for name, stack in current.stacks.items()
+            for cluster in stack.clusters
+            if cluster in clusters
+        }
+        self._contents = {pair: content for pair, content in self._contents.items() if pair in placements}
+        self._words = {pair: report for pair, report in self._words.items() if pair in placements}
+        for record in records:
+            pair = (record.stack, record.cluster)
+            if pair in placements and record.wanted == current.revision:
+                moved = self._contents.get(pair, record.content) != record.content
+                self._contents[pair] = record.content
+                self._words[pair] = StatusReport(*pair, record.wanted, record.sync, record.health, record.message)
                 self.heard(self._words[pair], moved)
 
     def said(self, stack: str, revision: str) -> list[StatusReport]:
-        """What agents last said about a stack, as far as it is about this commit."""
-        return [one for pair, one in self._words.items() if pair[0] == stack and one.revision == revision]
+        """Return what agents last reported about a stack, where it is about this commit."""
+        return [report for pair, report in self._words.items() if pair[0] == stack and report.revision == revision]
 
-    def _dated(self, current: EvaluatedCommit, found: PublishResult) -> dict[StackCluster, tuple[str, float]]:
-        """When what may be taken back was given what it has and is not well with. Others are not asked about."""
+    def _dated(self, current: EvaluatedCommit, published: PublishResult) -> dict[StackCluster, tuple[str, float]]:
+        """Return when unhealthy stacks that may be rolled back were given their content.
+
+        Git is not asked about any other stack.
+        """
         dates: dict[StackCluster, tuple[str, float]] = {}
         git = current.files.git
         assert git is not None  # noqa: S101 - it is of a mirror
-        for (name, cluster), one in found.standings.items():
-            told = found.bundles.get(cluster)
-            part = told.parts.get(name) if told else None
-            if told is None or part is None or one.is_well or not one.has_it:
+        for (name, cluster), state in published.standings.items():
+            bundle = published.bundles.get(cluster)
+            part = bundle.parts.get(name) if bundle else None
+            if bundle is None or part is None or state.is_well or not state.has_it:
                 continue
             if current.stacks[name].rollout.on_failure == "rollback":
                 content, at = self._given.get((name, cluster), ("", 0.0))
                 same = content == part.content
-                dates[name, cluster] = (part.content, at if same else delivery_time(git, told.commit, part) or 0.0)
+                dates[name, cluster] = (part.content, at if same else delivery_time(git, bundle.commit, part) or 0.0)
         return dates
 
     def _render(self, current: EvaluatedCommit, records: Sequence[StatusRecord]) -> PublishResult:
-        seen = ObservedState(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
-        wish = PublishOptions(require_approved=self.require_approved, trouble=self._trouble)
-        return publish_bundles(current.files, current.evaluation, wish, _remote(current), seen, now=time.time())
+        observed = ObservedState(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
+        options = PublishOptions(require_approved=self.require_approved, trouble=self._trouble)
+        return publish_bundles(
+            current.files, current.evaluation, options, _find_remote(current), observed, now=time.time()
+        )
 
     def _records(self, current: EvaluatedCommit) -> list[StatusRecord]:
         git, branch = current.files.git, current.files.repository.settings.git.status_branch
         assert git is not None  # noqa: S101 - it is of a mirror
-        return read_reports(git, _remote(current), self.reports, branch)
+        return read_reports(git, _find_remote(current), self.reports, branch)
 
     def _tell(self, current: EvaluatedCommit, clusters: Iterable[str], problem: FleetError) -> None:
         git, settings = current.files.git, current.files.repository.settings.git
         assert git is not None  # noqa: S101
-        said = self._trouble or CommitError(current.revision, problem.message)
-        publish_error(git, _remote(current), settings.rendered, clusters, said)
+        error = self._trouble or CommitError(current.revision, problem.message)
+        publish_error(git, _find_remote(current), settings.rendered, clusters, error)
 
     def _warn(self, problems: list[FleetError]) -> None:
-        said = "; ".join(one.message for one in problems)
-        if said and said != self._said:
-            log.error("not rendered for agents: %s", said)
-        self._said = said
+        message = "; ".join(problem.message for problem in problems)
+        if message and message != self._said:
+            log.error("not rendered for agents: %s", message)
+        self._said = message
 
 
-def _remote(current: EvaluatedCommit) -> Address | None:
+def _find_remote(current: EvaluatedCommit) -> Address | None:
     return choose_remote(current.files.remotes, current.files.repository.settings.git.remote)

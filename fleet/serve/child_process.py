@@ -1,9 +1,9 @@
-"""A child process for work on what others wrote: bounded in time, memory and output, and killed at any moment.
+"""Child process for work on untrusted input: bounded in time, memory and output, and killable at any moment.
 
-Code in C that does not let go of the interpreter stops all threads of a process, its handler of SIGTERM included; what
-takes memory takes it from every repository. So such work is done in a process of its own, which has less of the
-processors than the service, ends when its time is over, when whoever waits for it goes away, and with the service in
-whatever way that ends. A task goes in and an answer comes out as bytes; nothing else is shared.
+C code that does not let go of the interpreter stops all threads of a process, its handler of SIGTERM included; code
+that exhausts memory takes it from every repository. So such work is done in a process of its own, which gets less of
+the processors than the service. It ends when its time is over, when the task that waits for it is cancelled, and with
+the service in whatever way that ends. A task goes in and an answer comes out as bytes; nothing else is shared.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fleet.evaluate.processes import die_first, die_with_parent
 
 MIB = 1024 * 1024
 MOST_SAID = 64 * 1024  # bytes of standard error that are kept
-GRACE = 10.0  # seconds after which a child ends itself, should nobody do it
-OUT_OF_MEMORY = 86  # the exit code of a child that ran into its bound
+GRACE = 10.0  # seconds after which a child ends itself, should the parent not end it
+OUT_OF_MEMORY = 86  # the exit code of a child that reached its memory limit
 WITHHELD = ("FLEET_WEBHOOK_SECRET", "FLEET_NOTIFY_SECRET")  # of the environment: no child needs them
 
 
@@ -37,13 +37,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChildLimits:
-    """What a child may use; its own children have bounds of their own."""
+    """Limits of what a child may use; its own children have limits of their own."""
 
-    seconds: float  # by the clock on the wall
-    cpu: int  # seconds that it computes
+    seconds: float  # of wall-clock time
+    cpu: int  # seconds of CPU time
     memory: int  # bytes of its own data
     answer: int = 24 * MIB  # bytes
-    nice: int = 10  # how far it stands back for the service
+    nice: int = 10  # its niceness, so that the service goes first
 
     @property
     def words(self) -> bytes:
@@ -51,7 +51,7 @@ class ChildLimits:
 
 
 class ChildEndedError(FleetError):
-    """A child that did not come to its end."""
+    """Error of a child that did not finish."""
 
 
 HINT = "make the change smaller, or split it; it is tried again with the next commit"
@@ -62,8 +62,9 @@ async def ask_child(
 ) -> bytes:
     """Run a module as a process, with the task on its standard input; return what it wrote to its standard output.
 
-    `files` are descriptors that it inherits, `withheld` variables that it does not. Raises EndedError when it was
-    killed for what it used, or ended otherwise than it should. Whoever stops waiting has it killed.
+    `files` are descriptors that it inherits, `withheld` variables that it does not. Raises ChildEndedError when the
+    child was killed for what it used, or ended otherwise than it should. If the awaiting task is cancelled, the child
+    is killed.
     """
     directory = tempfile.mkdtemp(prefix="fleet-child-")
     environment = {name: value for name, value in os.environ.items() if name not in {*WITHHELD, *withheld}}
@@ -79,20 +80,20 @@ async def ask_child(
         )
         try:
             async with asyncio.timeout(bounds.seconds):
-                return await _exchanged(process, task, bounds)
+                return await _exchange(process, task, bounds)
         except TimeoutError:
             raise ChildEndedError(f"it took longer than {bounds.seconds:g} s and was ended", hint=HINT) from None
         finally:
-            await asyncio.shield(_end(process))
+            await asyncio.shield(_kill(process))
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-async def _exchanged(process: asyncio.subprocess.Process, task: bytes, bounds: ChildLimits) -> bytes:
+async def _exchange(process: asyncio.subprocess.Process, task: bytes, bounds: ChildLimits) -> bytes:
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - pipes, always
-    said = asyncio.create_task(_last(process.stderr))
+    errors = asyncio.create_task(_read_tail(process.stderr))
     try:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # how it ended says why
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the exit code says why
             process.stdin.write(task)
             await process.stdin.drain()
             process.stdin.close()
@@ -103,39 +104,39 @@ async def _exchanged(process: asyncio.subprocess.Process, task: bytes, bounds: C
                 raise ChildEndedError(f"what it came to is more than {bounds.answer // MIB} MiB", hint=HINT)
         code = await process.wait()
         if code:
-            raise _ended(code, bounds, await said)
+            raise _explain_exit(code, bounds, await errors)
         return bytes(answer)
     finally:
-        said.cancel()
-        await asyncio.gather(said, return_exceptions=True)
+        errors.cancel()
+        await asyncio.gather(errors, return_exceptions=True)
 
 
-def _ended(code: int, bounds: ChildLimits, said: bytes) -> ChildEndedError:
+def _explain_exit(code: int, bounds: ChildLimits, errors: bytes) -> ChildEndedError:
     if code == -signal.SIGXCPU:
         return ChildEndedError(f"it used more than {bounds.cpu} s of CPU time and was ended", hint=HINT)
-    if code == OUT_OF_MEMORY or b"MemoryError" in said:
+    if code == OUT_OF_MEMORY or b"MemoryError" in errors:
         return ChildEndedError(f"it needed more than {bounds.memory // MIB} MiB of memory and was ended", hint=HINT)
     how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-    frames = [line for line in said.decode(errors="replace").splitlines() if line.startswith('  File "')]
-    if code in (-signal.SIGSEGV, -signal.SIGABRT):  # so code in C ends that is given no memory
+    frames = [line for line in errors.decode(errors="replace").splitlines() if line.startswith('  File "')]
+    if code in (-signal.SIGSEGV, -signal.SIGABRT):  # C code ends so when an allocation fails
         how += f", which may be for want of memory: it has {bounds.memory // MIB} MiB"
-    log.warning("a child process ended %s\n%s", how, "\n".join(frames))  # not its words: these may be secret
+    log.warning("a child process ended %s\n%s", how, "\n".join(frames))  # not its messages: these may be secret
     return ChildEndedError(f"it ended {how}", hint=HINT)
 
 
-async def _last(stream: asyncio.StreamReader) -> bytes:
-    kept = b""
+async def _read_tail(stream: asyncio.StreamReader) -> bytes:
+    tail = b""
     while part := await stream.read(1 << 16):
-        kept = (kept + part)[-MOST_SAID:]
-    return kept
+        tail = (tail + part)[-MOST_SAID:]
+    return tail
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill it, and wait until it is gone; what it started ends when it does."""
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a child, and wait until it is gone; what it started ends when it does."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    # It is gone once its pipes are at their end: a full one is not read by itself.
+    # The process is gone only when its pipes are read to their end: it may be blocked on a full one.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GRACE):
             for stream in (process.stdout, process.stderr):
@@ -145,9 +146,9 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def begin_child() -> tuple[bytes, ChildLimits]:
-    """Of a child, the first thing: go within the bounds that its parent said, and return the task.
+    """Apply the limits that the parent set, as the first thing in a child; return the task.
 
-    The bound on memory is put on by `bound_memory`: what is started before it has bounds of its own.
+    `bound_memory` sets the limit of memory: what is started before it has limits of its own.
     """
     parent, (seconds, cpu, memory, nice) = int(sys.argv[1]), orjson.loads(sys.argv[2])
     die_with_parent(parent)
@@ -156,18 +157,18 @@ def begin_child() -> tuple[bytes, ChildLimits]:
         os.nice(nice)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds + GRACE)
-    _bound(resource.RLIMIT_CORE, 0)
-    _bound(resource.RLIMIT_CPU, cpu)
+    _limit_resource(resource.RLIMIT_CORE, 0)
+    _limit_resource(resource.RLIMIT_CPU, cpu)
     return sys.stdin.buffer.read(), ChildLimits(seconds, cpu, memory, nice=nice)
 
 
 def bound_memory(bounds: ChildLimits) -> None:
-    """From here on, have whatever needs more memory fail with MemoryError."""
-    _bound(resource.RLIMIT_DATA, bounds.memory)
+    """Make allocations beyond the memory limit fail with MemoryError from here on."""
+    _limit_resource(resource.RLIMIT_DATA, bounds.memory)
 
 
-def _bound(what: int, most: int) -> None:
-    """Softly: what a child starts may have another bound, and says so itself."""
+def _limit_resource(what: int, most: int) -> None:
+    """Set a soft limit: a child's own children may have another one, and set it themselves."""
     _, hard = resource.getrlimit(what)
     with contextlib.suppress(ValueError, OSError):  # a lower one is in force already
         resource.setrlimit(what, (most, hard))

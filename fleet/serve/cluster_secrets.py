@@ -23,9 +23,10 @@ KEY = "kubeconfig"  # in the Secret's data
 
 
 async def read_secret_kubeconfig(cluster: ClusterData, management: Client) -> bytes:
+    """Read a cluster's kubeconfig from its Secret; raise ConfigurationError if the Secret has none."""
     namespace, _, name = (cluster.secret or "").partition("/")
-    found = await get(management, SECRETS, namespace, name)
-    text = (found or {}).get("data", {}).get(KEY, "")
+    secret = await get(management, SECRETS, namespace, name)
+    text = (secret or {}).get("data", {}).get(KEY, "")
     if not text:
         raise ConfigurationError(
             f"{cluster.name} is reached through the Secret {cluster.secret}, and it has no {KEY!r}",
@@ -36,10 +37,11 @@ async def read_secret_kubeconfig(cluster: ClusterData, management: Client) -> by
 
 
 def open_client(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *, trusted: bool = False) -> Client:
-    """With credentials that are in a file of ours for as long as they are `held`.
+    """Return a client with credentials that are in a file of ours for as long as `held` is open.
 
-    Whoever may write a Secret is not whoever runs the service. Unless that person trusts them, AccessError is raised
-    for a kubeconfig that runs a program or reads a file of this machine, such as the service's own token.
+    The user who may write a Secret is not the user who runs the service. Unless the latter trusts the former
+    (`trusted`), AccessError is raised for a kubeconfig that runs a program or reads a file of this machine, such as the
+    service's own token.
     """
     file = held.enter_context(tempfile.NamedTemporaryFile(prefix="fleet-"))  # noqa: SIM115 - closed with what holds it
     file.write(text)
@@ -56,7 +58,7 @@ def open_client(cluster: ClusterData, text: bytes, held: contextlib.ExitStack, *
 
 @dataclass(frozen=True, slots=True)
 class ClusterReach:
-    """How the clusters of a commit are reached by whoever has no management cluster: read there before.
+    """Ways to reach the clusters of a commit without the management cluster, whose Secrets were read before.
 
     The management cluster's client belongs to the service's own loop; a preview runs in a process of its own.
     """
@@ -64,8 +66,8 @@ class ClusterReach:
     kubeconfig: Path | None
     texts: Mapping[str, bytes | FleetError] = field(
         default_factory=dict, repr=False
-    )  # by cluster, or why there is none
-    trusted: bool = False  # those may run programs and read files here
+    )  # kubeconfigs by cluster, or the error of reading one
+    trusted: bool = False  # kubeconfigs in Secrets may run programs and read files here
     scope: RepositoryScope = SHARED
 
     @classmethod
@@ -78,37 +80,41 @@ class ClusterReach:
         trusted: bool = False,
         scope: RepositoryScope = SHARED,
     ) -> ClusterReach:
+        """Read the kubeconfigs of clusters that are reached through Secrets; keep the error of each that cannot be
+        read.
+        """
         texts: dict[str, bytes | FleetError] = {}
         if management is None:
             return cls(kubeconfig, scope=scope)
-        for one in clusters:
-            if one.secret and not one.pull:
+        for cluster in clusters:
+            if cluster.secret and not cluster.pull:
                 try:
-                    scope.check_reach(one)
-                    texts[one.name] = await read_secret_kubeconfig(one, management)
+                    scope.check_reach(cluster)
+                    texts[cluster.name] = await read_secret_kubeconfig(cluster, management)
                 except FleetError as problem:
-                    texts[one.name] = problem
+                    texts[cluster.name] = problem
         return cls(kubeconfig, texts, trusted, scope)
 
     def plain(self) -> ClusterReach:
         """Return the same for another process: an error may hold what cannot be sent there."""
-        texts = {name: one if isinstance(one, bytes) else _plain(one) for name, one in self.texts.items()}
+        texts = {name: text if isinstance(text, bytes) else _plain_error(text) for name, text in self.texts.items()}
         return replace(self, texts=texts)
 
     @contextlib.asynccontextmanager
     async def to(self, cluster: ClusterData) -> AsyncIterator[Client]:
+        """Connect to a cluster; raise AccessError or the error of its Secret if that is not possible."""
         self.scope.check_reach(cluster)
         text = self.texts.get(cluster.name) if cluster.secret else None
         if isinstance(text, FleetError):
             raise text
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as stack:
             if text is None:
-                made = connect(cluster, self.kubeconfig)
+                connection = connect(cluster, self.kubeconfig)
             else:
-                made = open_client(cluster, text, held, trusted=self.trusted)
-            async with made as client:
+                connection = open_client(cluster, text, stack, trusted=self.trusted)
+            async with connection as client:
                 yield client
 
 
-def _plain(problem: FleetError) -> FleetError:
+def _plain_error(problem: FleetError) -> FleetError:
     return AccessError(problem.message, hint=problem.hint, source=problem.source)

@@ -1,20 +1,14 @@
-"""Open clients, watches and credentials per cluster.
-
-What of a live object matters to whoever wants it: its content, and how it is. Pure.
-
-A watch tells every change, and most are none: versions, heartbeats, the bookkeeping of other managers.
-
-One cluster under watch: a client that stays open, and one watch per kind that is deployed there.
-
-Only what carries our label is watched, over all namespaces. A change that matters (see `notice`) calls for a pass over
-its stack; the pass looks for itself, so nothing that is seen here has to be believed. A watch that may not be, or
-breaks, is no error of a stack: it is tried again, and meanwhile the regular look finds what it would have told.
-
-The clusters that a service has reached: each client is kept open from pass to pass, with its watches and events.
+"""Connections to clusters: each an open client, its watches and its events, kept from pass to pass.
 
 A cluster is reached as git says: by a context of the kubeconfig, or with the kubeconfig that a Secret of the management
-cluster holds. One that is reached in another way by now, or whose credentials were refused, is closed when the last
-pass is through with it and opened anew by the next.
+cluster holds. A connection whose way has changed, or whose credentials were refused, is closed when the last pass is
+through with it, and the next pass opens it anew.
+
+There is one watch per kind that is deployed in a cluster. It sees only objects that carry our label, in all namespaces.
+Most events change nothing: versions, heartbeats, the bookkeeping of other field managers. So an object's content and
+health are kept as a digest (see `digest_object`), and only a change of it calls for a pass over the stack. The pass
+looks for itself, so nothing that a watch reports has to be believed. A watch that is forbidden, or breaks, is no error
+of a stack: it is tried again, and meanwhile the regular resync finds what the watch would have reported.
 """
 
 from __future__ import annotations
@@ -52,11 +46,17 @@ _NOISE = frozenset({"resourceVersion", "managedFields", "generation", "selfLink"
 
 
 class ObjectDigest(NamedTuple):
-    content: bytes  # a digest of all but the status
+    """Digest of a live object: an event that leaves it as it was changes nothing that matters."""
+
+    content: bytes  # a digest of everything except the status
     health: ObjectHealth
 
 
 def digest_object(key: Key, found: dict[str, Any], *, is_app: bool) -> ObjectDigest:
+    """Return the digest of a live object's content and health.
+
+    Left out is what changes without a change of the object, such as `managedFields`.
+    """
     metadata = {name: value for name, value in found["metadata"].items() if name not in _NOISE}
     content = {**found, "metadata": metadata}
     content.pop("status", None)
@@ -65,24 +65,26 @@ def digest_object(key: Key, found: dict[str, Any], *, is_app: bool) -> ObjectDig
 
 
 Kind = tuple[str, str, str]  # group, version, kind
-AGAIN = 30.0  # seconds until a watch that was refused is asked for again
+AGAIN = 30.0  # seconds until a watch that failed is tried again
 
 log = logging.getLogger(__name__)
 
 
 def kinds_of(desired: Iterable[Desired]) -> frozenset[Kind]:
-    found: set[Kind] = set()
-    for one in desired:
-        for each in one.objects:
-            group, _, version = each.manifest["apiVersion"].rpartition("/")
-            found.add((group, version, each.manifest["kind"]))
-    return frozenset(found)
+    """Return the kinds of all objects of some stacks."""
+    kinds: set[Kind] = set()
+    for stack in desired:
+        for obj in stack.objects:
+            group, _, version = obj.manifest["apiVersion"].rpartition("/")
+            kinds.add((group, version, obj.manifest["kind"]))
+    return frozenset(kinds)
 
 
 class ClusterWatch:
-    """`call(stack)` is called when something of it changed. `follow` says which kinds count from now on.
+    """Watches of one cluster: `call(stack)` is called when an object of a stack changed.
 
-    `turned` is called when the cluster stops answering and when it answers again.
+    `follow` sets which kinds are watched from now on. `turned` is called when the cluster stops answering and when it
+    answers again.
     """
 
     def __init__(self, client: Client, call: Callable[[str], None], turned: Callable[[], None]) -> None:
@@ -107,45 +109,45 @@ class ClusterWatch:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, kind: Kind) -> None:
-        told = ""
+        warned = ""
         while True:
             try:
                 resource = await self._resource(kind)
                 if resource is not None:
                     await self._see(resource)
             except FleetError as problem:
-                if problem.message != told:
-                    told = problem.message
-                    log.warning("cannot watch %s: %s", kind[2], told, extra={"cluster": self.client.cluster})
-            except Exception as problem:  # of one object that nobody foresaw; other kinds go on
-                told = type(problem).__name__
+                if problem.message != warned:
+                    warned = problem.message
+                    log.warning("cannot watch %s: %s", kind[2], warned, extra={"cluster": self.client.cluster})
+            except Exception as problem:  # unexpected, of one object; the watches of other kinds go on
+                warned = type(problem).__name__
                 log.exception("cannot watch %s", kind[2], extra={"cluster": self.client.cluster})
-            await asyncio.sleep(AGAIN if told else 1.0)
+            await asyncio.sleep(AGAIN if warned else 1.0)
 
     async def _resource(self, kind: Kind) -> Resource | None:
-        """None while it is not served: its definition may come with the first sync."""
-        found = (await self.client.discovery()).find(kind[0], kind[2], kind[1])
-        if found is None:
+        """Return the resource of a kind; None while it is not served: its definition may come with the first sync."""
+        resource = (await self.client.discovery()).find(kind[0], kind[2], kind[1])
+        if resource is None:
             self.client.forget_discovery()
-        return found
+        return resource
 
     async def _see(self, resource: Resource) -> None:
-        known: dict[Key, ObjectDigest] = {}
+        digests: dict[Key, ObjectDigest] = {}
         stacks: dict[Key, str] = {}
         async for event in watch_changes(
             self.client, Scope(resource, labels=OURS), on_turn=lambda works: self._turned()
         ):
-            found = event.objects if isinstance(event, ListedObjects) else [event.object]
-            there = {Key.of(one): one for one in found}
-            gone = known.keys() - there.keys() if isinstance(event, ListedObjects) else set[Key]()
+            manifests = event.objects if isinstance(event, ListedObjects) else [event.object]
+            live = {Key.of(manifest): manifest for manifest in manifests}
+            gone = digests.keys() - live.keys() if isinstance(event, ListedObjects) else set[Key]()
             if not isinstance(event, ListedObjects) and event.deleted:
-                gone, there = set(there), {}
-            moved = {stacks.pop(key, "") for key in gone if known.pop(key, None)}
-            for key, one in there.items():
-                seen = digest_object(key, one, is_app=key.group == GROUP)
-                if known.get(key) != seen:
-                    known[key] = seen
-                    stacks[key] = (one["metadata"].get("labels") or {}).get(OURS, "")
+                gone, live = set(live), {}
+            moved = {stacks.pop(key, "") for key in gone if digests.pop(key, None)}
+            for key, manifest in live.items():
+                digest = digest_object(key, manifest, is_app=key.group == GROUP)
+                if digests.get(key) != digest:
+                    digests[key] = digest
+                    stacks[key] = (manifest["metadata"].get("labels") or {}).get(OURS, "")
                     moved.add(stacks[key])
             for stack in moved - {""}:
                 self._call(stack)
@@ -153,6 +155,8 @@ class ClusterWatch:
 
 @dataclass(slots=True)
 class ClusterConnection:
+    """Connection to one cluster, with the number of passes that use it."""
+
     cluster: ClusterData
     client: Client
     watching: ClusterWatch
@@ -170,7 +174,11 @@ class ClusterConnection:
 
 
 class ClusterConnections:
-    """`async with sites.reached(cluster, kinds) as site`. `changed(stack, cluster)` hears what the watches tell."""
+    """Connections of one repository: `async with sites.reached(cluster, kinds) as client`.
+
+    `changed(stack, cluster)` is called with what the watches report, `turned(cluster)` when a cluster stops or begins
+    to answer.
+    """
 
     def __init__(
         self,
@@ -216,7 +224,7 @@ class ClusterConnections:
                 self._close(site)
 
     def retire(self, cluster: str) -> None:
-        """Whoever reaches it next opens it anew."""
+        """Close the connection when no pass uses it any more; the next pass opens it anew."""
         site = self._sites.pop(cluster, None)
         if site is not None:
             site.retired = True
@@ -235,20 +243,20 @@ class ClusterConnections:
 
     async def _opened(self, cluster: ClusterData) -> ClusterConnection:
         name = cluster.name
-        with contextlib.ExitStack() as held:
-            client = await self._client(cluster, held)
+        with contextlib.ExitStack() as resources:
+            client = await self._client(cluster, resources)
             await client.__aenter__()
-            kept = held.pop_all()
+            kubeconfig = resources.pop_all()
         watching = ClusterWatch(client, lambda stack: self._changed(stack, name), lambda: self._turned(name))
         events = recorder(client)
-        return ClusterConnection(cluster, client, watching, events, asyncio.create_task(events.run()), kept)
+        return ClusterConnection(cluster, client, watching, events, asyncio.create_task(events.run()), kubeconfig)
 
-    async def _client(self, cluster: ClusterData, held: contextlib.ExitStack) -> Client:
+    async def _client(self, cluster: ClusterData, resources: contextlib.ExitStack) -> Client:
         if self._inside:
             return Client(in_cluster=True, cluster=cluster.name)
         self._scope.check_reach(cluster)
         if not cluster.secret or self._management is None:
             return connect(cluster, self._kubeconfig)
         return open_client(
-            cluster, await read_secret_kubeconfig(cluster, self._management), held, trusted=self._trusted
+            cluster, await read_secret_kubeconfig(cluster, self._management), resources, trusted=self._trusted
         )

@@ -1,15 +1,9 @@
-"""Follow a branch; what its newest commit wants.
+"""Commits of a followed branch, and what each of them wants.
 
-A repository that is followed: where it is, which branch counts, and the copy of it that only fleet uses.
-
-What a commit wants: its settings and its evaluation, of which only that part is made anew which can differ.
-
-Who makes of a commit what is wanted: all in which a service at the centre and an agent in a cluster differ.
-
-`Evaluating` reads the fleet's own repository. An agent reads the set that was rendered for its cluster, see
-`fleet.agent.agent`.
-
-One branch of a repository: what its newest commit wants, read once and, if that failed, again after a while.
+`BranchFollower` reads the newest commit of the branch once and, if that failed, again after a while. A `CommitReader`
+makes of a commit what it wants, and is all in which a service and an agent differ: `EvaluatingReader` evaluates the
+fleet's own repository, and only those stacks whose evaluation can differ from the commit before; an agent reads the
+bundle that was rendered for its cluster, see `fleet.agent.agent`.
 """
 
 from __future__ import annotations
@@ -56,12 +50,14 @@ USUAL_BRANCH = "main"
 
 @dataclass(frozen=True, slots=True)
 class FollowedRepository:
+    """Repository that is followed: its address and the branch that counts."""
+
     url: str
     branch: str = USUAL_BRANCH
 
     @classmethod
     def parse(cls, text: str) -> FollowedRepository:
-        """`URL` or `URL#branch`, as a person gives it."""
+        """Return the repository of `URL` or `URL#branch`, as a user gives it."""
         url, _, branch = text.partition("#")
         address = refs.address(url, by_person=True)
         refs.branch_ref(branch or USUAL_BRANCH)
@@ -71,7 +67,7 @@ class FollowedRepository:
 
     @classmethod
     def of_clone(cls, clone: Git, remote: str, branch: str) -> FollowedRepository:
-        """What a person's clone has for its remote."""
+        """Return the remote repository of a user's clone; raise ConfigurationError if the clone has no such remote."""
         url = clone.remotes().get(remote)
         if url is None:
             raise ConfigurationError(
@@ -88,10 +84,11 @@ class FollowedRepository:
 
     @property
     def address(self) -> str:
-        """Where it is, as it may be shown and named in flags."""
+        """Return the URL without credentials, as it may be shown and named in flags."""
         return without_credentials(self.url)
 
     def mirror(self, cache: Path) -> Mirror:
+        """Return the copy of the repository that only fleet uses."""
         return Mirror.of(self.url, cache, by_person=True)
 
     @property
@@ -105,165 +102,190 @@ class FollowedRepository:
 
 @dataclass(frozen=True)
 class EvaluatedCommit:
+    """Commit with what it wants: its settings and its evaluation."""
+
     files: Checkout
     evaluation: Evaluation = field(repr=False)
-    rendered: Bundle | None = field(default=None, repr=False)  # where an agent has it from
+    rendered: Bundle | None = field(default=None, repr=False)  # the bundle, if an agent read it
 
     @property
     def revision(self) -> str:
-        """The commit of the fleet's repository."""
+        """Return the commit of the fleet's repository."""
         return self.files.revision
 
     @property
     def commit(self) -> str:
-        """The commit of the branch that is followed."""
+        """Return the commit of the branch that is followed."""
         return self.rendered.commit if self.rendered else self.revision
 
     @property
     def held(self) -> Mapping[str, str]:
-        """Stacks that the centre holds back, and why: such a stack is here as it was before, or not at all."""
+        """Return the reasons of stacks that the service holds back: each is here as it was before, or not at all."""
         return self.rendered.index.waiting if self.rendered else {}
 
     @property
     def gone(self) -> FindRemoved:
-        """Which pairs of the status branch are no more. An agent speaks of its own cluster only."""
+        """Return a function that finds placements of the status branch that are no more.
+
+        An agent speaks of its own cluster only.
+        """
         if self.rendered is None:
             return removed_placements(choose_targets(self.evaluation, (), ()))
-        mine, here = self.rendered.index.cluster, self.rendered.stack_names
-        return lambda known: [pair for pair in known if pair[1] == mine and pair[0] not in here]
+        cluster, names = self.rendered.index.cluster, self.rendered.stack_names
+        return lambda placements: [pair for pair in placements if pair[1] == cluster and pair[0] not in names]
 
     def report(self, result: Result, revision: str) -> StatusReport:
+        """Return the status report of a result, with the digest of the content if it is from a bundle."""
         part = self.rendered.parts.get(result.stack) if self.rendered else None
         return replace(make_report(result, revision), content=part.content if part else "")
 
     def after(self, result: Result) -> Result:
-        """What a pass came to, with what the centre has to say: the stack is in order, and not what git says yet."""
+        """Return the result of a pass, as waiting where the service holds the stack back.
+
+        Such a stack is in order, but git's change is not here yet.
+        """
         reason = self.held.get(result.stack)
         return replace(result, problem=hold_back(result, reason)) if reason and not result.problem else result
 
     def unplaced(self) -> list[Result]:
-        """Of stacks that are held back before they ever were here."""
+        """Return results for stacks that are held back before they were ever placed here."""
         cluster = self.rendered.index.cluster if self.rendered else ""
         names = [name for name in self.held if name not in self.stacks]
         return [self.after(Result(name, cluster, health="Missing")) for name in names]
 
     @cached_property
     def targets(self) -> dict[str, ClusterTarget]:
-        """By cluster, those with an agent of their own left out."""
-        return {one.cluster.name: one for one in choose_targets(self.evaluation, (), ()) if not one.cluster.pull}
+        """Return the targets by cluster, without clusters that have an agent."""
+        return {
+            target.cluster.name: target for target in choose_targets(self.evaluation, (), ()) if not target.cluster.pull
+        }
 
     def target(self, cluster: str, stacks: Set[str] | None) -> ClusterTarget | None:
-        """What a pass there is about: these stacks, or (None) all and what the cluster should have no more."""
+        """Return what a pass there is about; None if nothing.
+
+        With `stacks`, these stacks; else all, and what the cluster should have no more.
+        """
         target = self.targets.get(cluster)
         if target is None or stacks is None:
             return target
-        return _only(target, target.stacks & stacks) if target.stacks & stacks else None
+        return _restrict_target(target, target.stacks & stacks) if target.stacks & stacks else None
 
     @cached_property
     def stacks(self) -> dict[str, StackResult]:
-        return {one.name: one for one in self.evaluation.stacks}
+        return {stack.name: stack for stack in self.evaluation.stacks}
 
     @cached_property
     def desired(self) -> dict[StackCluster, Desired]:
-        """All that is to be had in clusters that are reached from here."""
-        return {(one.stack, one.cluster): one for target in self.targets.values() for one in target.desired}
+        """Return everything that is desired in clusters that are reached from here."""
+        return {
+            (desired.stack, desired.cluster): desired for target in self.targets.values() for desired in target.desired
+        }
 
 
 def without_stacks(target: ClusterTarget, stacks: Set[str]) -> ClusterTarget:
-    return _only(target, target.stacks - stacks) if stacks else target
+    """Return a target without some stacks."""
+    return _restrict_target(target, target.stacks - stacks) if stacks else target
 
 
-def _only(target: ClusterTarget, stacks: frozenset[str]) -> ClusterTarget:
-    """What is not looked at is not missing either: nothing is said about orphans then."""
-    desired = tuple(one for one in target.desired if one.stack in stacks)
+def _restrict_target(target: ClusterTarget, stacks: frozenset[str]) -> ClusterTarget:
+    """Return a target with some stacks only. It reports no orphans, since an unread stack is not a missing one."""
+    desired = tuple(stack for stack in target.desired if stack.stack in stacks)
     return replace(target, desired=desired, stacks=stacks, complete=False)
 
 
 def hold_back(result: Result, reason: str) -> WaitingError:
+    """Return the error of a stack that the service holds back."""
     return WaitingError(result.cluster, result.stack, reason)
 
 
 def evaluate_commit(
     origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None, pool: Pool
 ) -> EvaluatedCommit:
-    """Of a commit that the mirror has. A problem of any file is raised: then there is nothing to go by."""
+    """Evaluate a commit that the mirror has. An error of any file is raised: then the commit cannot be used."""
     git = mirror.repository
-    found = git.resolve(commit)
+    resolved = git.resolve(commit)
     with tempfile.TemporaryDirectory(prefix="fleet-") as directory:
         root = Path(directory) / "tree"
-        Tree(git.git, found.tree, found.id).materialise(root)
+        Tree(git.git, resolved.tree, resolved.id).materialise(root)
         repository = Repository.at(root)
-        known = _known(mirror, before, found.id, repository)
-        evaluation = evaluate(repository, twice=True, pool=pool, before=known).check()
+        previous = _find_previous(mirror, before, resolved.id, repository)
+        evaluation = evaluate(repository, twice=True, pool=pool, before=previous).check()
     settings = repository.settings
     files = Checkout(
         Repository(NO_FILES, settings),
-        found.id,
-        found.subject,
+        resolved.id,
+        resolved.subject,
         git,
         identity=repository_identity(settings.fleet.name, remote=origin.url),
         remotes={settings.git.remote: origin.url},
-        tree=found.tree,
+        tree=resolved.tree,
     )
     return EvaluatedCommit(files, evaluation)
 
 
-def _known(
+def _find_previous(
     mirror: Mirror, before: EvaluatedCommit | None, commit: str, repository: Repository
 ) -> PreviousEvaluation | None:
+    """Return the previous evaluation with the files that changed since; None if it cannot be used."""
     if before is None or before.files.repository.settings != repository.settings:
         return None
     return open_checkout(mirror.repository, before.evaluation, repository, base=before.revision, head=commit)
 
 
 def changed_placements(before: EvaluatedCommit | None, after: EvaluatedCommit) -> frozenset[StackCluster] | None:
-    """The stacks in clusters of which the two want different things, or another order or answer to drift.
+    """Return the placements of which two commits want different things, or another rollout or answer to drift.
 
-    None: all may differ, look at everything.
+    None: all may differ, so everything has to be synced.
     """
     if before is None or before.evaluation.clusters != after.evaluation.clusters:
         return None
-    one, other = before.desired, after.desired
+    old, new = before.desired, after.desired
     settings = before.files.repository.settings, after.files.repository.settings
     if before.stacks.keys() != after.stacks.keys() or settings[0] != settings[1]:
         return None
-    ways = {name for name, stack in after.stacks.items() if _way(stack) != _way(before.stacks[name])}
+    ways = {
+        name for name, stack in after.stacks.items() if _reconcile_rules(stack) != _reconcile_rules(before.stacks[name])
+    }
     ways |= {name for name in after.stacks if before.held.get(name) != after.held.get(name)}
-    pairs = one.keys() | other.keys()
-    return frozenset(pair for pair in pairs if pair[0] in ways or one.get(pair) != other.get(pair))
+    pairs = old.keys() | new.keys()
+    return frozenset(pair for pair in pairs if pair[0] in ways or old.get(pair) != new.get(pair))
 
 
-def _way(stack: StackResult) -> tuple[object, ...]:
-    """How it comes to be what it should be."""
+def _reconcile_rules(stack: StackResult) -> tuple[object, ...]:
+    """Return the settings of a stack that say how its changes are applied."""
     return stack.rollout, stack.needs, stack.drift
 
 
 class CommitReader(Protocol):
+    """Strategy for reading a commit: the service evaluates it, an agent reads the bundle rendered for its cluster."""
+
     @property
     def also(self) -> tuple[str, ...]:
-        """Refs that are asked for with the branch."""
+        """Return the refs that are fetched with the branch."""
 
     @property
     def pool(self) -> Pool | None:
-        """Who evaluates; None where nobody does."""
+        """Return the pool that evaluates; None for a reader that does not evaluate."""
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """For as long as the service runs."""
+        """Keep the reader open for as long as the service runs."""
 
     def read(
         self, origin: FollowedRepository, mirror: Mirror, commit: str, before: EvaluatedCommit | None
     ) -> EvaluatedCommit:
-        """What a commit that the mirror has wants. Whatever is wrong with it is raised."""
+        """Return what a commit that the mirror has wants. Raise any error of the commit."""
 
     def check(
         self, found: EvaluatedCommit, before: EvaluatedCommit | None, memory: Callable[[], Iterable[StatusRecord]]
     ) -> None:
-        """Raise PolicyError if it lost more than it should. `memory` is what the status branch says."""
+        """Raise PolicyError if the commit removed more than it may. `memory` reads the records of the status branch."""
 
 
 @dataclass(slots=True)
 class EvaluatingReader:
+    """Reader that evaluates the commits of the fleet's own repository."""
+
     also: tuple[str, ...] = (approvals.REF,)
     pool: Pool | None = field(default=None, init=False)
 
@@ -283,11 +305,12 @@ class EvaluatingReader:
     ) -> None:
         git = found.files.git
         assert git is not None  # noqa: S101 - the mirror's
-        known = (before.revision, Placements.of(before.evaluation).pairs) if before else None
-        check_commit_safety(git, found.revision, found.evaluation, budget_of(found), before=known, memory=memory)
+        followed = (before.revision, Placements.of(before.evaluation).pairs) if before else None
+        check_commit_safety(git, found.revision, found.evaluation, budget_of(found), before=followed, memory=memory)
 
 
 def budget_of(found: EvaluatedCommit) -> DeletionBudget:
+    """Return the deletion budget that a commit sets."""
     budget = found.files.repository.settings.budget
     return DeletionBudget(budget.deletions, budget.share)
 
@@ -297,18 +320,20 @@ AGAIN = Backoff(first=5.0, most=900.0)  # the same files mostly mean the same mi
 
 @dataclass(slots=True)
 class BranchFollower:
+    """Follower of one branch: reads each new commit, and again after a while if that failed."""
+
     origin: FollowedRepository
     reading: CommitReader
     signers: Path | None  # only commits signed with one of their keys are read
     fetches: Counter
-    tip: str = ""  # the newest commit that was looked at, good or not
-    since: float = 0.0  # when it was seen; 0: it is in every cluster
-    _again: float = math.inf  # when to read it again, if that failed
+    tip: str = ""  # the newest commit that was read, valid or not
+    since: float = 0.0  # monotonic time at which it was first seen; 0 once it is in every cluster
+    _again: float = math.inf  # monotonic time at which to read it again, if that failed
     _failures: int = 0
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Whoever asks the remote meanwhile, counted if it fails."""
+        """Count a failure to reach the remote."""
         try:
             yield
         except FleetError:
@@ -316,6 +341,7 @@ class BranchFollower:
             raise
 
     async def tips(self, mirror: Mirror, *refs: str) -> Mapping[str, str]:
+        """Return the commits of the branch, of the reader's refs and of `refs` on the remote."""
         return await run_in_thread(mirror.tips, self.origin.branch, *self.reading.also, *refs)
 
     async def newest(
@@ -325,9 +351,9 @@ class BranchFollower:
         before: EvaluatedCommit | None,
         check: Callable[[EvaluatedCommit], Awaitable[None]],
     ) -> EvaluatedCommit | None:
-        """What the commit that the branch is at wants; None: that is known. Whatever is wrong with it is raised.
+        """Return what the newest commit of the branch wants; None if that commit was read before.
 
-        `check` raises what speaks against it.
+        Any error of the commit is raised. `check` raises what forbids to use it.
         """
         if tip == self.tip and time.monotonic() < self._again:
             self.fetches.labels(str(self.origin), "same").inc()
@@ -341,15 +367,15 @@ class BranchFollower:
         try:
             if self.signers:
                 await run_in_thread(check_signature, mirror.repository, tip, self.signers)
-            found = await run_in_thread(self.reading.read, self.origin, mirror, tip, before)
-            await check(found)
+            evaluated = await run_in_thread(self.reading.read, self.origin, mirror, tip, before)
+            await check(evaluated)
         except FleetError:
             self._failures += 1
             self._again = time.monotonic() + AGAIN.delay(self._failures)
             raise
         self._again = math.inf
-        return found
+        return evaluated
 
     def read_again(self, seconds: float) -> None:
-        """What was read cannot be used, for a reason that is not in it."""
+        """Read the commit again in some seconds: it cannot be used, for a reason that is not in it."""
         self._again = time.monotonic() + seconds

@@ -1,7 +1,7 @@
-"""The service in a management cluster, as objects in the order in which they are applied. Pure.
+"""Manifests of the service in a management cluster, in the order in which they are applied. Pure.
 
-It has no rights on what it manages: clusters are reached with the kubeconfigs that people put into Secrets beside it.
-Of the management cluster it needs the replicas' Lease and those Secrets.
+The service has no rights on what it manages: it reaches clusters with the kubeconfigs that users put into Secrets
+beside it. Of the management cluster it needs the Lease of its replicas and those Secrets.
 """
 
 from __future__ import annotations
@@ -14,43 +14,46 @@ from fleet.version import __version__
 
 Manifest = dict[str, Any]
 NAME = "fleet-serve"
-MEMORY = "4Gi"  # of a service: each preview is a process beside it, and so is each worker of an evaluation
+MEMORY = "4Gi"  # of the service's pod: each preview is a process beside it, and so is each worker of an evaluation
 PORT = 8080
 USER = 65532
 SELECTOR = {"app.kubernetes.io/name": NAME}
 LABELS = {**SELECTOR, **PART}
-GIT, KUBECONFIG = "fleet-git", "fleet-kubeconfig"  # Secrets that people make, besides one of our name; all optional
+GIT, KUBECONFIG = "fleet-git", "fleet-kubeconfig"  # Secrets that users make, besides one of our name; all optional
 HOME, CACHE, CONTEXTS = "/home/fleet", "/cache", "/etc/fleet/kubeconfig"
-SIGNERS, TRUST = "fleet-signers", "/etc/fleet/signers"  # a ConfigMap with whose commits are applied, and where it is
+SIGNERS, TRUST = "fleet-signers", "/etc/fleet/signers"  # the ConfigMap with the keys of signers, and its path
 
 
 def manifests(image: str, arguments: Sequence[str], replicas: int, *, signers: str = "") -> list[Manifest]:
-    """`signers` is the text of the file with the keys of those whose commits are applied; "": of anybody's."""
+    """Return the manifests of the service.
+
+    `signers` is the text of the file with the keys of those users whose commits are applied; "": any commit is applied.
+    """
     trusted = {"name": SIGNERS, "namespace": SYSTEM}
-    words = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": trusted, "data": {"signers": signers}}]
-    found = [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named()},
+    config_maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": trusted, "data": {"signers": signers}}]
+    objects = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _metadata()},
         _role(),
         {
             "apiVersion": f"{RBAC}/v1",
             "kind": "RoleBinding",
-            "metadata": _named(),
+            "metadata": _metadata(),
             "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": NAME},
             "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": SYSTEM}],
         },
         {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": _named(),
+            "metadata": _metadata(),
             "spec": {"selector": SELECTOR, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
         },
-        *(words if signers else ()),
+        *(config_maps if signers else ()),
         _deployment(image, arguments, replicas, signers=signers),
     ]
-    return [system_namespace(), *({**one, "metadata": {**one["metadata"], "labels": LABELS}} for one in found)]
+    return [system_namespace(), *({**obj, "metadata": {**obj["metadata"], "labels": LABELS}} for obj in objects)]
 
 
-def _named() -> Manifest:
+def _metadata() -> Manifest:
     return {"name": NAME, "namespace": SYSTEM}
 
 
@@ -59,7 +62,7 @@ def _role() -> Manifest:
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "Role",
-        "metadata": _named(),
+        "metadata": _metadata(),
         "rules": [
             {"apiGroups": [group], "resources": ["leases"], "verbs": ["create"]},  # cannot be limited to a name
             {"apiGroups": [group], "resources": ["leases"], "resourceNames": [NAME], "verbs": ["get", "update"]},
@@ -69,30 +72,30 @@ def _role() -> Manifest:
 
 
 def _deployment(image: str, arguments: Sequence[str], replicas: int, *, signers: str) -> Manifest:
-    made = pod(image, [f"--signers={TRUST}/signers", *arguments] if signers else arguments)
+    spec = pod(image, [f"--signers={TRUST}/signers", *arguments] if signers else arguments)
     if signers:
-        made["containers"][0]["volumeMounts"].append({"name": "signers", "mountPath": TRUST, "readOnly": True})
-        made["volumes"].append({"name": "signers", "configMap": {"name": SIGNERS}})
+        spec["containers"][0]["volumeMounts"].append({"name": "signers", "mountPath": TRUST, "readOnly": True})
+        spec["volumes"].append({"name": "signers", "configMap": {"name": SIGNERS}})
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": _named(),
+        "metadata": _metadata(),
         "spec": {
             "replicas": replicas,
             "revisionHistoryLimit": 3,
             "selector": {"matchLabels": SELECTOR},
             "template": {
                 "metadata": {"labels": {**LABELS, "app.kubernetes.io/version": __version__}},
-                "spec": made,
+                "spec": spec,
             },
         },
     }
 
 
 def pod(image: str, arguments: Sequence[str], *, name: str = NAME, command: str = "serve") -> Manifest:
-    """What runs `fleet serve`, or another command that listens and has a copy of a repository."""
+    """Return the pod spec that runs `fleet serve`, or another command that listens and has a copy of a repository."""
     is_service = name == NAME
-    there = {"name": "kubeconfig", "mountPath": CONTEXTS, "readOnly": True}
+    contexts = {"name": "kubeconfig", "mountPath": CONTEXTS, "readOnly": True}
     kubeconfig = {"secretName": KUBECONFIG, "optional": True, "defaultMode": 0o400}
     return {
         "serviceAccountName": name,
@@ -136,7 +139,7 @@ def pod(image: str, arguments: Sequence[str], *, name: str = NAME, command: str 
                     {"name": "cache", "mountPath": CACHE},
                     {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - of the pod
                     {"name": "git", "mountPath": HOME, "readOnly": True},
-                    *([there] if is_service else ()),
+                    *([contexts] if is_service else ()),
                 ],
             }
         ],

@@ -1,4 +1,4 @@
-"""How a service works: what a person decides for the whole process, and no repository can change."""
+"""Options of a service: what the user who runs it decides for the whole process, and no repository can change."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from fleet.serve.scope import SHARED, RepositoryScope
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
+    """Options of `fleet serve`, shared by its repositories except for `scope`."""
+
     kubeconfig: Path | None = None
     cache: Path = Path("/var/cache/fleet")
-    poll: float = 30.0  # seconds between two looks at a repository, more or less
-    resync: float = 600.0  # seconds between two looks at everything, whatever the watches say
+    poll: float = 30.0  # about so many seconds between two looks at a repository
+    resync: float = 600.0  # seconds between two syncs of everything, whatever the watches report
     status: bool = True  # write health into git
-    require_approved: bool = False  # whatever fleet.toml says
-    forge: bool = False  # commit statuses there
+    require_approved: bool = False  # even if fleet.toml does not ask for it
+    forge: bool = False  # post commit statuses
     previews: bool = False  # of pull requests
-    public_url: str = ""  # how people reach this process, for pages of previews
+    public_url: str = ""  # the address at which users reach this process, for pages of previews
     notify: str = ""  # where to POST changes of health to
     notify_secret: str = field(default="", repr=False)
     settle: float = 0.5
@@ -29,6 +31,6 @@ class ServeOptions:
     scope: RepositoryScope = SHARED  # of the one repository
     trust_kubeconfigs: bool = False  # in Secrets: they may run programs and read files here
     signers: Path | None = None  # only commits signed with one of their keys are applied
-    inside: bool = False  # the one cluster that is meant is the one that it runs in
+    inside: bool = False  # the only cluster is the one that this process runs in
     reports: tuple[ReportRepository, ...] = ()  # where agents report, besides the status branch
-    name: str = "fleet-serve"  # of the program, for those who ask who applied something
+    name: str = "fleet-serve"  # of the program, in records of what it applied

@@ -1,20 +1,18 @@
-"""The process: leader, endpoints, webhooks, logs.
+"""Process of `fleet serve`: services of several repositories, leader election, endpoints, and an orderly end.
 
-Webhooks of forges: a word that something happened, checked for its signature, and never believed further than that.
+Replicas share a Lease in the management cluster. A replica that does not hold it stands by, answers the endpoints and
+does nothing else. Without a Lease there is one process, and the Lease of each stack keeps it and the command line
+apart.
 
-A push makes the service look at the repository now instead of with its next poll. Paths: /hooks/github, /hooks/gitlab,
-/hooks/gitea. The secret is the one that was given to the forge; without one nobody is listened to.
+Webhooks of forges come to /hooks/github, /hooks/gitlab and /hooks/gitea. Each is checked for its signature with the
+secret that was given to the forge, and is believed only as far as this: something happened, so the service looks at the
+repository now instead of with its next poll. Without a secret no webhook is accepted.
 
-Who sends is known only when the body is here whole, so bodies are what a stranger can fill the memory with. One without
-a signature is not read; the others have so many seconds, and so many bytes together. When these are spent, the largest
-body is given up: a stranger's, since what forges send is small.
+A sender is known only when the whole body has arrived, so a stranger can fill the memory with bodies. A body without a
+signature is not read; all others have so many seconds, and so many bytes together. When these bytes are spent, the
+largest body is given up: a stranger's, since what forges send is small.
 
-The process: several repositories, one leader of its replicas, endpoints to ask it at, and an orderly end.
-
-Replicas share a Lease in the management cluster. Whoever does not hold it stands by, answers the endpoints and does
-nothing else. Without a Lease there is one process, and the Lease of each stack keeps it and the command line apart.
-
-Lines of the log: for people at a terminal, for programs as JSON, one object per line with the same words.
+Log lines are text for users at a terminal, and JSON for programs: one object per line with the same message.
 """
 
 from __future__ import annotations
@@ -49,15 +47,15 @@ from fleet.serve.service import Service
 from fleet.text import escape_json, printable, without_credentials
 
 HOOKS_PREFIX = "/hooks/"
-SECONDS = 15.0  # for a body; forges themselves wait for 10
-IN_FLIGHT = 48 * 1024 * 1024  # bytes of bodies that are not here whole
+SECONDS = 15.0  # for a body; forges wait for 10 themselves
+IN_FLIGHT = 48 * 1024 * 1024  # bytes of bodies that have not arrived whole
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class WebhookBody:
-    """What is here of one body."""
+    """Body of one webhook, as far as it has arrived."""
 
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
@@ -66,14 +64,14 @@ class WebhookBody:
 
 @dataclass(slots=True)
 class WebhookBodies:
-    """The bodies of all connections that are being read."""
+    """Bodies of all connections that are being read."""
 
     most: int = IN_FLIGHT
     size: int = 0
     _read: set[WebhookBody] = field(default_factory=set)
 
     def add(self, body: WebhookBody, part: bytes) -> None:
-        """Keep a part; where that is too much together, the largest body is given up."""
+        """Keep a part; if all bodies are too much together, give up the largest."""
         if body.given_up:
             return
         self._read.add(body)
@@ -81,7 +79,7 @@ class WebhookBodies:
         body.size += len(part)
         self.size += len(part)
         while self.size > self.most:
-            largest = max(self._read, key=lambda one: one.size)
+            largest = max(self._read, key=lambda other: other.size)
             largest.given_up = True
             self.drop(largest)
 
@@ -96,7 +94,7 @@ class WebhookBodies:
 
 @dataclass(frozen=True, slots=True)
 class Webhooks:
-    """`heard` gets what was really sent by the forge."""
+    """Endpoint for webhooks: `heard` is called with each event that a forge really sent."""
 
     secret: str
     heard: Callable[[Event], None]
@@ -105,6 +103,7 @@ class Webhooks:
     seconds: float = SECONDS
 
     async def answer(self, request: web.BaseRequest) -> web.Response:
+        """Read, check and answer one request."""
         name = request.path.removeprefix(HOOKS_PREFIX)
         if request.method != "POST" or name not in set(Kind) or not self.secret:
             return self._said(404, "unknown", "hooks are POSTs to /hooks/github, /hooks/gitlab and /hooks/gitea")
@@ -128,7 +127,7 @@ class Webhooks:
         return self._said(202, "heard", "thank you")
 
     async def _body(self, request: web.BaseRequest) -> bytes | web.Response:
-        """Return all of it, or what is said to one that is too long, too slow, or the largest of too many."""
+        """Return the whole body, or the response to one that is too long, too slow, or the largest of too many."""
         body = WebhookBody()
         try:
             async with asyncio.timeout(self.seconds):
@@ -157,18 +156,24 @@ class Webhooks:
 
 
 def matching_repositories(repository: Repository, origins: Sequence[FollowedRepository]) -> list[FollowedRepository]:
-    """The origins that are this repository of a forge; all of them when none is: the address may be another here."""
+    """Return the followed repositories that are this repository of a forge.
+
+    When none is, return all of them: the service may know it by another address.
+    """
     path = f"/{repository.path}".lower()
-    return [one for one in origins if identity_of_url(one.url).lower().endswith(path)] or list(origins)
+    return [origin for origin in origins if identity_of_url(origin.url).lower().endswith(path)] or list(origins)
 
 
 NAME = "fleet-serve"
-LAST_WORDS = 10.0  # seconds for what is not written into git yet, at the end
+LAST_WORDS = 10.0  # seconds to write what is not in git yet, at the end
 
 
 @dataclass(slots=True)
 class ServeProcess:
-    """`asyncio.run(Program(origins, manner).run())`: until SIGTERM or SIGINT, or `stop()`."""
+    """Process that runs one service per repository: `await ServeProcess(origins, manner).run()`.
+
+    It runs until SIGTERM or SIGINT, or `stop()`.
+    """
 
     origins: Sequence[FollowedRepository]
     manner: ServeOptions
@@ -178,7 +183,9 @@ class ServeProcess:
     webhook_secret: str = field(default="", repr=False)
     reading: Callable[[], CommitReader] = EvaluatingReader  # of each repository
     metrics: Metrics = field(default_factory=Metrics)
-    scopes: Mapping[str, RepositoryScope] = field(default_factory=dict)  # by address; empty: all share everything
+    scopes: Mapping[str, RepositoryScope] = field(
+        default_factory=dict
+    )  # by address; empty: all repositories share everything
     services: list[Service] = field(default_factory=list)
     address: tuple[str, int] | None = None  # where it listens, once it does
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -208,8 +215,8 @@ class ServeProcess:
             await self._lead(manner)
 
     async def _lead(self, manner: ServeOptions) -> None:
-        scoped = [(one, replace(manner, scope=self.scopes.get(one.address, SHARED))) for one in self.origins]
-        self.services = [Service(origin, its, self.metrics, self.reading()) for origin, its in scoped]
+        scoped = [(origin, replace(manner, scope=self.scopes.get(origin.address, SHARED))) for origin in self.origins]
+        self.services = [Service(origin, options, self.metrics, self.reading()) for origin, options in scoped]
         self._leads = True
         running = [asyncio.create_task(service.run()) for service in self.services]
         stopping = asyncio.create_task(self._stop.wait())
@@ -233,30 +240,32 @@ class ServeProcess:
             case "/metrics":
                 return web.Response(body=exposition(self.metrics.all()), content_type="text/plain", charset="utf-8")
         if request.path.startswith(PAGES_PREFIX):
-            found = (one.page(request.path) for one in self.services)
-            return page_response(next((page for page in found if page), None), leads=self._leads)
+            pages = (service.page(request.path) for service in self.services)
+            return page_response(next((page for page in pages if page), None), leads=self._leads)
         return await Webhooks(self.webhook_secret, self._heard, self.metrics.hooks, self._bodies).answer(request)
 
     def _heard(self, event: Event) -> None:
-        """What a forge says is a reason to look; a process that stands by leaves that to the leader's next poll."""
+        """Pass an event on to its services; a process that stands by leaves that to the leader's next poll."""
         origins = matching_repositories(event.repository, self.origins)
         for service in self.services if self._leads else ():
             if service.origin in origins:
                 service.hear(event)
 
     def _waiting(self) -> str:
-        """For what, in words; a process that stands by is ready to take over."""
-        return ", ".join(str(one.origin) for one in self.services if not one.ready) if self._leads else ""
+        """Return the repositories that are not ready, as text. A process that stands by is ready to take over."""
+        return ", ".join(str(service.origin) for service in self.services if not service.ready) if self._leads else ""
 
     def _measure(self) -> None:
         def health() -> Iterable[tuple[Labels, float]]:
-            return [each for one in self.services for each in one.health()]
+            return [sample for service in self.services for sample in service.health()]
 
         def revision() -> Iterable[tuple[Labels, float]]:
-            return [((str(one.origin), one.current.revision), 1.0) for one in self.services if one.current]
+            return [
+                ((str(service.origin), service.current.revision), 1.0) for service in self.services if service.current
+            ]
 
         def broken() -> Iterable[tuple[Labels, float]]:
-            return [((str(one.origin),), 1.0 if one.problem else 0.0) for one in self.services]
+            return [((str(service.origin),), 1.0 if service.problem else 0.0) for service in self.services]
 
         def leads() -> Iterable[tuple[Labels, float]]:
             return [((), 1.0 if self._leads else 0.0)]
@@ -274,7 +283,7 @@ FIELDS = ("repository", "stack", "cluster", "revision", "sync", "health", "evalu
 
 
 class JsonLines(logging.Formatter):
-    """`extra` fields of a record become fields of the object."""
+    """Formatter of log lines as JSON; the `extra` fields of a record become fields of the object."""
 
     def format(self, record: logging.LogRecord) -> str:
         import orjson  # noqa: PLC0415 - with the first line
@@ -293,7 +302,10 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr(form: str, *, verbose: bool) -> None:
-    """`form`: "json", "text", or "auto" for text at a terminal and JSON elsewhere."""
+    """Set up the log on standard error.
+
+    `form` is "json", "text", or "auto" for text at a terminal and JSON elsewhere.
+    """
     handler = logging.StreamHandler(sys.stderr)
     if form == "json" or (form == "auto" and not sys.stderr.isatty()):
         handler.setFormatter(JsonLines())

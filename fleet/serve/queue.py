@@ -1,7 +1,7 @@
-"""Who is looked at when: a queue of stacks in clusters, and the passes that work through it.
+"""Queue of placements to reconcile, and the passes that work through it.
 
-The queue holds what to look at (`StackCluster`), never events: whatever may have changed something asks for a pass.
-One pass is about some stacks of one cluster, and no two of them have the same stack there at once.
+The queue holds what to look at (`StackCluster`), never events: the cause of a possible change asks for a pass. One pass
+is about some stacks of one cluster, and no two passes have the same stack there at once.
 """
 
 from __future__ import annotations
@@ -19,32 +19,41 @@ from fleet.objects.desired import StackCluster
 from fleet.serve.commits import EvaluatedCommit, without_stacks
 from fleet.sync.targets import ClusterTarget
 
-ALL = ""  # as the stack of a pair: every stack that the cluster should have, and those that it should have no more
+ALL = ""  # as the stack of a pair: every stack that the cluster has or should have
 AT_ONCE = 16  # passes
 MOST = 200  # stacks of one pass
-BUSY = 0.5  # seconds until what another pass has is looked at again
-LOOK_AGAIN = 30.0  # seconds until what moves is looked at, should nothing tell before
+BUSY = 0.5  # seconds until a stack that another pass has is tried again
+LOOK_AGAIN = 30.0  # seconds until a moving stack is synced again, if no watch reports before
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class ReconcileQueue:
-    """`look` is one pass; what it raises is `broken`, of a single stack, or a reason to look at each by itself."""
+    """Queue of placements: `look` runs one pass over them.
+
+    What `look` raises about a single stack is passed to `broken`; what it raises about several has each passed over
+    alone.
+    """
 
     current: Callable[[], EvaluatedCommit | None]
     look: Callable[[EvaluatedCommit, ClusterTarget], Awaitable[None]]
     broken: Callable[[EvaluatedCommit, StackCluster, Exception], None]
     took: Callable[[float], None]  # seconds
     _queue: Queue[StackCluster] = field(default_factory=lambda: Queue(Backoff(first=0.5, most=60.0)))
-    _busy: set[StackCluster] = field(default_factory=set)  # what passes under way have
-    _asked: dict[StackCluster, list[asyncio.Future[None]]] = field(default_factory=dict)  # by those who wait for a pass
+    _busy: set[StackCluster] = field(default_factory=set)  # placements of passes that are under way
+    _asked: dict[StackCluster, list[asyncio.Future[None]]] = field(
+        default_factory=dict
+    )  # futures of tasks that wait for a pass
     _alone: set[StackCluster] = field(
         default_factory=set
-    )  # what is passed over by itself, since something unforeseen came up
+    )  # placements that are passed over alone after an unexpected error
 
     def workers(self, resync: float) -> list[Coroutine[Any, Any, None]]:
-        """For ever; everything is looked at after `resync` seconds, more or less, whatever the watches say."""
+        """Return the tasks that work for ever.
+
+        Everything is synced after about `resync` seconds, whatever the watches report.
+        """
         return [self._regularly(resync), *(self._work() for _ in range(AT_ONCE))]
 
     def ask(self, pairs: Iterable[StackCluster]) -> None:
@@ -58,26 +67,26 @@ class ReconcileQueue:
         self._queue.add_after(pair, seconds)
 
     def ask_rest(self, cluster: str) -> None:
-        """All of a cluster, since a pass over a part of it could not decide."""
-        apart = any(where == cluster for _, where in self._alone)  # which no pass over all of them looks at
+        """Ask for a pass over the whole cluster, since a pass over a part of it could not decide."""
+        apart = any(where == cluster for _, where in self._alone)  # no pass over the whole cluster looks at these
         self._queue.add_after((ALL, cluster), LOOK_AGAIN if apart else BUSY)
 
     async def look_at(self, pair: StackCluster) -> None:
-        """Returns when a pass that began later than this has looked at it."""
+        """Wait until a pass that began later than this call has looked at the placement."""
         looked = asyncio.get_running_loop().create_future()
         self._asked.setdefault(pair, []).append(looked)
         self._queue.add(pair)
         await looked
 
     def retry(self, pair: StackCluster) -> None:
-        """Later with every failure."""
+        """Ask for a pass after a delay that grows with every failure."""
         self._queue.retry(pair)
 
     def succeeded(self, pair: StackCluster) -> None:
         self._queue.forgive(pair)
 
     def take(self, found: EvaluatedCommit) -> None:
-        """A commit came: what it does not speak of needs no pass of its own."""
+        """Take a new commit: placements that it does not have need no pass of their own."""
         self._alone = {pair for pair in self._alone if pair[0] in found.stacks and pair[1] in found.targets}
 
     async def _regularly(self, resync: float) -> None:
@@ -100,12 +109,12 @@ class ReconcileQueue:
                 self.took(time.monotonic() - began)
 
     def _together_with(self, first: StackCluster) -> list[StackCluster]:
-        """What else waits for the same cluster: one look for all of it."""
+        """Return what else waits for the same cluster, so that one pass looks at all of it."""
         if first[0] == ALL or first in self._alone:
             return []
 
-        def fits(one: StackCluster) -> bool:
-            return one[0] != ALL and one[1] == first[1] and one not in self._alone
+        def fits(pair: StackCluster) -> bool:
+            return pair[0] != ALL and pair[1] == first[1] and pair not in self._alone
 
         return [item.key for item in self._queue.take_also(fits, MOST)]
 
@@ -114,9 +123,9 @@ class ReconcileQueue:
         stacks = None if (ALL, cluster) in pairs else {stack for stack, _ in pairs}
         target = current.target(cluster, stacks) if current else None
         if current is None or target is None:
-            return  # it is in git no more
+            return  # it is not in git any more
         busy = target.stacks.intersection(stack for stack, where in self._busy if where == cluster)
-        for stack in busy:  # another pass has it: what that one did not see, the next one does
+        for stack in busy:  # another pass has it: the next one sees what that one did not
             self._queue.add_after((stack, cluster), BUSY)
         alone = {stack for stack, where in self._alone if where == cluster and len(target.stacks) > 1}
         for stack in alone & target.stacks:
@@ -126,20 +135,20 @@ class ReconcileQueue:
             return
         claimed = {(stack, cluster) for stack in target.stacks}
         self._busy |= claimed
-        asked = [one for pair in claimed for one in self._asked.pop(pair, ())]
+        asked = [waiter for pair in claimed for waiter in self._asked.pop(pair, ())]
         try:
             await self.look(current, target)
             self._alone -= claimed
-            for one in asked:
-                if not one.done():  # whoever waited may have given up
-                    one.set_result(None)
-        except Exception as problem:  # it is the problem of one stack, whatever it is
+            for waiter in asked:
+                if not waiter.done():  # the waiting task may have given up
+                    waiter.set_result(None)
+        except Exception as problem:  # whatever it is, it is the error of one stack
             self._met(current, claimed, problem)
         finally:
             self._busy -= claimed
 
     def _met(self, current: EvaluatedCommit, pairs: Set[StackCluster], problem: Exception) -> None:
-        """What nobody foresaw. Of several stacks each is passed over alone then, until it works."""
+        """Handle an unexpected error. Each of several stacks is then passed over alone, until that works."""
         self._alone |= pairs
         if len(pairs) > 1:
             log.debug("each stack of a pass by itself, after %r", problem)

@@ -1,9 +1,9 @@
-"""A stack taken back by the service itself, where its rollout says so: a commit in git, as `fleet rollback` makes it.
+"""Rollback of a stack by the service itself, where its rollout says so: a commit in git, as `fleet rollback` makes it.
 
-It is a step of git's history and no state: the commit is pushed only onto the very commit that made a cluster ill, so
-of two services one is too late, and whoever comes after a kill finds it there, known by its files and its last line.
-Where the service may not push to the branch, or a commit of its own would not be applied (signers, approvals), it is
-a branch that a person merges.
+It is a step of git's history and no state: the commit is pushed only onto the very commit that failed in a cluster, so
+of two services one is too late, and a process that starts after a kill finds the commit there, recognised by its files
+and its last line. Where the service may not push to the branch, or a commit of its own would not be applied (signers,
+approvals), it pushes a branch for a user to merge.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ from fleet.sync.rollout.rollback import (
     rollback_trailer,
 )
 
-MOST = 200  # commits of the past that are looked at
+MOST = 200  # commits of the past that are considered
 
 
 @dataclass(frozen=True, slots=True)
 class RollbackOutcome:
-    """What came of it: `outcome` is "pushed", "proposed", "stopped", "over" when the illness is, or "" when there is
-    nothing to say."""
+    """Outcome of a rollback.
+
+    `outcome` is "pushed", "proposed", "stopped", "over" when the cluster has recovered, or "" when there is nothing to
+    report.
+    """
 
     outcome: str
     words: str
@@ -54,7 +57,7 @@ class RollbackOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Illness:
-    """A cluster in which a rollout failed. Without `objects` it is not known which of them are ill."""
+    """Cluster in which a rollout failed. With no `objects` it is not known which of them are unhealthy."""
 
     cluster: str
     why: str
@@ -63,40 +66,42 @@ class Illness:
 
 @dataclass(slots=True)
 class PendingRollbacks:
-    """The stacks that are to be looked at for it, and what became of those that were."""
+    """Stacks whose rollback is due, and the outcomes of rollbacks that were tried."""
 
     due: set[str] = field(default_factory=set)
     _made: dict[str, tuple[str, RollbackOutcome]] = field(
         default_factory=dict
-    )  # stack → with the commit that it was about
+    )  # by stack, with the commit that it was about
 
     def ask(self, stack: str, revision: str) -> bool:
-        """A cluster is ill of a commit. True when that is news."""
+        """Ask for a rollback of a stack that failed at this commit; return False if it was asked for before."""
         if stack in self.due or self._made.get(stack, ("", None))[0] == revision:
             return False
         self.due.add(stack)
         return True
 
     def note(self, stack: str, revision: str, made: RollbackOutcome) -> None:
+        """Record the outcome of a rollback."""
         self.due.discard(stack)
-        if made.outcome != "over":  # it may fall ill again
+        if made.outcome != "over":  # its rollout may fail again
             self._made[stack] = (revision, made)
 
     def words(self, stack: str, revision: str) -> str:
-        """What a person should know beside how the stack is; "" when there is nothing."""
-        about, made = self._made.get(stack, ("", None))
-        return made.words if made is not None and about == revision else ""
+        """Return what a user should know about the rollback of a stack at this commit; "" if there is nothing."""
+        about, outcome = self._made.get(stack, ("", None))
+        return outcome.words if outcome is not None and about == revision else ""
 
 
 @dataclass(frozen=True, slots=True)
 class FollowedBranch:
-    """The repository, as whoever follows it has it."""
+    """Followed branch, with the mirror and the pool to evaluate its commits."""
 
     origin: FollowedRepository
     mirror: Mirror
     pool: Pool
 
     def at(self, commit: str, before: EvaluatedCommit | None = None) -> EvaluatedCommit:
+        """Evaluate a commit; raise NoRollbackError if that is not possible."""
         try:
             return evaluate_commit(self.origin, self.mirror, commit, before, self.pool)
         except ConfigurationError as problem:
@@ -112,14 +117,14 @@ def roll_back(
     direct: bool,
     lasts: Callable[[], bool] = lambda: True,
 ) -> RollbackOutcome | None:
-    """Make it, for a stack that is ill of the commit that the branch is at; None: the branch has moved on meanwhile.
+    """Roll back a stack that failed at the commit the branch is at; return None if the branch has moved on meanwhile.
 
-    `lasts` looks again, right before the push, whether it is still ill. Not `direct`: as a branch of its own. What
-    speaks against it is told, and everything else raised.
+    `lasts` observes again, right before the push, whether the rollout still counts as failed. Without `direct`, push a
+    branch of its own. What forbids a rollback is in the outcome; every other error is raised.
     """
     git, address = followed.mirror.repository, followed.mirror.address
     try:
-        target, commit = _commit(followed, current, stack, illness)
+        target, commit = _make_commit(followed, current, stack, illness)
     except RollbackPendingError:
         return RollbackOutcome("", "")
     except NoRollbackError as problem:
@@ -133,7 +138,7 @@ def roll_back(
         except ConflictError:
             return None
         except AccessError:
-            pass  # the branch is not for the service to push to
+            pass  # the service may not push to the branch
         else:
             return RollbackOutcome("pushed", f"rolled back: {where}")
     name = f"fleet/rollback-{stack}-{target[:8]}"
@@ -146,36 +151,38 @@ def roll_back(
     return RollbackOutcome("proposed", f"to roll it back, merge the branch {name}: {where}")
 
 
-def _commit(followed: FollowedBranch, current: EvaluatedCommit, stack: str, illness: Illness) -> tuple[str, str]:
-    """The commit to go back to, and the one that does it, which nothing points at yet."""
+def _make_commit(followed: FollowedBranch, current: EvaluatedCommit, stack: str, illness: Illness) -> tuple[str, str]:
+    """Return the commit to go back to, and the one that does it, which no ref points at yet."""
     git, tip = followed.mirror.repository, current.revision
-    here = _ground(current, stack)
-    if not here.own:
+    base_now = _read_base(current, stack)
+    if not base_now.own:
         raise NoRollbackError("its files are read by other stacks too")
-    said = git.git.run(
-        "read the history", "log", "--max-count=1", "--format=%B", "--no-notes", tip, "--", *sorted(here.own)
+    last_message = git.git.run(
+        "read the history", "log", "--max-count=1", "--format=%B", "--no-notes", tip, "--", *sorted(base_now.own)
     )
     entries = select_entries(read_history(git, followed.mirror.address, tip), [stack], [])
-    target = find_way_back(_past(git, entries, here, tip), is_rollback=is_rollback(said.text, stack))
+    target = find_way_back(_read_past(git, entries, base_now, tip), is_rollback=is_rollback(last_message.text, stack))
     before = followed.at(target)
-    there = _ground(before, stack)
-    _check_way(before, current, stack, illness)
-    _check_agents(git, entries, before, there, stack)
-    found = _between(git, here, there, tip, target)
-    if not found.changes:
+    base_then = _read_base(before, stack)
+    _check_way_back(before, current, stack, illness)
+    _check_agents(git, entries, before, base_then, stack)
+    rollback = _compare_bases(git, base_now, base_then, tip, target)
+    if not rollback.changes:
         raise NoRollbackError("what changed is in files that other stacks read too")
-    text = rollback_message(stack, target, git.resolve(target).subject, found.changes)
+    text = rollback_message(stack, target, git.resolve(target).subject, rollback.changes)
     text = f"{text.rstrip()}\n\n{clean(illness.why)}\n\n{rollback_trailer(stack, tip)}"
-    commit = propose(git, tip, found.changes, text)
-    _check(followed.at(commit, current), current, before, stack)
+    commit = propose(git, tip, rollback.changes, text)
+    _check_restored(followed.at(commit, current), current, before, stack)
     return target, commit
 
 
-def _check_way(before: EvaluatedCommit, current: EvaluatedCommit, stack: str, illness: Illness) -> None:
-    """The change is why the cluster is ill, and no data goes with the way back. Where it was not placed before, what is
-    there is left running."""
-    old = {one.cluster: one for one in before.stacks[stack].desired}
-    new = {one.cluster: one for one in current.stacks[stack].desired}
+def _check_way_back(before: EvaluatedCommit, current: EvaluatedCommit, stack: str, illness: Illness) -> None:
+    """Raise NoRollbackError unless the change is the cause of the failure and the way back deletes no data.
+
+    A cluster that the stack was not placed on before is left running as it is.
+    """
+    old = {desired.cluster: desired for desired in before.stacks[stack].desired}
+    new = {desired.cluster: desired for desired in current.stacks[stack].desired}
     if illness.cluster in new:
         check_cause(old.get(illness.cluster), new[illness.cluster], illness.objects)
     secrecy = secrecy_of([*old.values(), *new.values()])
@@ -187,64 +194,68 @@ def _check_way(before: EvaluatedCommit, current: EvaluatedCommit, stack: str, il
         check_data(back)
 
 
-def _past(git: Repository, entries: Sequence[HistoryEntry], here: RollbackBase, tip: str) -> list[CommitHistory]:
-    paths = here.own | here.shared
+def _read_past(git: Repository, entries: Sequence[HistoryEntry], base: RollbackBase, tip: str) -> list[CommitHistory]:
+    """Return the commits of the past, each with its health and whether its files are as they are now."""
+    paths = base.own | base.shared
     return [
         CommitHistory(
-            one.revision,
-            all(map(_was_well, one.outcomes)),
-            not any(change.path in paths for change in git.changes(one.revision, tip)),
+            entry.revision,
+            all(map(_was_well, entry.outcomes)),
+            not any(change.path in paths for change in git.changes(entry.revision, tip)),
         )
-        for one in [one for one in entries if one.in_history][:MOST]
+        for entry in [entry for entry in entries if entry.in_history][:MOST]
     ]
 
 
-def _was_well(one: Outcome) -> bool:
-    return one.sync == "Synced" and one.health in WELL
+def _was_well(outcome: Outcome) -> bool:
+    return outcome.sync == "Synced" and outcome.health in WELL
 
 
 def _check_agents(
-    git: Repository, entries: Sequence[HistoryEntry], before: EvaluatedCommit, there: RollbackBase, stack: str
+    git: Repository, entries: Sequence[HistoryEntry], before: EvaluatedCommit, base: RollbackBase, stack: str
 ) -> None:
-    """Every agent has told, in these very notes, that the stack was well with the files that it would go back to.
+    """Raise NoRollbackError unless every agent has reported the stack as healthy with the files it would go back to.
 
-    One that reports to a repository of its own has not: how it was there is not known. One that passed over the commit
-    itself, as agents do when commits come fast, has told of an earlier one with the same files.
+    The reports have to be in these very notes: of an agent that reports to a repository of its own, the health there is
+    not known. An agent that passed over the commit itself, as agents do when commits come fast, has reported on an
+    earlier one with the same files.
     """
-    pull = {one.name for one in before.evaluation.clusters if one.pull}
-    left, paths = pull.intersection(before.stacks[stack].clusters), there.own | there.shared
-    past = itertools.dropwhile(lambda one: one.revision != before.revision, entries)
-    for one in itertools.islice(filter(lambda one: one.in_history, past), MOST):
-        if not left or any(change.path in paths for change in git.changes(one.revision, before.revision)):
+    pull = {cluster.name for cluster in before.evaluation.clusters if cluster.pull}
+    left, paths = pull.intersection(before.stacks[stack].clusters), base.own | base.shared
+    past = itertools.dropwhile(lambda entry: entry.revision != before.revision, entries)
+    for entry in itertools.islice(filter(lambda entry: entry.in_history, past), MOST):
+        if not left or any(change.path in paths for change in git.changes(entry.revision, before.revision)):
             break
-        said = {each.cluster: _was_well(each) for each in one.outcomes if each.cluster in left}
-        if not all(said.values()):
-            raise NoRollbackError(f"there is nothing to go back to: it was not well at {one.revision[:8]} either")
-        left -= said.keys()
+        healthy = {outcome.cluster: _was_well(outcome) for outcome in entry.outcomes if outcome.cluster in left}
+        if not all(healthy.values()):
+            raise NoRollbackError(f"there is nothing to go back to: it was not well at {entry.revision[:8]} either")
+        left -= healthy.keys()
     if left:
         raise NoRollbackError(f"nobody told on this remote how {min(left)} was with what it would go back to")
 
 
-def _ground(found: EvaluatedCommit, stack: str) -> RollbackBase:
+def _read_base(commit: EvaluatedCommit, stack: str) -> RollbackBase:
+    """Return which files a stack is made from; raise NoRollbackError if they cannot be told from another stack's."""
     try:
         return find_rollback_base(
-            found.evaluation, stack, frozenset(one.source.file for one in found.evaluation.clusters)
+            commit.evaluation, stack, frozenset(cluster.source.file for cluster in commit.evaluation.clusters)
         )
-    except FleetError as problem:  # its file has another stack in it
+    except FleetError as problem:  # its file declares another stack, too
         raise NoRollbackError(problem.message) from problem
 
 
-def _between(git: Repository, here: RollbackBase, there: RollbackBase, tip: str, target: str) -> Rollback:
-    paths = here.own | here.shared | there.own | there.shared
-    now, then = (git.tree(one).read_all(matching=paths.__contains__) for one in (tip, target))
-    return roll_back_files(here, there, now, then)
+def _compare_bases(git: Repository, base_now: RollbackBase, base_then: RollbackBase, tip: str, target: str) -> Rollback:
+    """Return the changes of files that lead back to the target."""
+    paths = base_now.own | base_now.shared | base_then.own | base_then.shared
+    files_now, files_then = (git.tree(revision).read_all(matching=paths.__contains__) for revision in (tip, target))
+    return roll_back_files(base_now, base_then, files_now, files_then)
 
 
-def _check(after: EvaluatedCommit, current: EvaluatedCommit, before: EvaluatedCommit, stack: str) -> None:
-    """It wants of this stack what was well, and of every other what is wanted now."""
+def _check_restored(after: EvaluatedCommit, current: EvaluatedCommit, before: EvaluatedCommit, stack: str) -> None:
+    """Raise NoRollbackError unless the commit brings this stack's earlier state back, and changes no other stack."""
     if after.stacks.keys() != current.stacks.keys() or after.evaluation.clusters != current.evaluation.clusters:
         raise NoRollbackError("its files alone do not make it what it was")
-    for name, one in after.stacks.items():
-        other = before.stacks[name] if name == stack else current.stacks[name]
-        if changes_digest(one) != changes_digest(other):
+    for name, result in after.stacks.items():
+        expected = before.stacks[name] if name == stack else current.stacks[name]
+        if changes_digest(result) != changes_digest(expected):
             raise NoRollbackError("its files alone do not make it what it was")

@@ -1,7 +1,8 @@
-"""Whose turn it is: how every stack is in every cluster at the newest revision, asked before a change begins.
+"""Rollout state of every stack in every cluster at the newest revision, consulted before a change begins.
 
-The decision itself is `fleet.sync.rollout.gates`. What it is made from is seen by passes and forgotten with the
-process; since when a stack is well is then told by the status branch and by its inventory, and approvals are in git.
+`fleet.sync.rollout.gates` takes the decision itself. What it is made from is observed by passes and lost with the
+process; since when a stack is healthy is then read from the status branch and from its inventory, and approvals are in
+git.
 """
 
 from __future__ import annotations
@@ -32,35 +33,39 @@ from fleet.times import seconds
 
 @dataclass(slots=True)
 class RolloutTracker:
+    """Rollout states of one repository, with the changes that are being made and the placements that wait."""
+
     clock: Callable[[], float] = time.time
-    heard: str | None = None  # which approvals are known
+    heard: str | None = None  # the commit of the approvals that were read
     elsewhere: dict[StackCluster, tuple[str, RolloutState]] = field(
         default_factory=dict
-    )  # of clusters that only agents reach
-    again: dict[StackCluster, float] = field(default_factory=dict)  # seconds after which to ask again, of what waits
+    )  # states in clusters that only agents reach, with the revision
+    again: dict[StackCluster, float] = field(
+        default_factory=dict
+    )  # seconds after which to ask again, of placements that wait
     _approvals: Approvals = field(default_factory=dict)
-    _standings: dict[StackCluster, tuple[str, RolloutState]] = field(default_factory=dict)  # with the commit looked at
+    _standings: dict[StackCluster, tuple[str, RolloutState]] = field(default_factory=dict)  # with the synced commit
     _begun: Counter[StackCluster] = field(default_factory=Counter)
-    _told: dict[StackCluster, StatusRecord] = field(default_factory=dict)  # by whoever served before
+    _told: dict[StackCluster, StatusRecord] = field(default_factory=dict)  # by the process before this one
     _changed: dict[StackCluster, float] = field(default_factory=dict)  # when a pass last changed a stack in a cluster
     _given: dict[StackCluster, float] = field(
         default_factory=dict
-    )  # when clusters that only agents reach were given it
-    _whole: dict[str, float] = field(default_factory=dict)  # stacks that are well everywhere, and since when
-    _over: set[str] = field(default_factory=set)  # stacks that were so for long enough: their rollout is over
+    )  # when clusters that only agents reach were given their content
+    _whole: dict[str, float] = field(default_factory=dict)  # stacks that are healthy everywhere, and since when
+    _over: set[str] = field(default_factory=set)  # stacks that were so for the soak time: their rollout is over
     _ill_before: set[StackCluster] = field(
         default_factory=set
-    )  # what was ill when the newest commit came: it is not its cause
+    )  # Degraded when the newest commit came, which is not the cause
 
     @property
     def approvals(self) -> Approvals:
         return self._approvals
 
     def remember(self, records: Iterable[StatusRecord]) -> None:
-        self._told = {(one.stack, one.cluster): one for one in records}
+        self._told = {(record.stack, record.cluster): record for record in records}
 
     def told(self, pair: StackCluster) -> StatusRecord | None:
-        """What whoever served before said of it."""
+        """Return what the status branch said of the placement when this process started."""
         return self._told.get(pair)
 
     def hear(self, approvals: Approvals, tip: str | None) -> None:
@@ -75,21 +80,22 @@ class RolloutTracker:
     def hear_of(
         self, revision: str, standings: Mapping[StackCluster, RolloutState], given: Mapping[StackCluster, float]
     ) -> None:
-        """How stacks are where only agents reach, and when they were given what they have, as far as that matters.
+        """Take the rollout states in clusters that only agents reach, and when these were given content that matters.
 
-        It is kept apart from what passes see: a cluster may turn from one kind to the other, and both are under way.
+        They are kept apart from what passes observe: a cluster may turn from one kind to the other while both are under
+        way.
         """
-        self.elsewhere = {pair: (revision, one) for pair, one in standings.items()}
+        self.elsewhere = {pair: (revision, state) for pair, state in standings.items()}
         self._given = dict(given)
 
     def begins(self, stacks: Iterable[str]) -> None:
-        """A commit wants something else of these."""
+        """Begin the rollouts of stacks that a new commit changes."""
         for name in stacks:
             self._whole.pop(name, None)
             self._over.discard(name)
 
     def moved_on(self, pairs: Iterable[StackCluster], before: str, after: str) -> None:
-        """A commit that wants of these what the one before it does: what was seen of that one counts for it."""
+        """Keep the observed state of placements that the new commit does not change."""
         for pair in pairs:
             commit, seen = self._standings.get(pair, ("", UNSEEN))
             if commit == before:
@@ -98,9 +104,9 @@ class RolloutTracker:
     def objection(
         self, current: EvaluatedCommit, stack: StackResult, cluster: str, begun: Counter[StackCluster]
     ) -> WaitingError | None:
-        """Why the stack may not be changed there now; None: it may, and from here on it is being changed.
+        """Return why the stack may not be changed there now; on None the change counts as begun.
 
-        `begun` is what the same pass has begun; it gives it back with `ended`.
+        `begun` collects what the same pass has begun; the pass gives it back with `ended`.
         """
         pair = (stack.name, cluster)
         verdict = decide_gate(
@@ -121,18 +127,18 @@ class RolloutTracker:
         return WaitingError(cluster, stack.name, verdict.reason)
 
     def ended(self, begun: Counter[StackCluster]) -> None:
-        """A pass is over, however it ended."""
+        """Take back what a pass had begun, however the pass ended."""
         self._begun -= begun
 
     def note(self, current: EvaluatedCommit, result: Result) -> bool:
-        """What a pass saw. True when others may be waiting for just that."""
+        """Record the result of a pass; return whether other placements may be waiting for just that."""
         pair = (result.stack, result.cluster)
         seen = state_after(result)
         commit, before = self._standings.get(pair, ("", None))
         wrote = any(verb.writes for verb in result.done)
         if before is None:
-            told = self._told.get(pair)
-            since = healthy_since(result, told, self.clock()) if seen.is_well and not wrote else self.clock()
+            record = self._told.get(pair)
+            since = healthy_since(result, record, self.clock()) if seen.is_well and not wrote else self.clock()
         elif wrote or replace(before, since=None) != seen:
             since = self.clock()
         else:
@@ -149,27 +155,28 @@ class RolloutTracker:
         return after != before or commit != current.commit
 
     def fallen(self, current: EvaluatedCommit, stack: StackResult) -> tuple[str, str] | None:
-        """The first cluster that a rollout which is under way made ill, and how it is.
+        """Return the first cluster in which a rollout that is under way failed, and its health; None if there is none.
 
-        What was well everywhere for the soak time is no rollout any more, nor is what fell ill long after it changed or
-        was ill before. It has to be ill for some time without a break: see `ripens`.
+        A stack that was healthy everywhere for the soak time is no longer rolled out. A cluster that failed long after
+        its change, or had failed before it, does not count either. It has to be Degraded for some time without a break:
+        see `ripens`.
         """
         standings = self._suspects(current, stack)
         lasting = seconds(stack.rollout.rollback_after)
-        found = failed_clusters(stack.rollout, standings, self.clock(), ill=("Degraded",), lasting=lasting)
-        return next(iter(found.items()), None)
+        failed = failed_clusters(stack.rollout, standings, self.clock(), ill=("Degraded",), lasting=lasting)
+        return next(iter(failed.items()), None)
 
     def ripens(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, float]:
-        """The clusters that are ill and may recover, each with the seconds until that counts as a failure."""
+        """Return the Degraded clusters that may recover, each with the seconds until that counts as a failure."""
         now, standings = self.clock(), self._suspects(current, stack)
         ill = failed_clusters(stack.rollout, standings, now, ill=("Degraded",))
         left = {cluster: self._counts_at(stack, standings[cluster]) - now for cluster in ill}
         return {cluster: after for cluster, after in left.items() if after > 0}
 
     def _suspects(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
-        """The clusters whose health may come from a rollout that is under way."""
+        """Return the clusters whose health may come from a rollout that is under way, with their states."""
         now, standings = self.clock(), self._all(current, stack)
-        if all(one.is_well for one in standings.values()):
+        if all(state.is_well for state in standings.values()):
             self._whole.setdefault(stack.name, now)
             return {}
         since = self._whole.pop(stack.name, None)
@@ -178,39 +185,43 @@ class RolloutTracker:
         if stack.name in self._over:
             return {}
         return {
-            cluster: one
-            for cluster, one in standings.items()
+            cluster: state
+            for cluster, state in standings.items()
             if (stack.name, cluster) not in self._ill_before
-            and self._is_of_its_change(current, stack, cluster, one.since or now)
+            and self._is_of_its_change(current, stack, cluster, state.since or now)
         }
 
-    def _counts_at(self, stack: StackResult, one: RolloutState) -> float:
-        """When what is not well counts as a failure, if it stays so; `since` has to be known."""
+    def _counts_at(self, stack: StackResult, state: RolloutState) -> float:
+        """Return when an unhealthy state counts as a failure, if it lasts; `since` has to be known."""
         rollout = stack.rollout
-        return (one.since or 0.0) + seconds(rollout.rollback_after if one.health == "Degraded" else rollout.timeout)
+        return (state.since or 0.0) + seconds(rollout.rollback_after if state.health == "Degraded" else rollout.timeout)
 
     def late(self, current: EvaluatedCommit) -> float | None:
-        """Seconds until something that agents told becomes a failure by the clock alone; None: nothing will."""
+        """Return the seconds until a state that agents reported becomes a failure by time alone; None if none will."""
         now, times = self.clock(), []
-        for (name, cluster), (_, one) in self.elsewhere.items():
+        for (name, cluster), (_, state) in self.elsewhere.items():
             stack = current.stacks.get(name)
-            if stack is None or stack.rollout.on_failure != "rollback" or one.since is None:
+            if stack is None or stack.rollout.on_failure != "rollback" or state.since is None:
                 continue
-            at = self._counts_at(stack, one)
-            may = one.has_it and one.health not in WELL and self._is_of_its_change(current, stack, cluster, one.since)
+            at = self._counts_at(stack, state)
+            may = (
+                state.has_it
+                and state.health not in WELL
+                and self._is_of_its_change(current, stack, cluster, state.since)
+            )
             if may and at >= now:
                 times.append(at - now)
         return min(times, default=None)
 
     def _is_of_its_change(self, current: EvaluatedCommit, stack: StackResult, cluster: str, since: float) -> bool:
-        """Whether what is so since then is still of the time in which a change is answerable for it."""
+        """Return whether the health changed at `since`, within the soak and timeout of the last change there."""
         pair = (stack.name, cluster)
         by_pass = self._standings.get(pair, ("", UNSEEN))[0] == current.commit
         changed = (self._changed if by_pass else self._given).get(pair, 0.0)
         return since - changed <= seconds(stack.rollout.soak) + seconds(stack.rollout.timeout)
 
     def waiting(self, stacks: Mapping[str, StackResult] | None = None, changed: str = "") -> list[StackCluster]:
-        """What waits; with `changed`, only what may wait for that stack."""
+        """Return the placements that wait; with `changed`, only those that may wait for that stack."""
         if stacks is None:
             return list(self.again)
         return [
@@ -224,6 +235,7 @@ class RolloutTracker:
         return {cluster: self.standing(current, pair) for cluster, pair in pairs.items()}
 
     def standing(self, current: EvaluatedCommit, pair: StackCluster) -> RolloutState:
-        told = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
-        seen = next((one for commit, one in told if commit == current.commit), UNSEEN)
+        """Return the rollout state of a placement at this commit, as a pass observed it or an agent reported it."""
+        observations = (self._standings.get(pair, ("", UNSEEN)), self.elsewhere.get(pair, ("", UNSEEN)))
+        seen = next((state for commit, state in observations if commit == current.commit), UNSEEN)
         return replace(seen, begun=True) if pair in self._begun else seen

@@ -1,22 +1,21 @@
-"""What stops a commit or a pass.
+"""Checks that stop a commit or a pass: lost placements, the deletion budget, and what git says before a write.
 
-Whether a new commit has lost more than it should: then the service goes on with the one before, and says why.
+**Placements.** When a new commit has removed more than it may, the service goes on with the commit before, and reports
+why. The rules are those of `fleet sync`. What was there before is what the service itself has observed. Where that
+speaks against the commit, the service reads on the status branch whether another program applied it on purpose, which
+`fleet sync` does with `--allow-deletes` and `--allow-rewritten`. A status branch that lacks entries the service has
+observed does not count as such a confirmation. At the start only that branch knows what was there, so a remote that
+does not answer stops the service until it does.
 
-The rules are those of `fleet sync`. What was there before is what the service itself has seen; where that speaks
-against the commit, the status branch is asked whether somebody else has gone that way, which `fleet sync` does if it is
-told to (`--allow-deletes`, `--allow-rewritten`). That it does not know what the service has seen is no such word. At
-the start only that branch knows, so a remote that does not tell it stops the service until it does.
+**Budget.** The deletion budget of a cluster counts by commit: passes are only how the service comes to carry one out. A
+pass may be about one stack. What other stacks lose by the same commit counts all the same: what was deleted before, and
+what is refused or waits. Nothing is deleted before every stack of the cluster was observed with what the commit wants
+of it, so the whole is judged first, also by a process that has just started and knows nothing of the one before it.
+This part is pure.
 
-The deletion budget of a cluster, by commit: passes are only how the service comes to carry one out. Pure.
-
-A pass may be about one stack. What the others lose by the same commit counts all the same: what was let go before,
-and what is refused or waits. Nothing goes before every stack of the cluster was looked at with what the commit wants
-of it, so the whole is judged first, also by a process that has just begun and knows nothing of the one before it.
-
-What a pass asks git before it writes: does the commit go on from what the cluster has, and was it approved?
-
-Both are read from git, the second from a remote that may not answer. For a person's sync that ends the run, with the
-reason; here it is the problem of the stacks that have something to be written, and all else goes on being looked after.
+**Before a write.** A pass asks git whether the commit goes on from what the cluster has, and whether it was approved;
+the second from a remote that may not answer. In a user's sync that ends the run, with the reason; here it is the error
+of the stacks that have something to be written, and the service goes on with all others.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def check_commit_safety(
     before: tuple[str, Collection[StackCluster]] | None,
     memory: Callable[[], Iterable[StatusRecord]],
 ) -> None:
-    """Raise PolicyError when the commit does not go on from what was applied, or too much has left git with it.
+    """Raise PolicyError when the commit does not go on from what was applied, or removes more than it may.
 
     `before` is the commit that was followed until now and its placements; None at the start.
     """
@@ -58,36 +57,36 @@ def check_commit_safety(
     problem: PolicyError | None = None
     if before is not None:
         try:
-            return _check(git, revision, placed, allowance, applied=[before[0]], known=before[1])
-        except PolicyError as found:
-            problem = found  # somebody may have said that it is meant
+            return _check_history(git, revision, placed, allowance, applied=[before[0]], known=before[1])
+        except PolicyError as error:
+            problem = error  # a user may have allowed it elsewhere
     try:
         records = list(memory())
     except FleetError as silence:
         raise problem or silence from None
-    applied = {one.revision for one in records if one.revision}
-    if before and problem and not _was_gone(git, revision, applied, before[0]):
+    applied = {record.revision for record in records if record.revision}
+    if before and problem and not _was_applied_elsewhere(git, revision, applied, before[0]):
         raise problem
-    return _check(
-        git, revision, placed, allowance, applied=applied, known={(one.stack, one.cluster) for one in records}
+    return _check_history(
+        git, revision, placed, allowance, applied=applied, known={(record.stack, record.cluster) for record in records}
     )
 
 
-def _was_gone(git: Repository, revision: str, applied: Collection[str], before: str) -> bool:
-    """Whether somebody applied the commit itself, or one on the way to it that the service never followed."""
+def _was_applied_elsewhere(git: Repository, revision: str, applied: Collection[str], before: str) -> bool:
+    """Return whether another program applied the commit, or one before it that the service never followed."""
     unknown = git.outside(applied, before)
     return revision in applied or len(git.outside(unknown, revision)) < len(unknown)
 
 
 def read_status_records(files: Checkout) -> list[StatusRecord]:
-    """What the status branch says. One that is not there yet says nothing; one that cannot be read is an error."""
+    """Return the records of the status branch: none if it does not exist yet. Raise the error if it cannot be read."""
     settings, git = files.repository.settings.git, files.git
     assert git is not None  # noqa: S101 - it is of a mirror
     remote = choose_remote(files.remotes, settings.remote)
     return list(read_status(git, remote=remote, branch=settings.status_branch).records)
 
 
-def _check(
+def _check_history(
     git: Repository,
     revision: str,
     placed: Placements,
@@ -96,9 +95,9 @@ def _check(
     applied: Iterable[str],
     known: Collection[StackCluster],
 ) -> None:
-    strange = git.outside([one for one in applied if one != revision], revision)
-    if strange:
-        message = f"{revision[:8]} does not go on from {strange[0][:8]}, which was applied: the history was rewritten"
+    unrelated = git.outside([commit for commit in applied if commit != revision], revision)
+    if unrelated:
+        message = f"{revision[:8]} does not go on from {unrelated[0][:8]}, which was applied: the history was rewritten"
         raise PolicyError(message, hint=HINT)
     check_removed_placements({*known, *placed.pairs}, placed, allowance)
 
@@ -107,7 +106,7 @@ NOTHING = frozenset[Key]()
 
 
 class PartlySeenError(WaitingError):
-    """Nobody knows yet what the whole cluster would lose."""
+    """Error of a pass that would delete, while it is not known yet what the whole cluster would lose."""
 
     def __init__(self, cluster: str, unseen: Iterable[str]) -> None:
         names = sorted(unseen)
@@ -116,12 +115,14 @@ class PartlySeenError(WaitingError):
 
 
 class _Seen(NamedTuple):
-    wanted: Desired | None  # with what it was looked at; None: no longer placed there
-    loses: frozenset[Key]  # what is still to go
+    wanted: Desired | None  # what the pass compared with; None: no longer placed there
+    loses: frozenset[Key]  # objects that are still to be deleted
 
 
 @dataclass(slots=True)
 class DeletionLedger:
+    """Deletions of the followed commit, by placement and by cluster."""
+
     _seen: dict[StackCluster, _Seen] = field(default_factory=dict)
     _let_go: dict[tuple[str, str], dict[str, frozenset[Key]]] = field(default_factory=dict)  # by cluster and revision
 
@@ -135,73 +136,82 @@ class DeletionLedger:
         wanted: Mapping[str, Desired],
         looked_at: Set[str],
     ) -> None:
-        """Raise PolicyError if what the plans of a pass take away may not go; else it counts as gone from here on.
+        """Raise PolicyError if what the plans of a pass delete may not go; else count it as deleted from here on.
 
-        `wanted` is what the commit wants of every stack of the cluster, `looked_at` those that the pass is about.
+        `wanted` is what the commit wants of every stack of the cluster, `looked_at` the stacks that the pass is about.
         """
         plans = list(plans)
-        losses = {one.stack: lost_objects(one) for one in plans}
+        losses = {plan.stack: lost_objects(plan) for plan in plans}
         for stack in looked_at | losses.keys():
             self._seen[stack, cluster] = _Seen(wanted.get(stack), losses.get(stack, NOTHING))
         if not any(losses.values()):
             return
-        unseen = [stack for stack, one in wanted.items() if not self._was_seen((stack, cluster), one)]
+        unseen = [stack for stack, desired in wanted.items() if not self._was_seen((stack, cluster), desired)]
         if unseen:
             raise PartlySeenError(cluster, unseen)
         let_go = self._let_go.setdefault((cluster, revision), {})
-        to_go = {stack: one.loses for (stack, where), one in self._seen.items() if where == cluster}
-        check_budget(cluster, plans, allowance, _either(to_go, let_go))
-        self._let_go[cluster, revision] = _either(let_go, losses)
+        to_go = {stack: observed.loses for (stack, where), observed in self._seen.items() if where == cluster}
+        check_budget(cluster, plans, allowance, _merge_by_stack(to_go, let_go))
+        self._let_go[cluster, revision] = _merge_by_stack(let_go, losses)
 
     def done(self, pair: StackCluster) -> None:
-        """What was to go has gone: the next commit has nothing to do with it."""
+        """Note that what a placement was to lose is deleted: it does not count for the next commit."""
         if pair in self._seen:
             self._seen[pair] = self._seen[pair]._replace(loses=NOTHING)
 
     def begins(self, revision: str, stacks: Container[str], clusters: Container[str]) -> None:
-        """A commit, and whom it knows: nobody looks at the rest any more."""
-        self._seen = {pair: one for pair, one in self._seen.items() if pair[0] in stacks and pair[1] in clusters}
-        self._let_go = {of: one for of, one in self._let_go.items() if of[1] == revision}
+        """Begin a commit: forget the stacks and clusters that it does not have, and what other commits deleted."""
+        self._seen = {
+            pair: observed for pair, observed in self._seen.items() if pair[0] in stacks and pair[1] in clusters
+        }
+        self._let_go = {key: removed for key, removed in self._let_go.items() if key[1] == revision}
 
     def _was_seen(self, pair: StackCluster, wanted: Desired) -> bool:
         seen = self._seen.get(pair)
         return seen is not None and seen.wanted == wanted
 
 
-def _either(one: Mapping[str, frozenset[Key]], other: Mapping[str, frozenset[Key]]) -> dict[str, frozenset[Key]]:
-    return {stack: one.get(stack, NOTHING) | other.get(stack, NOTHING) for stack in one.keys() | other.keys()}
+def _merge_by_stack(
+    left: Mapping[str, frozenset[Key]], right: Mapping[str, frozenset[Key]]
+) -> dict[str, frozenset[Key]]:
+    return {stack: left.get(stack, NOTHING) | right.get(stack, NOTHING) for stack in left.keys() | right.keys()}
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyCheck:
-    """For one commit. `gate` asks for approvals."""
+    """Check of one commit before a pass writes. `gate` asks for approvals."""
 
     git: Repository
     revision: str
     gate: ApprovalCheck
-    seen: Callable[
-        [StackCluster], bool
-    ]  # whether this process saw the stack there as a commit that it followed wants it
-    told: Callable[[StackCluster], StatusRecord | None]  # what the status branch said at the start
+    seen: Callable[[StackCluster], bool]  # whether this process observed the stack as a followed commit wants it
+    told: Callable[[StackCluster], StatusRecord | None]  # the record of the status branch at the start
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:
         try:
-            return self.gate.judge([self._of_this_past(one) for one in planned])
+            return self.gate.judge([self._of_this_past(result) for result in planned])
         except FleetError as problem:
-            return [replace(one, problem=problem) if one.is_to_do else one for one in planned]
+            return [replace(result, problem=problem) if result.is_to_do else result for result in planned]
 
     def check(self, plan: Plan) -> None:
         self.gate.check(plan)
 
-    def _of_this_past(self, one: Result) -> Result:
-        """With the problem that the cluster has another past; to put back what git said already is none."""
-        pair, made = (one.stack, one.cluster), one.plan
-        if not one.is_to_do or made is None or drift_error(made) or self.seen(pair):
-            return one
+    def _of_this_past(self, result: Result) -> Result:
+        """Return the result with an error if the cluster was given a commit of another history.
+
+        Putting back what git already says is always allowed.
+        """
+        pair, plan = (result.stack, result.cluster), result.plan
+        if not result.is_to_do or plan is None or drift_error(plan) or self.seen(pair):
+            return result
         try:
-            check_ancestry(self.git, self.revision, [made])
+            check_ancestry(self.git, self.revision, [plan])
         except FleetError as problem:
-            said = self.told(pair)
-            meant = said is not None and said.sync == "Synced" and not self.git.outside([said.revision], self.revision)
-            return one if meant else replace(one, problem=problem)
-        return one
+            record = self.told(pair)
+            meant = (
+                record is not None
+                and record.sync == "Synced"
+                and not self.git.outside([record.revision], self.revision)
+            )
+            return result if meant else replace(result, problem=problem)
+        return result

@@ -1,7 +1,7 @@
-"""What one of several repositories may use of the service: which clusters it reaches, and whose token speaks for it.
+"""Scope of one of several repositories: the clusters it reaches, and the token for its forge.
 
-The person who runs the service says it; a repository's own files say nothing about it. Once one repository has a scope,
-each must have one, so that nobody is given everything by being forgotten.
+The user who runs the service decides it; a repository's own files say nothing about it. Once one repository has a
+scope, each must have one, so that no repository gets everything by being forgotten.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from fleet.errors import AccessError, ConfigurationError
 from fleet.evaluate.result import ClusterData
 
 TOKEN = "FLEET_FORGE_TOKEN"  # noqa: S105 - the name of the variable
-TOKENS = (TOKEN, "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")  # looked at without --forge-token
+TOKENS = (TOKEN, "GITHUB_TOKEN", "GITLAB_TOKEN", "GITEA_TOKEN")  # read without --forge-token
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryScope:
-    """Of one repository; with neither, it shares what the service has."""
+    """Scope of one repository; with no field set, it shares what the service has."""
 
     reach: tuple[str, ...] | None = None  # patterns of contexts and of Secrets as namespace/name; None is all
     variable: str | None = None  # the environment variable with its forge's token; "" is none, None the shared one
-    variables: frozenset[str] = frozenset()  # those with the tokens of all repositories of the service
+    variables: frozenset[str] = frozenset()  # variables with the tokens of all repositories of the service
 
     def check_reach(self, cluster: ClusterData) -> None:
-        """Raise AccessError where the way to a cluster is not one of this repository's."""
+        """Raise AccessError if this repository may not use the context or Secret that leads to the cluster."""
         way = cluster.secret or cluster.kubeconfig_context
         if self.reach is not None and not any(fnmatchcase(way, pattern) for pattern in self.reach):
             what = "Secret" if cluster.secret else "context"
@@ -36,16 +36,16 @@ class RepositoryScope:
             )
 
     def environment(self, environment: Mapping[str, str]) -> Mapping[str, str]:
-        """Return where its forge's token is looked for."""
+        """Return the variables in which the token of its forge is looked for."""
         if self.variable is None:
             return environment
         return {TOKEN: environment[self.variable]} if environment.get(self.variable) else {}
 
     def withheld(self, *, pushes: bool) -> frozenset[str]:
-        """Return the variables that a process of this repository's must not have.
+        """Return the variables that a process working for this repository must not have.
 
-        It asks no forge. Only git may need a token there, by a credential helper, where it `pushes`: then the
-        repository has its own, or the shared one where there is no other.
+        Such a process asks no forge. Only git may need a token there, through a credential helper, where the process
+        `pushes`: then it gets the repository's own token, or the shared one if the repository has none.
         """
         own = frozenset[str]()
         if pushes:
@@ -58,9 +58,9 @@ SHARED = RepositoryScope()
 
 def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str]) -> dict[str, RepositoryScope]:
     """Return the scope of each repository, from texts such as URL=PATTERN,PATTERN and URL=VARIABLE."""
-    known = tuple(urls)
-    patterns, variables = _by_url(known, reach, "--reach"), _by_url(known, tokens, "--forge-token")
-    for url in known if patterns else ():
+    addresses = tuple(urls)
+    patterns, variables = _parse_by_url(addresses, reach, "--reach"), _parse_by_url(addresses, tokens, "--forge-token")
+    for url in addresses if patterns else ():
         if url not in patterns:
             raise ConfigurationError(
                 f"--reach says nothing about {url}", hint=f"say what it may use, too: --reach '{url}=*' is all"
@@ -71,18 +71,18 @@ def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str
             variables.get(url, "") if variables else None,
             frozenset(variables.values()),
         )
-        for url in known
+        for url in addresses
     }
 
 
-def _by_url(known: tuple[str, ...], texts: Iterable[str], flag: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _parse_by_url(addresses: tuple[str, ...], texts: Iterable[str], flag: str) -> dict[str, str]:
+    values: dict[str, str] = {}
     for text in texts:
         url, _, value = text.rpartition("=")
-        if url not in known or not value or url in found:
+        if url not in addresses or not value or url in values:
             raise ConfigurationError(
                 f"{flag} {text!r} is not about one of the repositories, or the second about one",
-                hint=f"write {flag} 'URL=…' with one of: {', '.join(known)}",
+                hint=f"write {flag} 'URL=…' with one of: {', '.join(addresses)}",
             )
-        found[url] = value
-    return found
+        values[url] = value
+    return values

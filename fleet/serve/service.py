@@ -1,8 +1,8 @@
-"""One repository, for ever: see its commits, and keep every stack in every cluster as the newest good one says.
+"""Service of one repository: keeps every stack in every cluster as the branch's newest valid commit says.
 
-A commit, a change that a watch tells, a failure that is tried again and the regular look all only ask for a pass. A
-pass is `fleet sync` of some stacks of one cluster, without waiting for health: health is what the next pass sees.
-Nothing that matters is only here; see the package.
+A new commit, a change that a watch reports, a retry after a failure and the regular resync all only ask for a pass. A
+pass is `fleet sync` of some stacks of one cluster, without waiting for health: the next pass observes it. Nothing that
+matters is stored only in this process; see the package.
 """
 
 from __future__ import annotations
@@ -72,17 +72,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Service:
-    """`await Service(origin, manner, metrics).run()`; `hear` what a forge says."""
+    """Service of one repository: `await Service(origin, manner, metrics).run()`; `hear` takes events of its forge."""
 
     origin: FollowedRepository
     manner: ServeOptions
     metrics: Metrics
     reading: CommitReader = field(default_factory=EvaluatingReader)
     current: EvaluatedCommit | None = None
-    problem: FleetError | None = None  # with the newest commit, or with getting it
+    problem: FleetError | None = None  # of the newest commit, or of fetching it
     known: dict[StackCluster, tuple[str, Result]] = field(
         default_factory=dict
-    )  # as last seen, with the commit looked at
+    )  # last results, each with the commit that was synced
     _following: BranchFollower = field(init=False)
     _passes: ReconcileQueue = field(init=False)
     _sites: ClusterConnections = field(init=False)
@@ -96,7 +96,7 @@ class Service:
     _previews: Previews | None = None
     _rollbacks: PendingRollbacks = field(default_factory=PendingRollbacks)
     _agents: BundlePublisher = field(init=False)
-    _reported: str | None = None  # the tip of the status branch, as agents left it
+    _reported: str | None = None  # the tip of the status branch that was last read
 
     def __post_init__(self) -> None:
         self.metrics.begin_repository(str(self.origin))
@@ -156,34 +156,35 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """The repository was read, and every cluster of it was looked at, or tried."""
+        """Return whether the service read the repository and synced, or tried to sync, every placement of it."""
         if self.current is None:
             return self.problem is not None
         return all(pair in self.known for pair in self.current.desired)
 
     def hear(self, event: Event) -> None:
-        """What a forge says about the repository: a reason to look."""
+        """Take an event of the forge, only as a reason to look at the repository."""
         if isinstance(event, PushEvent):
             self._call.set()
         if self._previews is not None:
             self._previews.hear(event)
 
     def page(self, path: str) -> bytes | None:
-        """A preview for people, if it is one of this repository's."""
+        """Return the preview page at a path; None if it is not a page of this repository."""
         return self._previews.pages.find(path) if self._previews else None
 
     def health(self) -> Iterable[tuple[tuple[str, ...], float]]:
+        """Return the health of every stack in every cluster, as samples of a metric."""
         return self._turns.health()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         with self.reading.opened():
             jobs: list[Coroutine[Any, Any, None]] = [self._follow(), *self._passes.workers(self.manner.resync)]
             jobs.append(run_forever("telling others of health", self._outside.run))
             jobs.append(run_forever("rendering for agents", self._agents.run))
             if self.manner.status:
                 jobs.append(run_forever("writing health into git", self._telling.run))
-            tasks = [asyncio.create_task(one) for one in jobs]
+            tasks = [asyncio.create_task(job) for job in jobs]
             try:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             finally:
@@ -191,7 +192,7 @@ class Service:
                 await self._sites.close()
 
     async def last_words(self) -> None:
-        """What is known and not written yet, at an orderly end."""
+        """Write the status records that are not in git yet, at an orderly end."""
         if self.manner.status and self._telling.pending:
             await self._telling.flush()
 
@@ -211,7 +212,7 @@ class Service:
                 await self._roll_back(mirror)
             except FleetError as problem:
                 self._fail(problem)
-            except Exception as problem:  # the commit before goes on being looked after
+            except Exception as problem:  # the service keeps applying the commit before
                 log.exception("%s cannot be followed", self.origin)
                 self._following.read_again(LOOK_AGAIN)
                 self._fail(UnexpectedError(str(self.origin), problem))
@@ -224,39 +225,42 @@ class Service:
             status = self._status_ref()
             tips = await self._following.tips(mirror, *status)
             await self._hear(mirror, tips, *status)
-        found = await self._following.newest(mirror, tips[self.origin.ref], self.current, self._check)
-        if found is None:
+        commit = await self._following.newest(mirror, tips[self.origin.ref], self.current, self._check)
+        if commit is None:
             if self.current is not None and not self._behind:
-                self.problem = None  # it was that nobody could be asked
+                self.problem = None  # the remote had not answered, and does again
             return
-        self._take(found)
-        trouble = found.rendered.index.trouble if found.rendered else None
+        self._take(commit)
+        trouble = commit.rendered.index.trouble if commit.rendered else None
         if trouble is not None:
             self._fail(FleetError(trouble.message))
 
     async def _hear(self, mirror: Mirror, tips: Mapping[str, str], *status: str) -> None:
-        """What is said beside the branch: approvals, and what agents report."""
+        """Read what is stored beside the branch: wave approvals, and the status records of agents."""
         if tips.get(approvals.REF) != self._order.heard:
-            words = await run_in_thread(approvals.read_approvals, mirror.repository, mirror.address)
-            self._order.hear(words, tips.get(approvals.REF))
+            wave_approvals = await run_in_thread(approvals.read_approvals, mirror.repository, mirror.address)
+            self._order.hear(wave_approvals, tips.get(approvals.REF))
             self._passes.ask(self._order.waiting())
             self._agents.call()
         if status and tips.get(*status) != self._reported:
             self._reported = tips.get(*status)
             self._agents.call()
 
-    async def _check(self, found: EvaluatedCommit) -> None:
-        """Raises PolicyError if the commit lost more than it should; the first one brings what was told before."""
+    async def _check(self, commit: EvaluatedCommit) -> None:
+        """Raise PolicyError if the commit removed more than it may; at the first one, read the status records too."""
         tells = self._tells
         await run_in_thread(
-            self.reading.check, found, self.current, lambda: read_status_records(found.files) if tells else []
+            self.reading.check, commit, self.current, lambda: read_status_records(commit.files) if tells else []
         )
         if self.current is None and self.manner.status:
-            self._order.remember(await run_in_thread(read_status_records, found.files))
+            self._order.remember(await run_in_thread(read_status_records, commit.files))
 
     @property
     def _tells(self) -> bool:
-        """The status branch has all that was seen: what else it says is somebody else's word."""
+        """Return whether the status branch has all that the service observed.
+
+        Anything else in it was then written by another program.
+        """
         current = self.current
         if current is None or not self.manner.status:
             return self.manner.status
@@ -264,7 +268,10 @@ class Service:
         return seen and not self._telling.pending
 
     async def _roll_back(self, mirror: Mirror) -> None:
-        """What is due, where the branch is still at the commit that it is due for; the rest is asked again later."""
+        """Roll back the stacks that are due, where the branch is still at the commit that failed.
+
+        Passes ask again for the rest.
+        """
         current = self.current
         if (
             not self._rollbacks.due
@@ -277,79 +284,86 @@ class Service:
         followed = FollowedBranch(self.origin, mirror, self.reading.pool)
         for name in sorted(self._rollbacks.due):
             illness = self._illness(current, name)
-            if illness is None:  # another commit came, or it is well again
+            if illness is None:  # another commit came, or the stack is healthy again
                 self._rollbacks.due.discard(name)
                 continue
             lasts = self._lasting(current, name, illness.cluster)
             try:
-                made = await run_in_thread(roll_back, followed, current, name, illness, direct=direct, lasts=lasts)
+                outcome = await run_in_thread(roll_back, followed, current, name, illness, direct=direct, lasts=lasts)
             except FleetError as problem:
                 self.metrics.rollbacks.labels(str(self.origin), "failed").inc()
                 log.warning("%s: it could not be rolled back: %s", name, problem.message, extra={"stack": name})
                 continue
-            if made is None:
+            if outcome is None:
                 self._call.set()  # the branch has moved on: look at that first
                 return
-            await self._tell_rollback(current, name, made, illness.why)
+            await self._tell_rollback(current, name, outcome, illness.why)
 
     def _lasting(self, current: EvaluatedCommit, stack: str, cluster: str) -> Callable[[], bool]:
-        """For the thread that is about to push: whether the rollout still counts as failed there when it is looked at
-        again. What cannot be looked at is not known to be ill."""
+        """Return a function that tells the thread which is about to push whether the rollout still counts as failed.
+
+        It has the cluster observed again. A cluster that cannot be observed is not known to have failed.
+        """
         loop = asyncio.get_running_loop()
 
         async def look() -> bool:
-            heard = self._agents.look() if cluster in self._agents.clusters else self._passes.look_at((stack, cluster))
+            observation = (
+                self._agents.look() if cluster in self._agents.clusters else self._passes.look_at((stack, cluster))
+            )
             try:
                 async with asyncio.timeout(LOOK_AGAIN):
-                    await heard
+                    await observation
             except TimeoutError:
                 return False
-            found = self._illness(current, stack) if current is self.current else None
-            return found is not None and found.cluster == cluster
+            illness = self._illness(current, stack) if current is self.current else None
+            return illness is not None and illness.cluster == cluster
 
         return lambda: asyncio.run_coroutine_threadsafe(look(), loop).result()
 
     def _must_be_approved(self, current: EvaluatedCommit) -> bool:
         return self.manner.require_approved or current.files.repository.settings.approval.required
 
-    async def _tell_rollback(self, current: EvaluatedCommit, stack: str, made: RollbackOutcome, why: str) -> None:
-        self._rollbacks.note(stack, current.revision, made)
-        if not made.outcome:
+    async def _tell_rollback(self, current: EvaluatedCommit, stack: str, outcome: RollbackOutcome, why: str) -> None:
+        self._rollbacks.note(stack, current.revision, outcome)
+        if not outcome.outcome:
             return
-        self.metrics.rollbacks.labels(str(self.origin), made.outcome).inc()
+        self.metrics.rollbacks.labels(str(self.origin), outcome.outcome).inc()
         about = {"repository": str(self.origin), "stack": stack, "revision": current.revision[:12]}
-        log.warning("%s: %s; %s", stack, why, made.words, extra=about)
-        known = [one for (name, _), (_, one) in self.known.items() if name == stack]
-        for result in known:
+        log.warning("%s: %s; %s", stack, why, outcome.words, extra=about)
+        results = [result for (name, _), (_, result) in self.known.items() if name == stack]
+        for result in results:
             site = self._sites.get(result.cluster)
             if site is not None:
-                tell_rollback(site.events, stack, made.outcome, f"{why}; {made.words}")
-        self._tell(*known, revision=current.revision)
-        self._outside.announce([self._with_words(one) for one in self._reports(current, stack)])
+                tell_rollback(site.events, stack, outcome.outcome, f"{why}; {outcome.words}")
+        self._tell(*results, revision=current.revision)
+        self._outside.announce([self._with_words(report) for report in self._reports(current, stack)])
         if self.manner.status:
-            await self._telling.flush()  # before the next commit's words take the place of these
-        if made.outcome == "pushed":
+            await self._telling.flush()  # before reports of the next commit replace these
+        if outcome.outcome == "pushed":
             self._call.set()
 
     def _status_ref(self) -> tuple[str, ...]:
-        """What agents report on, if there are any."""
+        """Return the ref that agents report to; empty if there are no agents."""
         if self.current is None or not self._agents.clusters:
             return ()
         return (refs.branch_ref(self.current.files.repository.settings.git.status_branch),)
 
     def _fail(self, problem: FleetError) -> None:
-        """Of the newest commit nothing can be said; what the last good one wants goes on being looked after."""
+        """Report an error of the newest commit, which cannot be used; the service keeps applying the last valid one."""
         if str(problem) == str(self.problem):
             return
         self.problem, tip = problem, self._following.tip
         log.error("%s: %s", self.origin, problem, extra={"repository": str(self.origin), "revision": tip[:12]})
         if behind := self._behind:
-            self._tell(*(replace(one, problem=problem) for _, one in self.known.values()), revision=behind)
+            self._tell(*(replace(result, problem=problem) for _, result in self.known.values()), revision=behind)
             self._agents.trouble(behind, problem)
 
     @property
     def _behind(self) -> str:
-        """A newer commit, with which something is wrong; "" if there is none. What is no rendered set tells of none."""
+        """Return the newer commit that has an error; "" if there is none.
+
+        For an agent, a commit that is no readable bundle names no revision: then it is the current one.
+        """
         current, tip = self.current, self._following.tip
         if self.problem is None or current is None or not tip:
             return ""
@@ -358,47 +372,47 @@ class Service:
         trouble = current.rendered.index.trouble if current.rendered else None
         return trouble.revision if trouble else ""
 
-    def _take(self, found: EvaluatedCommit) -> None:
-        before, self.current, self.problem = self.current, found, None
-        evaluated = {id(one) for one in before.evaluation.stacks} if before else set()
-        fresh = sum(id(one) not in evaluated for one in found.evaluation.stacks)
-        self.metrics.evaluated.labels(str(self.origin)).inc(0 if found.rendered else fresh)
-        if before is None or before.revision != found.revision:
-            about = {"repository": str(self.origin), "revision": found.revision[:12], "evaluated": fresh}
-            how = "read" if found.rendered else "evaluated"
-            log.info("%s is %s; %d stacks %s", self.origin, found.files.title, fresh, how, extra=about)
-        pairs = changed_placements(before, found)
-        known = before.stacks if before else {}
-        self._order.begins(name for name, one in found.stacks.items() if one != known.get(name))
+    def _take(self, newest: EvaluatedCommit) -> None:
+        before, self.current, self.problem = self.current, newest, None
+        evaluated = {id(stack) for stack in before.evaluation.stacks} if before else set()
+        fresh = sum(id(stack) not in evaluated for stack in newest.evaluation.stacks)
+        self.metrics.evaluated.labels(str(self.origin)).inc(0 if newest.rendered else fresh)
+        if before is None or before.revision != newest.revision:
+            about = {"repository": str(self.origin), "revision": newest.revision[:12], "evaluated": fresh}
+            how = "read" if newest.rendered else "evaluated"
+            log.info("%s is %s; %d stacks %s", self.origin, newest.files.title, fresh, how, extra=about)
+        pairs = changed_placements(before, newest)
+        old_stacks = before.stacks if before else {}
+        self._order.begins(name for name, stack in newest.stacks.items() if stack != old_stacks.get(name))
         self._agents.take()
-        self._telling.no_more(found.files, found.gone)
-        if unplaced := found.unplaced():
-            self._tell(*unplaced, revision=found.revision)
-        for pair in [pair for pair in self.known if pair not in found.desired]:
+        self._telling.no_more(newest.files, newest.gone)
+        if unplaced := newest.unplaced():
+            self._tell(*unplaced, revision=newest.revision)
+        for pair in [pair for pair in self.known if pair not in newest.desired]:
             del self.known[pair]
             self._turns.forget(pair)
             self._order.forget(pair)
             self._outside.forget(*pair)
-        self._spending.begins(found.revision, found.stacks, found.targets)
-        self._passes.take(found)
+        self._spending.begins(newest.revision, newest.stacks, newest.targets)
+        self._passes.take(newest)
         for site in self._sites:
             site.client.forget_discovery()
-            if site.cluster not in found.evaluation.clusters:
+            if site.cluster not in newest.evaluation.clusters:
                 self._sites.retire(site.cluster.name)
         if before is None or pairs is None:
-            self._passes.ask_all(*found.targets)
+            self._passes.ask_all(*newest.targets)
             return
         self._passes.ask(pairs)
-        # What no pass has seen with the commit before is still to be looked at: it says nothing about this one either.
-        seen = {pair: one for pair, (commit, one) in self.known.items() if commit == before.commit}
-        same = {pair: one for pair, one in seen.items() if pair not in pairs}
-        for pair, one in same.items():  # it is what this commit says, too
-            self.known[pair] = (found.commit, one)
-        self._order.moved_on(same, before.commit, found.commit)
-        self._tell(*same.values(), revision=found.revision, moved=False)
+        # What no pass has synced with the commit before is still to be synced: its result says nothing here.
+        seen = {pair: result for pair, (commit, result) in self.known.items() if commit == before.commit}
+        same = {pair: result for pair, result in seen.items() if pair not in pairs}
+        for pair, result in same.items():  # its result holds for this commit, too
+            self.known[pair] = (newest.commit, result)
+        self._order.moved_on(same, before.commit, newest.commit)
+        self._tell(*same.values(), revision=newest.revision, moved=False)
 
     def _broken(self, current: EvaluatedCommit, pair: StackCluster, problem: Exception) -> None:
-        """A pass over this stack alone met what nobody foresaw."""
+        """Report an unexpected error of a pass over this stack alone."""
         stack, cluster = pair
         log.error("%s on %s", stack, cluster, exc_info=problem, extra={"stack": stack, "cluster": cluster})
         if pair in current.desired:
@@ -437,11 +451,11 @@ class Service:
             self._measure(current)
 
     def _is_silent(self, cluster: str) -> bool:
-        last = (one.problem for (_, where), (_, one) in self.known.items() if where == cluster)
-        return any(isinstance(problem, UnansweredError) for problem in last)
+        problems = (result.problem for (_, where), (_, result) in self.known.items() if where == cluster)
+        return any(isinstance(problem, UnansweredError) for problem in problems)
 
     def _newest(self, current: EvaluatedCommit, result: Result) -> EvaluatedCommit:
-        """The commit that a result is about: a newer one came meanwhile, and may want the same of this stack there."""
+        """Return the commit that a result is about: the newest, if it wants the same of this stack, else `current`."""
         newest, pair = self.current, (result.stack, result.cluster)
         same = newest is not None and newest.desired.get(pair) == current.desired.get(pair)
         return newest if newest is not None and same else current
@@ -450,8 +464,8 @@ class Service:
         self, current: EvaluatedCommit, target: ClusterTarget, plans: Iterable[Plan], allowance: DeletionBudget
     ) -> None:
         cluster = target.cluster.name
-        wanted = {one.stack: one for one in current.targets[cluster].desired}
-        looked_at = {one.stack for one in target.desired}
+        wanted = {desired.stack: desired for desired in current.targets[cluster].desired}
+        looked_at = {desired.stack for desired in target.desired}
         try:
             self._spending.check(
                 cluster, plans, allowance, revision=current.revision, wanted=wanted, looked_at=looked_at
@@ -467,9 +481,9 @@ class Service:
         return ApplyCheck(git, current.revision, gate, self._was_well, self._order.told)
 
     def _was_well(self, pair: StackCluster) -> bool:
-        """A pass found what a commit wants, or made it so."""
-        _, one = self.known.get(pair, ("", None))
-        return one is not None and one.problem is None and not one.suspended
+        """Return whether a pass found the stack there as its commit wants it, or made it so."""
+        _, result = self.known.get(pair, ("", None))
+        return result is not None and result.problem is None and not result.suspended
 
     def _note(self, current: EvaluatedCommit, result: Result) -> None:
         repaired = len(drift_steps(result.plan)) if result.plan and not result.problem else 0
@@ -490,8 +504,14 @@ class Service:
         else:
             _, before = self.known.get(pair, ("", None))
             self.known[pair] = (current.commit, result)
-            if before is not None and before.problem and not problem:  # so may what else failed there
-                self._passes.ask(one for one, (_, its) in self.known.items() if one[1] == pair[1] and its.problem)
+            if (
+                before is not None and before.problem and not problem
+            ):  # other stacks that failed there may work again, too
+                self._passes.ask(
+                    placement
+                    for placement, (_, other) in self.known.items()
+                    if placement[1] == pair[1] and other.problem
+                )
             if self._order.note(current, result):
                 self._passes.ask(self._order.waiting(current.stacks, result.stack))
                 self._agents.call()
@@ -507,14 +527,14 @@ class Service:
             self._passes.ask_later(pair)
 
     def _rendered(self) -> None:
-        """What agents have and say is known anew."""
+        """Take what the publisher read: what agents have and report may be new."""
         self._passes.ask(self._order.waiting())
         if self.current is not None:
             for stack in self.current.stacks:
                 self._consider(self.current, stack)
 
     def _consider(self, current: EvaluatedCommit, stack: str) -> None:
-        """Whether the stack is to be taken back, now that it is seen how it is somewhere."""
+        """Ask for a rollback if the stack's rollout failed in a cluster, else for passes until that is known."""
         if self._illness(current, stack) is not None and self._rollbacks.ask(stack, current.revision):
             self._call.set()
         wanted = current.stacks.get(stack)
@@ -523,34 +543,37 @@ class Service:
                 self._passes.ask_later((stack, cluster), after)
 
     def _illness(self, current: EvaluatedCommit, name: str) -> Illness | None:
-        """How which cluster is, of a stack whose rollout failed and is to be taken back; None when there is none."""
+        """Return where and why the rollout of a stack failed and must be rolled back; None if it need not be."""
         stack = current.stacks.get(name)
         if stack is None or stack.rollout.on_failure != "rollback":
             return None
-        found = self._order.fallen(current, stack)
-        if found is None:
+        failure = self._order.fallen(current, stack)
+        if failure is None:
             return None
-        cluster, words = found
-        reports = {one.cluster: one for one in self._reports(current, name)}
-        said = reports[cluster].message if cluster in reports else ""
-        why = f"{cluster} has {current.revision[:8]} and is {words}" + (f": {said}" if said else "")
+        cluster, health = failure
+        reports = {report.cluster: report for report in self._reports(current, name)}
+        message = reports[cluster].message if cluster in reports else ""
+        why = f"{cluster} has {current.revision[:8]} and is {health}" + (f": {message}" if message else "")
         _, seen = self.known.get((name, cluster), ("", None))
-        objects = [one for one in seen.objects if one.state not in WELL] if seen is not None else []
-        worst = [one for one in objects if one.state == "Degraded"]
+        objects = [obj for obj in seen.objects if obj.state not in WELL] if seen is not None else []
+        worst = [obj for obj in objects if obj.state == "Degraded"]
         return Illness(cluster, why, tuple(worst or objects))
 
     def _objection(self, current: EvaluatedCommit, result: Result, begun: Counter[StackCluster]) -> FleetError | None:
-        """What the stack itself, or the order of things, has against carrying out a plan now."""
-        stack, made = current.stacks.get(result.stack), result.plan
-        if stack is None or made is None or made.empty or made.leaving:
+        """Return why the stack, or its rollout, forbids to carry out its plan now; None if it may be carried out."""
+        stack, plan = current.stacks.get(result.stack), result.plan
+        if stack is None or plan is None or plan.empty or plan.leaving:
             return None
-        drift = drift_error(made)
+        drift = drift_error(plan)
         if drift is not None and not stack.rollout.freeze:
-            return drift if stack.drift == "report" else None  # to put back what git said already is no rollout
-        return self._order.objection(current, stack, made.cluster, begun)
+            return drift if stack.drift == "report" else None  # putting back what git already says is no rollout
+        return self._order.objection(current, stack, plan.cluster, begun)
 
     def _tell_of_pass(self, current: EvaluatedCommit, result: Result) -> None:
-        """Of the commit that is looked after; but as long as a newer one cannot be, that is the word on every stack."""
+        """Report a result for the commit that was synced.
+
+        While a newer commit has an error, report that error on every stack instead.
+        """
         if self._behind and not result.problem:
             self._tell(replace(result, problem=self.problem), revision=self._behind)
         else:
@@ -560,28 +583,28 @@ class Service:
         return self._with_words(current.report(result, revision))
 
     def _reports(self, current: EvaluatedCommit, stack: str) -> list[StatusReport]:
-        """How a stack is at this commit in every cluster, by what was seen and by what agents say."""
-        seen = [one for (name, _), (_, one) in self.known.items() if name == stack]
-        reports = [current.report(one, current.revision) for one in seen]
+        """Return the status of a stack at this commit in every cluster, from passes and from agents."""
+        seen = [result for (name, _), (_, result) in self.known.items() if name == stack]
+        reports = [current.report(result, current.revision) for result in seen]
         return [*reports, *self._agents.said(stack, current.revision)]
 
     def _with_words(self, report: StatusReport) -> StatusReport:
-        """About its being taken back, if it is to be."""
-        words = self._rollbacks.words(report.stack, report.revision)
-        is_about_it = words and (report.message or report.health not in WELL)
-        return replace(report, message="; ".join(filter(None, (report.message, words)))) if is_about_it else report
+        """Return the report with what is known of the stack's rollback, if it is to be rolled back."""
+        message = self._rollbacks.words(report.stack, report.revision)
+        is_about_it = message and (report.message or report.health not in WELL)
+        return replace(report, message="; ".join(filter(None, (report.message, message)))) if is_about_it else report
 
     def _tell(self, *results: Result, revision: str, moved: bool = True) -> None:
         current = self.current
         if current is None:
             return
-        reports = [self._report(current, one, revision) for one in results]
+        reports = [self._report(current, result, revision) for result in results]
         if self.manner.status:
             self._telling.tell(current.files, *reports)
         self._outside.tell(reports, moved=moved)
 
     def _measure(self, current: EvaluatedCommit) -> None:
-        """The commit is in every cluster, or that was tried."""
+        """Measure the time from the commit to now, once every placement of it was synced or tried."""
         since = self._following.since
         if not since or current.commit != self._following.tip:
             return
@@ -590,11 +613,11 @@ class Service:
             self._following.since = 0.0
 
     def _reached(self, current: EvaluatedCommit, cluster: ClusterData) -> AbstractAsyncContextManager[Client]:
-        here = (one for pair, one in current.desired.items() if pair[1] == cluster.name)
-        return self._sites.reached(cluster, kinds_of(here))
+        stacks = (desired for pair, desired in current.desired.items() if pair[1] == cluster.name)
+        return self._sites.reached(cluster, kinds_of(stacks))
 
     def _turned(self, cluster: str) -> None:
-        """It stopped answering, or answers again: what is known of it may be old."""
+        """Ask for a pass over a cluster that stopped or began to answer: what is known of it may be old."""
         self._passes.ask_all(cluster)
 
     def _changed(self, stack: str, cluster: str) -> None:
@@ -603,7 +626,10 @@ class Service:
 
 
 def _were_refused(problem: FleetError | None) -> bool:
-    """The credentials themselves. A right that is missing is one stack's matter, and stays so with a new client."""
+    """Return whether the cluster refused the credentials themselves.
+
+    A missing right is the error of one stack, and a new client would not change it.
+    """
     return isinstance(problem, AccessError) and not isinstance(problem, NoRightError)
 
 

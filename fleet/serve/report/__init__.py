@@ -1,1 +1,1 @@
-"""What a service tells others: health in git, notifications, metrics, previews."""
+"""Reports of a service: health in git, notifications, metrics, previews."""

@@ -1,6 +1,6 @@
-"""What happens, in three places at once: a line of the log, an event in the cluster, a number in the metrics.
+"""Reports of a change in three places at once: a line of the log, an event in the cluster, a number in the metrics.
 
-Only turns are told: a stack that is as it was says nothing, however often it is looked at.
+Only changes are reported: a stack that is as it was reports nothing, however often it is synced.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _histogram(name: str, text: str, *labels: str) -> Histogram:
 
 
 class HealthLog:
-    """The last word on every stack in every cluster: `turn` tells whether it is a new one, and logs it if so."""
+    """Last result of every stack in every cluster."""
 
     def __init__(self, repository: str) -> None:
         self._repository = repository
@@ -77,17 +77,20 @@ class HealthLog:
         self._last.pop(pair, None)
 
     def turn(self, word: str, result: Result, revision: str) -> bool:
+        """Log a result if it differs from the last one; return whether it does."""
         pair, error = (result.stack, result.cluster), result.problem or result.unhealthy
         now = (word, result.health, error.message if error else "")
         before = self._last.get(pair)
         self._last[pair] = now
         done = any(verb.writes for verb in result.done)
         if not done and (before == now or (before is None and not error)):
-            return False  # also the first look at what is as it should be
+            return False  # nor is the first sync of a stack that is as it should be reported
         level = logging.WARNING if error or result.health in ("Degraded", "Missing") else logging.INFO
         about = {"repository": self._repository, "stack": pair[0], "cluster": pair[1], "revision": revision[:12]}
-        ill = next((one for one in result.objects if one.state == result.health != "Healthy" and one.message), None)
-        said = f": {error.message}" if error else f": {ill.title}: {ill.message}" if ill else ""
+        unhealthy = next(
+            (obj for obj in result.objects if obj.state == result.health != "Healthy" and obj.message), None
+        )
+        detail = f": {error.message}" if error else f": {unhealthy.title}: {unhealthy.message}" if unhealthy else ""
         log.log(
             level,
             "%s on %s: %s, %s, %s%s",
@@ -95,29 +98,31 @@ class HealthLog:
             word,
             result.words,
             result.health,
-            said,
+            detail,
             extra={**about, "sync": word, "health": result.health},
         )
         return True
 
 
 def recorder(client: Client) -> Recorder:
+    """Return a recorder of events in a cluster, named after this process."""
     return Recorder(client, CONTROLLER, f"{socket.gethostname()}_{os.getpid()}")
 
 
 def tell_cluster(events: Recorder, result: Result, word: str) -> None:
-    """An event on the stack's inventory, which is where people look for what fleet did in a cluster."""
+    """Record an event on the stack's inventory, which is where users look for what fleet did in a cluster."""
     error = result.problem or result.unhealthy
     note = f"{result.words}, {result.health}" + (f": {error.message}" if error else "")
     events.record(_inventory(result.stack), word, note, action="Sync", warning=error is not None)
 
 
 def tell_rollback(events: Recorder, stack: str, outcome: str, note: str) -> None:
-    """The same about a stack that was taken back, or could not be."""
+    """Record an event about a stack that was rolled back, or could not be."""
     reason = {"pushed": "RolledBack", "proposed": "RollbackProposed"}.get(outcome, "NotRolledBack")
     events.record(_inventory(stack), reason, note, action="Rollback", warning=True)
 
 
 def _inventory(stack: str) -> dict[str, object]:
+    """Return the reference to the inventory of a stack."""
     metadata = {"name": f"{stack}.inventory.0", "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

@@ -1,11 +1,8 @@
-"""Commit statuses and notifications.
+"""Reports of health to others: commit statuses on the forge, and notifications by POST to an address of the user's.
 
-What a commit's statuses say on the forge: one per stack, and one per cluster only where something failed. Pure.
-
-Health for others: commit statuses on the forge, and a POST to an address of one's own when health changes.
-
-Both are news and no state: what cannot be delivered is tried a few times, logged and given up; the status branch has
-it all. Only turns are told, and of a commit only the stacks that it changed, or whose outcome turns later.
+A commit gets one status per stack, and one per cluster only where something failed. Both kinds are news and no state:
+what cannot be delivered is tried a few times, logged and given up; the status branch has it all. Only changes are
+reported, and of a commit only the stacks that it changed, or whose outcome changes later.
 """
 
 from __future__ import annotations
@@ -36,45 +33,50 @@ FAILED = frozenset({"Failed", "Conflict", "Cancelled"})
 
 
 class CommitStatus(NamedTuple):
+    """Status of a commit on the forge."""
+
     state: State
     line: str
 
 
 def context(stack: str, cluster: str = "") -> str:
-    """The status' name."""
+    """Return the name of a status."""
     return f"fleet/{stack}/{cluster}" if cluster else f"fleet/{stack}"
 
 
 def commit_statuses(
     stack: str, reports: Mapping[str, StatusReport], before: Mapping[str, CommitStatus]
 ) -> dict[str, CommitStatus]:
-    """By context, from the newest report of each cluster of the stack. `before` is what stands there already.
+    """Return the statuses by context, from the newest report of each cluster of the stack.
 
-    A cluster that failed before and does no longer has its own status turned, as one cannot be taken away.
+    `before` is what the forge has already. A cluster that failed before and does no longer has its own status changed,
+    since a status cannot be removed.
     """
-    parts = {cluster: _of(report) for cluster, report in sorted(reports.items())}
-    ill = {cluster: said for cluster, said in parts.items() if said.state is State.FAILURE}
-    waiting = {cluster: said for cluster, said in parts.items() if said.state is State.PENDING}
+    parts = {cluster: _judge_report(report) for cluster, report in sorted(reports.items())}
+    ill = {cluster: status for cluster, status in parts.items() if status.state is State.FAILURE}
+    waiting = {cluster: status for cluster, status in parts.items() if status.state is State.PENDING}
     if ill:
-        cluster, said = next(iter(ill.items()))
+        cluster, status = next(iter(ill.items()))
         whole = CommitStatus(
-            State.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {said.line}"
+            State.FAILURE, f"{len(ill)} of {count_noun(len(parts), 'cluster')}: {cluster}: {status.line}"
         )
     elif waiting:
-        cluster, said = next(iter(waiting.items()))
+        cluster, status = next(iter(waiting.items()))
         whole = CommitStatus(
-            State.PENDING, f"{len(parts) - len(waiting)} of {count_noun(len(parts), 'cluster')}; {cluster}: {said.line}"
+            State.PENDING,
+            f"{len(parts) - len(waiting)} of {count_noun(len(parts), 'cluster')}; {cluster}: {status.line}",
         )
     else:
         whole = CommitStatus(State.SUCCESS, f"healthy in {count_noun(len(parts), 'cluster')}")
-    found = {context(stack): whole} | {context(stack, cluster): said for cluster, said in ill.items()}
-    for cluster, said in parts.items():
+    statuses = {context(stack): whole} | {context(stack, cluster): status for cluster, status in ill.items()}
+    for cluster, status in parts.items():
         if cluster not in ill and context(stack, cluster) in before:
-            found[context(stack, cluster)] = said
-    return found
+            statuses[context(stack, cluster)] = status
+    return statuses
 
 
-def _of(report: StatusReport) -> CommitStatus:
+def _judge_report(report: StatusReport) -> CommitStatus:
+    """Return the status that one report amounts to."""
     line = report.message or f"{report.sync}, {report.health}"
     if report.sync in FAILED or (report.sync == "Synced" and report.health == "Degraded"):
         return CommitStatus(State.FAILURE, line)
@@ -85,7 +87,7 @@ def _of(report: StatusReport) -> CommitStatus:
 
 TRIES = 4
 SECONDS = 15.0
-SETTLE = 1.0  # seconds in which a stack may turn again
+SETTLE = 1.0  # seconds in which a stack may change again
 SIGNATURE = "X-Fleet-Signature-256"
 
 log = logging.getLogger(__name__)
@@ -93,13 +95,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Notifier:
-    """`tell` what passes saw; `run` delivers."""
+    """Notifier of one repository: `tell` takes reports; `run` delivers."""
 
     origin: FollowedRepository
     current: Callable[[], EvaluatedCommit | None]
     counted: Counter
     url: str = ""  # of notifications; "": none are sent
-    secret: str = field(default="", repr=False)  # they are signed with it, as GitHub signs webhooks
+    secret: str = field(default="", repr=False)  # the key that signs them, as GitHub signs webhooks
     scope: RepositoryScope = SHARED
     forge: bool = True  # commit statuses, where the forge is known and there is a token
     _reports: dict[str, dict[str, StatusReport]] = field(default_factory=dict)  # stack → cluster → newest
@@ -112,25 +114,28 @@ class Notifier:
     _warned: str = ""
 
     def tell(self, reports: list[StatusReport], *, moved: bool) -> None:
-        """`moved`: they are about what a pass did or saw, not only about a commit that changes nothing of them."""
-        for one in reports:
-            known = self._reports.setdefault(one.stack, {})
-            before = known.get(one.cluster)
-            known[one.cluster] = one
-            if one.revision != self._revision:
-                self._revision, self._said, self._moved = one.revision, {}, set()
-            if moved and before is not None and (before.revision != one.revision or before.sync == "Waiting"):
-                self._moved.add(one.stack)
-            if before is None or (before.sync, before.health) == (one.sync, one.health):
+        """Take reports of passes and agents.
+
+        `moved`: they are about what was done or observed, not only about a commit that changes nothing of these stacks.
+        """
+        for report in reports:
+            newest = self._reports.setdefault(report.stack, {})
+            before = newest.get(report.cluster)
+            newest[report.cluster] = report
+            if report.revision != self._revision:
+                self._revision, self._said, self._moved = report.revision, {}, set()
+            if moved and before is not None and (before.revision != report.revision or before.sync == "Waiting"):
+                self._moved.add(report.stack)
+            if before is None or (before.sync, before.health) == (report.sync, report.health):
                 continue
-            self._moved.add(one.stack)
-            self._turns.append(_turn(str(self.origin), before, one))
-        self._changed.update(one.stack for one in reports)
+            self._moved.add(report.stack)
+            self._turns.append(_health_change(str(self.origin), before, report))
+        self._changed.update(report.stack for report in reports)
         self._call.set()
 
     def announce(self, reports: list[StatusReport]) -> None:
-        """What has to be heard though nothing turned: the words about it are new."""
-        self._turns += [_turn(str(self.origin), one, one) for one in reports]
+        """Notify although nothing changed: what the reports say is new."""
+        self._turns += [_health_change(str(self.origin), report, report) for report in reports]
         self._call.set()
 
     def forget(self, stack: str, cluster: str) -> None:
@@ -177,10 +182,10 @@ class Notifier:
             repository = detect_repository(self.origin.url, current.files.repository.settings.forge)
             async with connect(repository, read_token(repository, self.scope.environment(os.environ))) as forge:
                 for stack in stacks:
-                    for context, said in commit_statuses(stack, self._reports.get(stack, {}), self._said).items():
-                        if self._said.get(context) != said:
-                            await forge.set_status(self._revision, context, said.state, said.line)
-                            self._said[context] = said
+                    for context, status in commit_statuses(stack, self._reports.get(stack, {}), self._said).items():
+                        if self._said.get(context) != status:
+                            await forge.set_status(self._revision, context, status.state, status.line)
+                            self._said[context] = status
                             self.counted.labels("status", "ok").inc()
         except FleetError as problem:
             self.counted.labels("status", "failed").inc()
@@ -189,7 +194,7 @@ class Notifier:
                 log.warning("no commit statuses for %s: %s", self.origin, problem.message)
 
 
-def _turn(repository: str, before: StatusReport, after: StatusReport) -> dict[str, Any]:
+def _health_change(repository: str, before: StatusReport, after: StatusReport) -> dict[str, Any]:
     return {
         "repository": repository,
         "stack": after.stack,

@@ -1,8 +1,8 @@
-"""The process that makes one preview: evaluates the head, compares it with the base, and finds the words for it.
+"""Process that makes one preview: evaluates the head, compares it with the base, and writes the comment.
 
-All of it is work on what others wrote, so nothing of it is done in the service itself; see `fleet.serve.child_process`.
-The service says which pull request and how clusters are reached, and gives the base as it evaluated it. What comes back
-is text, in JSON: the comment, the status, the page.
+All of it is work on untrusted input, so none of it is done in the service itself; see `fleet.serve.child_process`. The
+service passes the pull request, how clusters are reached, and the base as it evaluated it. The answer is text, in JSON:
+the comment, the status, the page.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from fleet.sync.run import Run
 from fleet.sync.source import Checkout
 
 MODULE = "fleet.serve.report.preview_process"
-# A fork's author is nobody's colleague yet, so its previews have less, and one worker at a time.
-# Memory is counted as it is asked for: to read an answer of 64 MiB, twelve times as much is, and hardly any of it used.
+# A fork's author may be a stranger, so its previews have less, and one worker at a time.
+# Memory counts when it is allocated: reading an answer of 64 MiB allocates twelve times as much, and uses hardly any.
 OF_FORKS = ChildLimits(seconds=300, cpu=120, memory=2048 * MIB, nice=19)
 OF_OTHERS = ChildLimits(seconds=900, cpu=600, memory=4096 * MIB, nice=10)
 LARGEST_PAGE = 16 * MIB  # of text; a larger one is left out
@@ -61,11 +61,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PreviewTask:
-    """What the process is told."""
+    """Task of the process."""
 
     request: PreviewRequest
     files: Checkout  # of the base
-    base: int  # a descriptor of its evaluation, see `written`
+    base: int  # a descriptor of its evaluation, see `write_preview`
     reach: ClusterReach  # of clusters
     page: str  # where the page will be; "": there is none
     room: int  # characters of one comment
@@ -74,14 +74,14 @@ class PreviewTask:
 
 @dataclass(frozen=True, slots=True)
 class PreviewText:
-    """What comes back."""
+    """Answer of the process."""
 
     parts: tuple[str, ...] = ()
     state: str = ""
     line: str = ""
     page: str = ""
-    fault: str = ""  # of fleet itself: what was raised
-    frames: str = ""  # and where
+    fault: str = ""  # the type of an unexpected exception; "": there was none
+    frames: str = ""  # where it was raised
 
     @property
     def words(self) -> CommentText:
@@ -89,17 +89,17 @@ class PreviewText:
 
 
 def write_preview(evaluation: Evaluation) -> IO[bytes]:
-    """Return a file that has no name, with an evaluation to be inherited: it is read by our own code alone."""
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whoever keeps it
+    """Write an evaluation into a file without a name, for a child to inherit; only our own code reads it."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     pickle.dump(evaluation, file, pickle.HIGHEST_PROTOCOL)
     file.flush()
     return file
 
 
 async def preview(task: PreviewTask, *, withheld: Collection[str] = TOKENS) -> PreviewText:
-    """Make a preview in a process of its own, which has not the variables `withheld`.
+    """Make a preview in a process of its own, which does not get the variables `withheld`.
 
-    Raises EndedError when that did not come to its end.
+    Raises ChildEndedError when that did not finish.
     """
     of_fork = task.request.pull_request.fork and not task.request.live
     bounds = OF_FORKS if of_fork else OF_OTHERS
@@ -111,38 +111,40 @@ async def preview(task: PreviewTask, *, withheld: Collection[str] = TOKENS) -> P
 
 
 def main() -> None:
+    """Read the task, make the preview, and write the answer to standard output."""
     text, bounds = begin_child()
     task: PreviewTask = pickle.loads(text)  # noqa: S301 - from the service itself
     try:
-        answer = orjson.dumps(_told(task, bounds))
+        answer = orjson.dumps(_make_preview(task, bounds))
     except MemoryError:
         sys.exit(OUT_OF_MEMORY)
-    except Exception as problem:  # its own words may have a value of the head's in them
+    except Exception as problem:  # its message may have a value of the head in it
         frames = "".join(format_tb(problem.__traceback__)[-20:])
         answer = orjson.dumps(PreviewText(fault=type(problem).__name__, frames=frames))
     sys.stdout.buffer.write(answer)
     sys.stdout.buffer.flush()
 
 
-def _told(task: PreviewTask, bounds: ChildLimits) -> PreviewText:
+def _make_preview(task: PreviewTask, bounds: ChildLimits) -> PreviewText:
+    """Make the preview; an error of fleet is the text of the comment."""
     voice, text = CommentIdentity(), ""
     try:
         with Pool(width=task.width) as pool:
             pool.given()
             bound_memory(bounds)
-            run, about = _merged(task, pool)
+            run, about = _preview_merge(task, pool)
     except FleetError as problem:
-        words = error_text(problem, request=task.request, identity=voice)
-        return PreviewText(words.parts, words.state, words.line)
+        comment = error_text(problem, request=task.request, identity=voice)
+        return PreviewText(comment.parts, comment.state, comment.line)
     about = replace(about, remarks=run.remarks)
-    branches = [one.branch for one in run.results]
+    branches = [result.branch for result in run.results]
     if task.page:
         text = html_page(branches, about=about)
         text = text if len(text) <= LARGEST_PAGE else ""
         voice = CommentIdentity(page=task.page if text else "")
-    problems = [found for one in run.results if (found := _problem(one))]
-    words = preview_text(branches, about, problems, request=task.request, identity=voice, room=task.room)
-    return PreviewText(words.parts, words.state, words.line, text)
+    problems = [error for result in run.results if (error := _find_problem(result))]
+    comment = preview_text(branches, about, problems, request=task.request, identity=voice, room=task.room)
+    return PreviewText(comment.parts, comment.state, comment.line, text)
 
 
 class _PreviewHooks(SyncHooks):
@@ -155,36 +157,39 @@ class _PreviewHooks(SyncHooks):
         return self._reach.to(cluster)
 
 
-def _merged(task: PreviewTask, pool: Pool) -> tuple[Run, ViewHeader]:
-    """Recorded as well, where the base asks for approvals: what is merged is then what may be applied."""
+def _preview_merge(task: PreviewTask, pool: Pool) -> tuple[Run, ViewHeader]:
+    """Preview the merge; record it where the base asks for approvals, so that what is merged may be applied."""
     with mmap.mmap(task.base, 0, prot=mmap.PROT_READ) as base:
         evaluation: Evaluation = pickle.loads(base)  # noqa: S301 - from the service itself
-    known, pull_request = replace(task.files, remembered=evaluation), task.request.pull_request
+    files, pull_request = replace(task.files, remembered=evaluation), task.request.pull_request
     options = SyncOptions(task.reach.kubeconfig, dry_run=True)
-    asking = (options, NoProgress(), _PreviewHooks(task.reach)) if task.request.live else ()
+    comparison = (options, NoProgress(), _PreviewHooks(task.reach)) if task.request.live else ()
     recorded = partial(record, fork=pull_request.fork)
-    keep = recorded if known.repository.settings.approval.required else nothing
-    run, about = preview_merge(known.revision, pull_request.head_sha, *asking, keep=keep, known=known, pool=pool)
+    keep = recorded if files.repository.settings.approval.required else nothing
+    run, about = preview_merge(files.revision, pull_request.head_sha, *comparison, keep=keep, known=files, pool=pool)
     assert about.base and about.head  # noqa: S101 - it is a merge
     base_name = replace(about.base, name=pull_request.base_ref)
     return run, replace(about, base=base_name, head=replace(about.head, name=pull_request.head_ref))
 
 
 def nothing(_: MergePreview) -> None:
+    """Record nothing."""
     pass
 
 
 def record(made: MergePreview, *, fork: bool) -> None:
+    """Record a preview of the whole repository, for the approval of its merge."""
     if made.is_whole:
         record_merge(made, fork=fork)
 
 
-def _problem(result: Result) -> FleetError | None:
+def _find_problem(result: Result) -> FleetError | None:
+    """Return the error of a result, or the objection to its plan; None if there is neither."""
     if result.problem or result.plan is None:
         return result.problem
     return error_of(result.plan, None) or objection_of(result.plan)
 
 
 if __name__ == "__main__":
-    sys.modules[MODULE] = sys.modules["__main__"]  # a task is of this module, whatever it is called while it runs
+    sys.modules[MODULE] = sys.modules["__main__"]  # a pickled task names this module
     main()

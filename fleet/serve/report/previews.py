@@ -1,22 +1,19 @@
-"""Previews of pull requests.
+"""Previews of pull requests: a comment, a status and a page for each open one, made as soon as its head is known.
 
-Previews as pages, kept by the process that made them, at addresses that only their comments tell.
+A webhook or the regular look at the forge says that something may have changed; the service then asks the forge for the
+facts. The head is fetched into the mirror and evaluated in the sandbox as untrusted code; nothing of it is checked out,
+and the base is the newest valid commit of the branch that is served. A fork's head is compared with no cluster until a
+user who may write to the repository names that very commit (see fleet.forge.comments).
 
-A page is the newest preview of one open pull request. It is made anew with its comment, also by a process that starts
-later, so nothing needs to be stored; a name nobody can guess is what lets only readers of the pull request see it.
+A preview is made by a process of its own, within limits (see fleet.serve.report.preview_process). Several are made at
+once, with turns of their own for forks and for each author (see fleet.serve.report.preview_queue), so a preview that
+takes long delays none of another author. A connection to the forge is open for a question or for a turn, and for
+nothing that waits. A preview that does not finish is reported as such, and no process tries it again before its commit
+changes.
 
-Previews of pull requests: a comment and a status on each open one, made as soon as its head is known.
-
-A webhook or the regular look at the forge says that something may have changed; the forge is then asked how things are.
-The head is fetched into the mirror and evaluated in the sandbox as code of others; nothing of it is checked out, and
-the base is the newest good commit of the branch that is served. A fork's head is compared with no cluster until
-somebody who may write to the repository names that very commit (see fleet.forge.comments).
-
-A preview is made by a process of its own, within bounds (see fleet.serve.report.preview_process). Several are made at
-once, with turns of their own for forks and for each author (see fleet.serve.report.preview_queue), so nobody's is held
-up by one that takes long. A connection to the forge is open for a question or for a turn, and for nothing that waits.
-One that does not come to its end is told as such, and not tried again before its commit changes, by no later process
-either.
+A page is the newest preview of one open pull request, kept by the process that made it, at an address that only its
+comment names. It is made anew with its comment, also by a process that starts later, so nothing needs to be stored. Its
+name cannot be guessed: so only readers of the pull request see it.
 """
 
 from __future__ import annotations
@@ -63,7 +60,7 @@ from fleet.serve.report.preview_queue import PreviewQueue, PreviewTurn
 from fleet.serve.scope import SHARED, RepositoryScope
 
 PAGES_PREFIX = "/previews/"
-MOST = 64 << 20  # bytes of all pages; the largest goes first, which is hardly one of a person's
+MOST = 64 << 20  # bytes of all pages; the largest is dropped first: a user hardly writes one
 PART = 1 << 16  # bytes that are sent at a time
 HEADERS = {
     "Cache-Control": "no-store",
@@ -71,38 +68,41 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-# Another process has the pages: a browser asks again, by a connection that may lead there.
+# Another process has the pages: the browser asks again, on a connection that may lead there.
 ELSEWHERE = '<!doctype html><meta http-equiv="refresh" content="1"><title>fleet</title><p>One moment …'
 
 
 @dataclass(slots=True)
 class Pages:
-    """Of one repository. `at` is how people reach this process; "" if they cannot, and then there is no page."""
+    """Pages of one repository.
+
+    `at` is the address at which users reach this process; "" if they cannot: then there is no page.
+    """
 
     at: str = ""
     _names: dict[int, str] = field(default_factory=dict)  # of pull requests
     _kept: dict[str, bytes] = field(default_factory=dict)  # by name
 
     def address(self, number: int) -> str:
-        """Where the page of a pull request is, or will be; "" where there is none."""
+        """Return where the page of a pull request is, or will be; "" where there is none."""
         return f"{self.at.rstrip('/')}{PAGES_PREFIX}{self._name(number)}" if self.at else ""
 
     def _name(self, number: int) -> str:
         return self._names.setdefault(number, secrets.token_urlsafe(24))
 
     def keep(self, number: int, text: str) -> str:
-        """The address of the page; "" where there is none."""
+        """Keep a page; return its address, or "" if it is not kept."""
         if not self.at:
             return ""
         name = self._name(number)
-        self._kept.pop(name, None)  # what was made anew is not old
+        self._kept.pop(name, None)  # a page made anew counts as the newest
         self._kept[name] = text.encode(errors="replace")
         while sum(map(len, self._kept.values())) > MOST:
-            del self._kept[max(self._kept, key=lambda one: len(self._kept[one]))]
+            del self._kept[max(self._kept, key=lambda page: len(self._kept[page]))]
         return self.address(number) if name in self._kept else ""
 
     def only(self, numbers: Set[int]) -> None:
-        """The others are closed."""
+        """Forget the pages of all other pull requests: they are closed."""
         for number in self._names.keys() - numbers:
             self.forget(number)
 
@@ -113,34 +113,38 @@ class Pages:
         return self._kept.get(path.removeprefix(PAGES_PREFIX))
 
 
-async def _parts(page: bytes) -> AsyncIterator[bytes]:
-    """Yield a part at a time: a copy of the whole for each who reads slowly would fill the memory."""
+async def _split_page(page: bytes) -> AsyncIterator[bytes]:
+    """Yield a part at a time: a copy of the whole for each slow reader would fill the memory."""
     for start in range(0, len(page), PART):
         yield page[start : start + PART]
 
 
 def page_response(page: bytes | None, *, leads: bool) -> web.Response:
+    """Return the response with a page; without one, "not found", or "try again" if this process does not lead."""
     if page is not None:
         headers = {**HEADERS, "Content-Length": str(len(page))}
-        return web.Response(body=_parts(page), content_type="text/html", charset="utf-8", headers=headers)
+        return web.Response(body=_split_page(page), content_type="text/html", charset="utf-8", headers=headers)
     if not leads:
         headers = {**HEADERS, "Connection": "close", "Retry-After": "1"}
         return web.Response(status=503, text=ELSEWHERE, content_type="text/html", headers=headers)
     return web.Response(status=404, text="there is no such preview: its pull request is closed, or it was too large")
 
 
-LOOK = 60.0  # seconds between two looks at the forge, at least: they are counted there
+LOOK = 60.0  # least seconds between two looks at the forge, which limits their number
 PULLS = "refs/fleet-pulls/"  # where heads are kept in the mirror, for as long as they are open
-ASKING = 4  # pull requests of which the forge is asked whose they are, at a time
+ASKING = 4  # pull requests whose authors the forge is asked for at a time
 LAST_WORD = 5.0  # seconds for a status when the service ends
-# What a head may be: a fork's is of anybody, and while it is fetched others wait for their turn.
+# Limits of fetching a head: any user can open a fork's, and other fetches wait for it.
 OF_HEADS = replace(DEFAULT_LIMITS, transfer_seconds=120, transfer_bytes=512 * MIB)
 
 log = logging.getLogger(__name__)
 
 
-def _said(problem: Exception) -> str:
-    """Of an error that nobody foresaw only where it was: its own words may have a value of the head's in them."""
+def _describe_problem(problem: Exception) -> str:
+    """Return the message of an error; of an unexpected one only its type and where it was raised.
+
+    The message of an unexpected error may have a value of the head in it.
+    """
     if isinstance(problem, FleetError):
         return problem.message
     return f"{type(problem).__name__}, which nobody foresaw\n{''.join(format_tb(problem.__traceback__))}"
@@ -148,7 +152,7 @@ def _said(problem: Exception) -> str:
 
 @dataclass(slots=True)
 class Previews:
-    """Of one repository. `hear` what webhooks say; `run` for ever. `base` gives the newest good commit."""
+    """Previews of one repository: `hear` takes webhooks; `run` works for ever. `base` gives the newest valid commit."""
 
     origin: FollowedRepository
     kubeconfig: Path | None
@@ -160,26 +164,28 @@ class Previews:
     scope: RepositoryScope = SHARED
     trusted: bool = False  # kubeconfigs in Secrets: they may run programs and read files here
     _queue: Queue[int] = field(default_factory=lambda: Queue(Backoff(first=2.0, most=600.0)))
-    _done: dict[int, tuple[str, bool]] = field(default_factory=dict)  # the head that was previewed, and how deep
-    _tried: dict[int, str] = field(default_factory=dict)  # the head that was last begun with
+    _done: dict[int, tuple[str, bool]] = field(
+        default_factory=dict
+    )  # the head that was previewed, and whether it was compared with clusters
+    _tried: dict[int, str] = field(default_factory=dict)  # the head whose preview was last begun
     _untold: dict[int, tuple[PreviewRequest, str, CommentText, CommentIdentity]] = field(
         default_factory=dict
-    )  # with the base's commit
+    )  # texts that are not posted yet, with the base's commit
     _waiting: PreviewQueue = field(default_factory=PreviewQueue)
-    _call: asyncio.Event = field(default_factory=asyncio.Event)  # something may begin
+    _call: asyncio.Event = field(default_factory=asyncio.Event)  # set when a preview may begin
     _attempts: Attempts = field(default_factory=Attempts)
     _written: tuple[str, IO[bytes]] | None = None  # the base's evaluation, by its commit
     _told: str = ""
 
     def hear(self, event: Event) -> None:
         match event:
-            case PullRequestEvent(pull_request=found):
-                self._queue.add(found.number)
+            case PullRequestEvent(pull_request=pull_request):
+                self._queue.add(pull_request.number)
             case CommentEvent(number=number, body=body) if requested_commit(body) is not None:
                 self._queue.add(number)
 
     async def run(self, mirror: Mirror) -> None:
-        """For ever: what goes wrong with one pull request, or with one look, is said, and tried again."""
+        """Run for ever: an error with one pull request, or with one look at the forge, is logged, and tried again."""
         self._attempts = await run_in_thread(Attempts.beside, mirror.repository.root)
         try:
             async with asyncio.TaskGroup() as both:
@@ -191,7 +197,7 @@ class Previews:
                 self._written = None
 
     async def _look(self, mirror: Mirror) -> None:
-        """Open pull requests that nobody told us of: webhooks get lost, and there was a time before this process."""
+        """Ask for open pull requests again and again: webhooks get lost, and some came before this process."""
         while True:
             base = None
             try:
@@ -203,30 +209,40 @@ class Previews:
 
     async def _look_once(self, base: EvaluatedCommit, mirror: Mirror) -> None:
         async with self._forge(base) as forge:
-            found = [one for one in await forge.pull_requests() if one.base_ref == self.origin.branch]
-        self._note(found)
-        await run_in_thread(mirror.only, PULLS, {f"{PULLS}{one.number}" for one in found})
+            pull_requests = [
+                pull_request
+                for pull_request in await forge.pull_requests()
+                if pull_request.base_ref == self.origin.branch
+            ]
+        self._note(pull_requests)
+        await run_in_thread(mirror.only, PULLS, {f"{PULLS}{pull_request.number}" for pull_request in pull_requests})
 
-    def _note(self, found: list[PullRequest]) -> None:
-        numbers = {one.number for one in found}
+    def _note(self, pull_requests: list[PullRequest]) -> None:
+        numbers = {pull_request.number for pull_request in pull_requests}
         for number in {*self._done, *self._tried, *self._untold} - numbers:
             self._forget(number)
         self._attempts.only(numbers)
         self.pages.only(numbers)
-        for one in found:
-            waits = self._queue.failures(one.number) and self._tried.get(one.number) == one.head_sha
-            if self._done.get(one.number, ("", False)) != (one.head_sha, True) and not waits:
-                self._queue.add(one.number)
+        for pull_request in pull_requests:
+            waits = (
+                self._queue.failures(pull_request.number)
+                and self._tried.get(pull_request.number) == pull_request.head_sha
+            )
+            if self._done.get(pull_request.number, ("", False)) != (pull_request.head_sha, True) and not waits:
+                self._queue.add(pull_request.number)
 
     def _forget(self, number: int) -> None:
-        """It is open no more; should it be opened again, it is new."""
-        for known in (self._done, self._tried, self._untold):
-            known.pop(number, None)
+        """Forget a pull request that is not open any more; should it be opened again, it is new."""
+        for heads in (self._done, self._tried, self._untold):
+            heads.pop(number, None)
         self._attempts.forget(number)
         self.pages.forget(number)
 
     async def _make(self, mirror: Mirror) -> None:
-        """Whose each is has to be asked first; what then waits for its turn is a number, and holds nothing."""
+        """Make previews as their turns come.
+
+        The forge is asked for their authors first. A preview that waits for its turn is a number, and holds nothing.
+        """
         async with asyncio.TaskGroup() as tasks:
             for _ in range(ASKING):
                 tasks.create_task(self._ask())
@@ -241,15 +257,15 @@ class Previews:
     async def _ask(self) -> None:
         while True:
             number = (await self._queue.get()).key
-            found = None
+            pull_request = None
             with self._trying(number):
-                found = await self._pull_request(number)
-                if found is None:
+                pull_request = await self._pull_request(number)
+                if pull_request is None:
                     self._queue.forgive(number)
-            if found is None:
+            if pull_request is None:
                 self._queue.done(number)
-            else:  # it is the queue's until its preview is made: it is heard of meanwhile, and comes again after that
-                self._waiting.put(number, found.author, fork=found.fork)
+            else:  # not `done` before its preview is made: an event meanwhile queues it again after that
+                self._waiting.put(number, pull_request.author, fork=pull_request.fork)
                 self._call.set()
 
     async def _take_turn(self, mirror: Mirror, turn: PreviewTurn) -> None:
@@ -264,12 +280,12 @@ class Previews:
 
     @contextmanager
     def _trying(self, number: int) -> Iterator[None]:
-        """Have what goes wrong with one pull request tried again later."""
+        """Have a pull request tried again later after an error."""
         try:
             yield
         except Exception as problem:
             self.counted.labels(str(self.origin), "failed").inc()
-            log.warning("pull request %d: %s", number, _said(problem), extra=self._about(number))
+            log.warning("pull request %d: %s", number, _describe_problem(problem), extra=self._about(number))
             self._queue.retry(number)
 
     async def _pull_request(self, number: int) -> PullRequest | None:
@@ -286,7 +302,7 @@ class Previews:
         base = self.base()
         assert base  # noqa: S101 - it was asked for with one
         async with self._forge(base) as forge:
-            if request := await self._asked(forge, number):  # it may have waited for long
+            if request := await self._asked(forge, number):  # it may have changed while it waited
                 await self._preview_of(mirror, forge, base, request)
 
     def _forge(self, base: EvaluatedCommit) -> Forge:
@@ -294,80 +310,85 @@ class Previews:
         return connect(repository, read_token(repository, self.scope.environment(os.environ)))
 
     async def _asked(self, forge: Forge, number: int) -> PreviewRequest | None:
-        """Return what there is to preview; None: nothing, or that was done."""
+        """Return what there is to preview; None if there is nothing, or it is done."""
         try:
             request = await read_request(forge, number, live=True)
         except ConfigurationError:
-            self._forget(number)  # it is open no more
+            self._forget(number)  # it is not open any more
             return None
-        except NotFoundError:  # an event may be of another repository: what nobody has is not asked for again
+        except NotFoundError:  # an event may be of another repository: a number that does not exist is not tried again
             return None
-        found = request.pull_request
-        if found.base_ref != self.origin.branch or self._done.get(number) == (found.head_sha, request.live):
+        pull_request = request.pull_request
+        if pull_request.base_ref != self.origin.branch or self._done.get(number) == (
+            pull_request.head_sha,
+            request.live,
+        ):
             return None
         return request
 
     async def _preview_of(self, mirror: Mirror, forge: Forge, base: EvaluatedCommit, request: PreviewRequest) -> None:
-        found = request.pull_request
-        number = found.number
-        self._tried[number] = found.head_sha
-        known = self._untold.get(number)
+        pull_request = request.pull_request
+        number = pull_request.number
+        self._tried[number] = pull_request.head_sha
+        comment = self._untold.get(number)
         try:
-            if known is None or known[:2] != (request, base.revision):  # else only the telling failed
-                words, voice = await self._words(mirror, forge, base, request)
-                known = self._untold[number] = (request, base.revision, words, voice)
-            _, _, words, voice = known
-            await post_preview(forge, request, voice, words)
+            if comment is None or comment[:2] != (request, base.revision):  # otherwise only posting it failed
+                text, voice = await self._words(mirror, forge, base, request)
+                comment = self._untold[number] = (request, base.revision, text, voice)
+            _, _, text, voice = comment
+            await post_preview(forge, request, voice, text)
         except FleetError:
-            raise  # it could not be told
+            raise  # it could not be posted
         except BaseException:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORD):
                     await post_error(forge, request, CommentIdentity(), "the preview did not come to its end")
             raise
         self._untold.pop(number, None)
-        self._done[number] = (found.head_sha, request.live)
-        self.counted.labels(str(self.origin), str(words.state)).inc()
+        self._done[number] = (pull_request.head_sha, request.live)
+        self.counted.labels(str(self.origin), str(text.state)).inc()
         depth = "compared with the clusters" if request.live else "desired only"
-        log.info("pull request %d: %s (%s)", number, words.line, depth, extra=self._about(number))
+        log.info("pull request %d: %s (%s)", number, text.line, depth, extra=self._about(number))
 
     async def _words(
         self, mirror: Mirror, forge: Forge, base: EvaluatedCommit, request: PreviewRequest
     ) -> tuple[CommentText, CommentIdentity]:
-        found, voice = request.pull_request, CommentIdentity()
-        number, head, live = found.number, found.head_sha, request.live
+        pull_request, voice = request.pull_request, CommentIdentity()
+        number, head, live = pull_request.number, pull_request.head_sha, request.live
         if reason := self._attempts.reason(number, head, live=live):
-            return _ended(reason, request), voice
+            return _unfinished_text(reason, request), voice
         await post_pending(forge, request, voice)
         self._attempts.begin(number, head, live=live)
         try:
-            await run_in_thread(self._fetch, mirror, f"+{found.fetch_ref(forge.repository.kind)}:{PULLS}{number}")
+            await run_in_thread(
+                self._fetch, mirror, f"+{pull_request.fetch_ref(forge.repository.kind)}:{PULLS}{number}"
+            )
             withheld = self.scope.withheld(pushes=base.files.repository.settings.approval.required)
-            told = await preview(await self._task(base, request, longest_part(forge)), withheld=withheld)
+            answer = await preview(await self._task(base, request, longest_part(forge)), withheld=withheld)
         except ChildEndedError as problem:
             self._attempts.give_up(number, head, problem.message, live=live)
             log.warning("pull request %d: %s", number, problem.message, extra=self._about(number))
-            return _ended(problem.message, request), voice
+            return _unfinished_text(problem.message, request), voice
         except FleetError as problem:
             self._attempts.forget(number)
             return error_text(problem, request=request, identity=voice), voice
-        except asyncio.CancelledError:  # the service ends in order: that is nothing against this preview
+        except asyncio.CancelledError:  # the service ends in order: this preview is not the cause
             self._attempts.forget(number)
             raise
-        if told.fault:
-            reason = f"fleet itself failed: {told.fault}"
+        if answer.fault:
+            reason = f"fleet itself failed: {answer.fault}"
             self._attempts.give_up(number, head, reason, live=live)
-            log.error("pull request %d: %s\n%s", number, told.fault, told.frames, extra=self._about(number))
-            return _ended(reason, request), voice
+            log.error("pull request %d: %s\n%s", number, answer.fault, answer.frames, extra=self._about(number))
+            return _unfinished_text(reason, request), voice
         self._attempts.forget(number)
-        return told.words, CommentIdentity(page=self.pages.keep(number, told.page) if told.page else "")
+        return answer.words, CommentIdentity(page=self.pages.keep(number, answer.page) if answer.page else "")
 
     def _fetch(self, mirror: Mirror, refspec: str) -> None:
-        """Apart from the branch: whoever follows it does not wait for a fork."""
+        """Fetch a head with a lock of its own: the follower of the branch does not wait for a fork."""
         replace(mirror, repository=replace(mirror.repository, limits=OF_HEADS)).fetch((refspec,), lock="pulls")
 
     async def _task(self, base: EvaluatedCommit, request: PreviewRequest, characters: int) -> PreviewTask:
-        """Clusters are reached as the base says, which is what the service goes by."""
+        """Return the task of the process. Clusters are reached as the base says, which is what the service applies."""
         reach = ClusterReach(self.kubeconfig)
         if request.live:
             clusters = base.evaluation.clusters
@@ -378,34 +399,37 @@ class Previews:
             before, self._written = self._written, (base.revision, await run_in_thread(write_preview, base.evaluation))
             if before:
                 before[1].close()
-        # From here on nothing is waited for: another preview may be of another base.
-        found = request.pull_request
+        # No await from here on: another preview may be of another base.
+        pull_request = request.pull_request
         return PreviewTask(
             request,
             replace(base.files, remembered=None),
             self._written[1].fileno(),
             reach.plain(),
-            self.pages.address(found.number),
+            self.pages.address(pull_request.number),
             characters,
-            1 if found.fork and not request.live else None,
+            1 if pull_request.fork and not request.live else None,
         )
 
     def _repository(self, base: EvaluatedCommit) -> Repository:
-        """By the settings of the base: a head must not say where the token is sent."""
+        """Return the repository on the forge.
+
+        The settings of the base say which it is: a head must not say where the token is sent.
+        """
         return detect_repository(self.origin.url, base.files.repository.settings.forge)
 
     def _cannot(self, problem: Exception) -> None:
-        said = _said(problem)
-        if said != self._told:
-            self._told = said
-            log.warning("no previews of pull requests of %s: %s", self.origin, said)
+        message = _describe_problem(problem)
+        if message != self._told:
+            self._told = message
+            log.warning("no previews of pull requests of %s: %s", self.origin, message)
 
     def _about(self, number: int) -> dict[str, object]:
         return {"repository": str(self.origin), "pull_request": number}
 
 
-def _ended(reason: str, request: PreviewRequest) -> CommentText:
-    """What is said of a preview that did not come to its end, and is not tried again."""
+def _unfinished_text(reason: str, request: PreviewRequest) -> CommentText:
+    """Return the comment on a preview that did not finish, and is not tried again."""
     return error_text(
         ChildEndedError(f"the preview was not made: {reason}", hint=HINT), request=request, identity=CommentIdentity()
     )
