@@ -68,10 +68,10 @@ class BundlePublisher:
 
     async def look(self) -> None:
         """Wait until a run that began later than this call has read what agents report."""
-        looked = asyncio.get_running_loop().create_future()
-        self._asked.append(looked)
+        finished = asyncio.get_running_loop().create_future()
+        self._asked.append(finished)
         self.call()
-        await looked
+        await finished
 
     def take(self) -> None:
         """Take a new, valid commit: render, and report no error any more."""
@@ -89,6 +89,7 @@ class BundlePublisher:
         return select_clusters(current.evaluation, ()) if current else ()
 
     async def run(self) -> None:
+        """Render for ever, whenever it is called or a delay is over."""
         after: float | None = None
         while True:
             with contextlib.suppress(TimeoutError):
@@ -106,13 +107,13 @@ class BundlePublisher:
 
     async def _once(self, current: EvaluatedCommit) -> float | None:
         """Render once; return the seconds until the next run, if nothing calls before."""
-        asked, self._asked = self._asked, []
+        waiters, self._asked = self._asked, []
         try:
             records = await run_in_thread(self._records, current)
             published = await run_in_thread(self._render, current, records)
             self._given = await run_in_thread(self._dated, current, published)
-            refused = {result.cluster: result.problem for result in published.results if result.problem}
-            for cluster, problem in refused.items():
+            errors = {result.cluster: result.problem for result in published.results if result.problem}
+            for cluster, problem in errors.items():
                 await run_in_thread(self._tell, current, [cluster], problem)
         except FleetError as problem:
             self._failures += 1
@@ -121,17 +122,17 @@ class BundlePublisher:
                 await run_in_thread(self._tell, current, self.clusters, problem)
             return Backoff(first=1.0, most=300.0).delay(self._failures)
         self._failures = 0
-        self._warn(list(refused.values()))
+        self._warn(list(errors.values()))
         self.order.hear_of(current.revision, published.standings, {pair: at for pair, (_, at) in self._given.items()})
         self.hear(current, records)
         self.done()
-        for waiter in asked:
+        for waiter in waiters:
             if not waiter.done():  # the waiting task may have given up
                 waiter.set_result(None)
         for cluster, commit in published.written.items():
             log.info("%s is rendered for %s as %s", current.files.title, cluster, commit[:8])
-        times = (published.again, self.order.late(current), LOOK if self.reports else None)
-        return min((delay for delay in times if delay is not None), default=None)
+        delays = (published.again, self.order.late(current), LOOK if self.reports else None)
+        return min((delay for delay in delays if delay is not None), default=None)
 
     def hear(self, current: EvaluatedCommit, records: Iterable[StatusRecord]) -> None:
         """Pass on what agents report about this commit, for the notifications of changes."""
@@ -176,6 +177,7 @@ class BundlePublisher:
         return dates
 
     def _render(self, current: EvaluatedCommit, records: Sequence[StatusRecord]) -> PublishResult:
+        """Render and push the bundles that may be given to their clusters now."""
         observed = ObservedState(records, self.order.approvals, lambda pair: self.order.standing(current, pair))
         options = PublishOptions(require_approved=self.require_approved, trouble=self._trouble)
         return publish_bundles(
@@ -183,17 +185,20 @@ class BundlePublisher:
         )
 
     def _records(self, current: EvaluatedCommit) -> list[StatusRecord]:
+        """Read the status records of agents."""
         git, branch = current.files.git, current.files.repository.settings.git.status_branch
         assert git is not None  # noqa: S101 - it is of a mirror
         return read_reports(git, _find_remote(current), self.reports, branch)
 
     def _tell(self, current: EvaluatedCommit, clusters: Iterable[str], problem: FleetError) -> None:
+        """Write an error where agents of some clusters read their bundles."""
         git, settings = current.files.git, current.files.repository.settings.git
         assert git is not None  # noqa: S101
         error = self._trouble or CommitError(current.revision, problem.message)
         publish_error(git, _find_remote(current), settings.rendered, clusters, error)
 
     def _warn(self, problems: list[FleetError]) -> None:
+        """Log the errors of a run, unless they are those of the last one."""
         message = "; ".join(problem.message for problem in problems)
         if message and message != self._said:
             log.error("not rendered for agents: %s", message)

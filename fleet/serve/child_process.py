@@ -47,6 +47,7 @@ class ChildLimits:
 
     @property
     def words(self) -> bytes:
+        """Return the limits as an argument of the child."""
         return orjson.dumps([self.seconds, self.cpu, self.memory, self.nice])
 
 
@@ -90,6 +91,7 @@ async def ask_child(
 
 
 async def _exchange(process: asyncio.subprocess.Process, task: bytes, bounds: ChildLimits) -> bytes:
+    """Write the task to a child and return its answer; raise ChildEndedError if it failed or wrote too much."""
     assert process.stdin and process.stdout and process.stderr  # noqa: S101 - pipes, always
     errors = asyncio.create_task(_read_tail(process.stderr))
     try:
@@ -112,6 +114,7 @@ async def _exchange(process: asyncio.subprocess.Process, task: bytes, bounds: Ch
 
 
 def _explain_exit(code: int, bounds: ChildLimits, errors: bytes) -> ChildEndedError:
+    """Return the error for the exit code of a child."""
     if code == -signal.SIGXCPU:
         return ChildEndedError(f"it used more than {bounds.cpu} s of CPU time and was ended", hint=HINT)
     if code == OUT_OF_MEMORY or b"MemoryError" in errors:
@@ -125,6 +128,7 @@ def _explain_exit(code: int, bounds: ChildLimits, errors: bytes) -> ChildEndedEr
 
 
 async def _read_tail(stream: asyncio.StreamReader) -> bytes:
+    """Read a stream to its end; return its last bytes."""
     tail = b""
     while part := await stream.read(1 << 16):
         tail = (tail + part)[-MOST_SAID:]

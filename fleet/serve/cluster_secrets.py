@@ -80,8 +80,9 @@ class ClusterReach:
         trusted: bool = False,
         scope: RepositoryScope = SHARED,
     ) -> ClusterReach:
-        """Read the kubeconfigs of clusters that are reached through Secrets; keep the error of each that cannot be
-        read.
+        """Read the kubeconfigs of clusters that are reached through Secrets.
+
+        Where one cannot be read, its error is kept, and `to` raises it.
         """
         texts: dict[str, bytes | FleetError] = {}
         if management is None:
@@ -117,4 +118,5 @@ class ClusterReach:
 
 
 def _plain_error(problem: FleetError) -> FleetError:
+    """Return the error with its texts only."""
     return AccessError(problem.message, hint=problem.hint, source=problem.source)

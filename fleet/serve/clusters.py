@@ -109,6 +109,7 @@ class ClusterWatch:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, kind: Kind) -> None:
+        """Watch one kind for ever, and again after a failure."""
         warned = ""
         while True:
             try:
@@ -132,6 +133,7 @@ class ClusterWatch:
         return resource
 
     async def _see(self, resource: Resource) -> None:
+        """Watch a resource; call for a pass over each stack of which an object changed."""
         digests: dict[Key, ObjectDigest] = {}
         stacks: dict[Key, str] = {}
         async for event in watch_changes(
@@ -210,6 +212,7 @@ class ClusterConnections:
 
     @contextlib.asynccontextmanager
     async def reached(self, cluster: ClusterData, kinds: frozenset[Kind]) -> AsyncIterator[Client]:
+        """Keep a connection to a cluster in use, with watches of these kinds; open it if there is none."""
         async with self._opening.setdefault(cluster.name, asyncio.Lock()):
             site = self._sites.get(cluster.name)
             if site is None:
@@ -242,6 +245,7 @@ class ClusterConnections:
         task.add_done_callback(self._closing.discard)
 
     async def _opened(self, cluster: ClusterData) -> ClusterConnection:
+        """Return a new connection to a cluster."""
         name = cluster.name
         with contextlib.ExitStack() as resources:
             client = await self._client(cluster, resources)
@@ -252,6 +256,7 @@ class ClusterConnections:
         return ClusterConnection(cluster, client, watching, events, asyncio.create_task(events.run()), kubeconfig)
 
     async def _client(self, cluster: ClusterData, resources: contextlib.ExitStack) -> Client:
+        """Return a client for a cluster; raise AccessError if the repository may not reach it."""
         if self._inside:
             return Client(in_cluster=True, cluster=cluster.name)
         self._scope.check_reach(cluster)

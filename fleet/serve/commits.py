@@ -243,12 +243,12 @@ def changed_placements(before: EvaluatedCommit | None, after: EvaluatedCommit) -
     settings = before.files.repository.settings, after.files.repository.settings
     if before.stacks.keys() != after.stacks.keys() or settings[0] != settings[1]:
         return None
-    ways = {
+    changed_stacks = {
         name for name, stack in after.stacks.items() if _reconcile_rules(stack) != _reconcile_rules(before.stacks[name])
     }
-    ways |= {name for name in after.stacks if before.held.get(name) != after.held.get(name)}
+    changed_stacks |= {name for name in after.stacks if before.held.get(name) != after.held.get(name)}
     pairs = old.keys() | new.keys()
-    return frozenset(pair for pair in pairs if pair[0] in ways or old.get(pair) != new.get(pair))
+    return frozenset(pair for pair in pairs if pair[0] in changed_stacks or old.get(pair) != new.get(pair))
 
 
 def _reconcile_rules(stack: StackResult) -> tuple[object, ...]:

@@ -148,6 +148,7 @@ class Webhooks:
             self.bodies.drop(body)
 
     def _said(self, status: int, result: str, text: str) -> web.Response:
+        """Count a result and return the response; after an error the connection is closed."""
         self.counted.labels(result).inc()
         response = web.Response(status=status, text=text)
         if status >= 400:
@@ -215,6 +216,7 @@ class ServeProcess:
             await self._lead(manner)
 
     async def _lead(self, manner: ServeOptions) -> None:
+        """Run the services until they end or the process is stopped, then let them write their last reports."""
         scoped = [(origin, replace(manner, scope=self.scopes.get(origin.address, SHARED))) for origin in self.origins]
         self.services = [Service(origin, options, self.metrics, self.reading()) for origin, options in scoped]
         self._leads = True
@@ -256,6 +258,8 @@ class ServeProcess:
         return ", ".join(str(service.origin) for service in self.services if not service.ready) if self._leads else ""
 
     def _measure(self) -> None:
+        """Set the metrics that are read from the services when they are asked for."""
+
         def health() -> Iterable[tuple[Labels, float]]:
             return [sample for service in self.services for sample in service.health()]
 

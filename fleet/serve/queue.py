@@ -73,10 +73,10 @@ class ReconcileQueue:
 
     async def look_at(self, pair: StackCluster) -> None:
         """Wait until a pass that began later than this call has looked at the placement."""
-        looked = asyncio.get_running_loop().create_future()
-        self._asked.setdefault(pair, []).append(looked)
+        finished = asyncio.get_running_loop().create_future()
+        self._asked.setdefault(pair, []).append(finished)
         self._queue.add(pair)
-        await looked
+        await finished
 
     def retry(self, pair: StackCluster) -> None:
         """Ask for a pass after a delay that grows with every failure."""
@@ -90,6 +90,7 @@ class ReconcileQueue:
         self._alone = {pair for pair in self._alone if pair[0] in found.stacks and pair[1] in found.targets}
 
     async def _regularly(self, resync: float) -> None:
+        """Ask for a pass over every cluster once in about `resync` seconds, behind all else that waits."""
         while True:
             await asyncio.sleep(resync * random.uniform(0.8, 1.2))  # noqa: S311 - jitter
             current = self.current()
@@ -119,6 +120,7 @@ class ReconcileQueue:
         return [item.key for item in self._queue.take_also(fits, MOST)]
 
     async def _pass(self, cluster: str, pairs: list[StackCluster]) -> None:
+        """Run a pass over stacks of a cluster, without those that another pass has or that need one alone."""
         current = self.current()
         stacks = None if (ALL, cluster) in pairs else {stack for stack, _ in pairs}
         target = current.target(cluster, stacks) if current else None
@@ -135,11 +137,11 @@ class ReconcileQueue:
             return
         claimed = {(stack, cluster) for stack in target.stacks}
         self._busy |= claimed
-        asked = [waiter for pair in claimed for waiter in self._asked.pop(pair, ())]
+        waiters = [waiter for pair in claimed for waiter in self._asked.pop(pair, ())]
         try:
             await self.look(current, target)
             self._alone -= claimed
-            for waiter in asked:
+            for waiter in waiters:
                 if not waiter.done():  # the waiting task may have given up
                     waiter.set_result(None)
         except Exception as problem:  # whatever it is, it is the error of one stack

@@ -208,6 +208,7 @@ def _read_past(git: Repository, entries: Sequence[HistoryEntry], base: RollbackB
 
 
 def _was_well(outcome: Outcome) -> bool:
+    """Return whether a recorded outcome is synced and healthy."""
     return outcome.sync == "Synced" and outcome.health in WELL
 
 
@@ -221,17 +222,17 @@ def _check_agents(
     earlier one with the same files.
     """
     pull = {cluster.name for cluster in before.evaluation.clusters if cluster.pull}
-    left, paths = pull.intersection(before.stacks[stack].clusters), base.own | base.shared
+    unreported, paths = pull.intersection(before.stacks[stack].clusters), base.own | base.shared
     past = itertools.dropwhile(lambda entry: entry.revision != before.revision, entries)
     for entry in itertools.islice(filter(lambda entry: entry.in_history, past), MOST):
-        if not left or any(change.path in paths for change in git.changes(entry.revision, before.revision)):
+        if not unreported or any(change.path in paths for change in git.changes(entry.revision, before.revision)):
             break
-        healthy = {outcome.cluster: _was_well(outcome) for outcome in entry.outcomes if outcome.cluster in left}
+        healthy = {outcome.cluster: _was_well(outcome) for outcome in entry.outcomes if outcome.cluster in unreported}
         if not all(healthy.values()):
             raise NoRollbackError(f"there is nothing to go back to: it was not well at {entry.revision[:8]} either")
-        left -= healthy.keys()
-    if left:
-        raise NoRollbackError(f"nobody told on this remote how {min(left)} was with what it would go back to")
+        unreported -= healthy.keys()
+    if unreported:
+        raise NoRollbackError(f"nobody told on this remote how {min(unreported)} was with what it would go back to")
 
 
 def _read_base(commit: EvaluatedCommit, stack: str) -> RollbackBase:

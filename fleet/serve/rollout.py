@@ -62,6 +62,7 @@ class RolloutTracker:
         return self._approvals
 
     def remember(self, records: Iterable[StatusRecord]) -> None:
+        """Keep the status records of the process before this one."""
         self._told = {(record.stack, record.cluster): record for record in records}
 
     def told(self, pair: StackCluster) -> StatusRecord | None:
@@ -69,6 +70,7 @@ class RolloutTracker:
         return self._told.get(pair)
 
     def hear(self, approvals: Approvals, tip: str | None) -> None:
+        """Take the wave approvals, with the commit that they were read from."""
         self._approvals, self.heard = approvals, tip
 
     def forget(self, pair: StackCluster) -> None:
@@ -97,9 +99,9 @@ class RolloutTracker:
     def moved_on(self, pairs: Iterable[StackCluster], before: str, after: str) -> None:
         """Keep the observed state of placements that the new commit does not change."""
         for pair in pairs:
-            commit, seen = self._standings.get(pair, ("", UNSEEN))
+            commit, state = self._standings.get(pair, ("", UNSEEN))
             if commit == before:
-                self._standings[pair] = (after, seen)
+                self._standings[pair] = (after, state)
 
     def objection(
         self, current: EvaluatedCommit, stack: StackResult, cluster: str, begun: Counter[StackCluster]
@@ -133,20 +135,20 @@ class RolloutTracker:
     def note(self, current: EvaluatedCommit, result: Result) -> bool:
         """Record the result of a pass; return whether other placements may be waiting for just that."""
         pair = (result.stack, result.cluster)
-        seen = state_after(result)
+        observed = state_after(result)
         commit, before = self._standings.get(pair, ("", None))
         wrote = any(verb.writes for verb in result.done)
         if before is None:
             record = self._told.get(pair)
-            since = healthy_since(result, record, self.clock()) if seen.is_well and not wrote else self.clock()
-        elif wrote or replace(before, since=None) != seen:
+            since = healthy_since(result, record, self.clock()) if observed.is_well and not wrote else self.clock()
+        elif wrote or replace(before, since=None) != observed:
             since = self.clock()
         else:
             since = before.since or self.clock()
         if before is not None and commit != current.commit:
             was_ill = before.health == "Degraded" and not before.begun
             (self._ill_before.add if was_ill else self._ill_before.discard)(pair)
-        after = replace(seen, since=since)
+        after = replace(observed, since=since)
         self._standings[pair] = (current.commit, after)
         if wrote or pair not in self._changed:
             self._changed[pair] = self.clock() if wrote else changed_at(result) or 0.0
@@ -231,6 +233,7 @@ class RolloutTracker:
         ]
 
     def _all(self, current: EvaluatedCommit, stack: StackResult) -> dict[str, RolloutState]:
+        """Return the rollout state of a stack in each of its clusters."""
         pairs = {cluster: (stack.name, cluster) for cluster in stack.clusters}
         return {cluster: self.standing(current, pair) for cluster, pair in pairs.items()}
 

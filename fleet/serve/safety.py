@@ -62,8 +62,8 @@ def check_commit_safety(
             problem = error  # a user may have allowed it elsewhere
     try:
         records = list(memory())
-    except FleetError as silence:
-        raise problem or silence from None
+    except FleetError as read_error:
+        raise problem or read_error from None
     applied = {record.revision for record in records if record.revision}
     if before and problem and not _was_applied_elsewhere(git, revision, applied, before[0]):
         raise problem
@@ -95,6 +95,7 @@ def _check_history(
     applied: Iterable[str],
     known: Collection[StackCluster],
 ) -> None:
+    """Raise PolicyError if an applied commit is not in the history of `revision`, or it removed too many placements."""
     unrelated = git.outside([commit for commit in applied if commit != revision], revision)
     if unrelated:
         message = f"{revision[:8]} does not go on from {unrelated[0][:8]}, which was applied: the history was rewritten"
@@ -115,6 +116,8 @@ class PartlySeenError(WaitingError):
 
 
 class _Seen(NamedTuple):
+    """Observation of a stack in a cluster, as a pass judged it."""
+
     wanted: Desired | None  # what the pass compared with; None: no longer placed there
     loses: frozenset[Key]  # objects that are still to be deleted
 
@@ -174,6 +177,7 @@ class DeletionLedger:
 def _merge_by_stack(
     left: Mapping[str, frozenset[Key]], right: Mapping[str, frozenset[Key]]
 ) -> dict[str, frozenset[Key]]:
+    """Return the union of both sets of each stack."""
     return {stack: left.get(stack, NOTHING) | right.get(stack, NOTHING) for stack in left.keys() | right.keys()}
 
 
@@ -188,12 +192,14 @@ class ApplyCheck:
     told: Callable[[StackCluster], StatusRecord | None]  # the record of the status branch at the start
 
     def judge(self, planned: Sequence[Result]) -> list[Result]:
+        """Return the results, with an error for each that may not be applied."""
         try:
             return self.gate.judge([self._of_this_past(result) for result in planned])
         except FleetError as problem:
             return [replace(result, problem=problem) if result.is_to_do else result for result in planned]
 
     def check(self, plan: Plan) -> None:
+        """Raise PolicyError if the plan of a stack is not approved."""
         self.gate.check(plan)
 
     def _of_this_past(self, result: Result) -> Result:
@@ -208,10 +214,10 @@ class ApplyCheck:
             check_ancestry(self.git, self.revision, [plan])
         except FleetError as problem:
             record = self.told(pair)
-            meant = (
+            is_intended = (
                 record is not None
                 and record.sync == "Synced"
                 and not self.git.outside([record.revision], self.revision)
             )
-            return result if meant else replace(result, problem=problem)
+            return result if is_intended else replace(result, problem=problem)
         return result

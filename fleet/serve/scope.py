@@ -27,11 +27,11 @@ class RepositoryScope:
 
     def check_reach(self, cluster: ClusterData) -> None:
         """Raise AccessError if this repository may not use the context or Secret that leads to the cluster."""
-        way = cluster.secret or cluster.kubeconfig_context
-        if self.reach is not None and not any(fnmatchcase(way, pattern) for pattern in self.reach):
-            what = "Secret" if cluster.secret else "context"
+        reference = cluster.secret or cluster.kubeconfig_context
+        if self.reach is not None and not any(fnmatchcase(reference, pattern) for pattern in self.reach):
+            kind = "Secret" if cluster.secret else "context"
             raise AccessError(
-                f"{cluster.name} is reached with the {what} {way}, which this repository may not use here",
+                f"{cluster.name} is reached with the {kind} {reference}, which this repository may not use here",
                 hint="who runs the service says so with --reach",
             )
 
@@ -76,6 +76,7 @@ def parse_scopes(urls: Iterable[str], reach: Iterable[str], tokens: Iterable[str
 
 
 def _parse_by_url(addresses: tuple[str, ...], texts: Iterable[str], flag: str) -> dict[str, str]:
+    """Return the value of each URL; raise ConfigurationError for an unknown URL, or one that is named twice."""
     values: dict[str, str] = {}
     for text in texts:
         url, _, value = text.rpartition("=")

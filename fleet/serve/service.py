@@ -205,6 +205,7 @@ class Service:
             await self._poll(mirror)
 
     async def _poll(self, mirror: Mirror) -> None:
+        """Look at the repository for ever: regularly, and when called."""
         while True:
             self._call.clear()
             try:
@@ -221,6 +222,7 @@ class Service:
                     await self._call.wait()
 
     async def _look_at_git(self, mirror: Mirror) -> None:
+        """Read what is new in the repository, and take its newest commit if it is valid."""
         with self._following.asking():
             status = self._status_ref()
             tips = await self._following.tips(mirror, *status)
@@ -324,6 +326,7 @@ class Service:
         return self.manner.require_approved or current.files.repository.settings.approval.required
 
     async def _tell_rollback(self, current: EvaluatedCommit, stack: str, outcome: RollbackOutcome, why: str) -> None:
+        """Report the outcome of a rollback in the log, the clusters, git and notifications."""
         self._rollbacks.note(stack, current.revision, outcome)
         if not outcome.outcome:
             return
@@ -373,6 +376,7 @@ class Service:
         return trouble.revision if trouble else ""
 
     def _take(self, newest: EvaluatedCommit) -> None:
+        """Make a commit the current one, and ask for passes over what it changes."""
         before, self.current, self.problem = self.current, newest, None
         evaluated = {id(stack) for stack in before.evaluation.stacks} if before else set()
         fresh = sum(id(stack) not in evaluated for stack in newest.evaluation.stacks)
@@ -404,8 +408,8 @@ class Service:
             return
         self._passes.ask(pairs)
         # What no pass has synced with the commit before is still to be synced: its result says nothing here.
-        seen = {pair: result for pair, (commit, result) in self.known.items() if commit == before.commit}
-        same = {pair: result for pair, result in seen.items() if pair not in pairs}
+        synced = {pair: result for pair, (commit, result) in self.known.items() if commit == before.commit}
+        same = {pair: result for pair, result in synced.items() if pair not in pairs}
         for pair, result in same.items():  # its result holds for this commit, too
             self.known[pair] = (newest.commit, result)
         self._order.moved_on(same, before.commit, newest.commit)
@@ -451,6 +455,7 @@ class Service:
             self._measure(current)
 
     def _is_silent(self, cluster: str) -> bool:
+        """Return whether a cluster did not answer the last pass over one of its stacks."""
         problems = (result.problem for (_, where), (_, result) in self.known.items() if where == cluster)
         return any(isinstance(problem, UnansweredError) for problem in problems)
 
@@ -463,6 +468,10 @@ class Service:
     def _check_budget(
         self, current: EvaluatedCommit, target: ClusterTarget, plans: Iterable[Plan], allowance: DeletionBudget
     ) -> None:
+        """Raise PolicyError if the plans of a pass delete more than they may.
+
+        Raise PartlySeenError, and ask for a pass over the rest of the cluster, if that has to be observed first.
+        """
         cluster = target.cluster.name
         wanted = {desired.stack: desired for desired in current.targets[cluster].desired}
         looked_at = {desired.stack for desired in target.desired}
@@ -475,6 +484,7 @@ class Service:
             raise
 
     def _asking(self, current: EvaluatedCommit) -> ApplyCheck:
+        """Return the check of a commit before its plans are applied."""
         git = current.files.git
         assert git is not None  # noqa: S101 - the mirror's
         gate = ApprovalCheck(current.files, current.evaluation, required=self.manner.require_approved)
@@ -486,6 +496,7 @@ class Service:
         return result is not None and result.problem is None and not result.suspended
 
     def _note(self, current: EvaluatedCommit, result: Result) -> None:
+        """Take the result of a pass over one stack: report it, and ask for the passes that follow from it."""
         repaired = len(drift_steps(result.plan)) if result.plan and not result.problem else 0
         result = current.after(result)
         pair, problem = (result.stack, result.cluster), result.problem
@@ -554,8 +565,8 @@ class Service:
         reports = {report.cluster: report for report in self._reports(current, name)}
         message = reports[cluster].message if cluster in reports else ""
         why = f"{cluster} has {current.revision[:8]} and is {health}" + (f": {message}" if message else "")
-        _, seen = self.known.get((name, cluster), ("", None))
-        objects = [obj for obj in seen.objects if obj.state not in WELL] if seen is not None else []
+        _, result = self.known.get((name, cluster), ("", None))
+        objects = [obj for obj in result.objects if obj.state not in WELL] if result is not None else []
         worst = [obj for obj in objects if obj.state == "Degraded"]
         return Illness(cluster, why, tuple(worst or objects))
 
@@ -584,8 +595,8 @@ class Service:
 
     def _reports(self, current: EvaluatedCommit, stack: str) -> list[StatusReport]:
         """Return the status of a stack at this commit in every cluster, from passes and from agents."""
-        seen = [result for (name, _), (_, result) in self.known.items() if name == stack]
-        reports = [current.report(result, current.revision) for result in seen]
+        results = [result for (name, _), (_, result) in self.known.items() if name == stack]
+        reports = [current.report(result, current.revision) for result in results]
         return [*reports, *self._agents.said(stack, current.revision)]
 
     def _with_words(self, report: StatusReport) -> StatusReport:
@@ -595,6 +606,7 @@ class Service:
         return replace(report, message="; ".join(filter(None, (report.message, message)))) if is_about_it else report
 
     def _tell(self, *results: Result, revision: str, moved: bool = True) -> None:
+        """Pass reports on to the writer of status records and to the notifier."""
         current = self.current
         if current is None:
             return

@@ -154,6 +154,7 @@ class Notifier:
                 await self._post(sorted(changed))
 
     async def _notify(self, turns: list[dict[str, Any]]) -> None:
+        """Post a notification, and try again a few times."""
         body = orjson.dumps({"schema": "fleet.dev/notification/v1", "turns": turns})
         headers = {"Content-Type": "application/json", "User-Agent": "fleet-serve"}
         if self.secret:
@@ -175,6 +176,7 @@ class Notifier:
         log.warning("a notification of %d turns was not delivered: %s", len(turns), reason)
 
     async def _post(self, stacks: list[str]) -> None:
+        """Set the commit statuses of some stacks that differ from those on the forge."""
         current = self.current()
         if current is None:
             return
@@ -195,6 +197,7 @@ class Notifier:
 
 
 def _health_change(repository: str, before: StatusReport, after: StatusReport) -> dict[str, Any]:
+    """Return a change of health as a notification has it."""
     return {
         "repository": repository,
         "stack": after.stack,

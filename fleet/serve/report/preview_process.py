@@ -127,23 +127,23 @@ def main() -> None:
 
 def _make_preview(task: PreviewTask, bounds: ChildLimits) -> PreviewText:
     """Make the preview; an error of fleet is the text of the comment."""
-    voice, text = CommentIdentity(), ""
+    identity, text = CommentIdentity(), ""
     try:
         with Pool(width=task.width) as pool:
             pool.given()
             bound_memory(bounds)
-            run, about = _preview_merge(task, pool)
+            run, header = _preview_merge(task, pool)
     except FleetError as problem:
-        comment = error_text(problem, request=task.request, identity=voice)
+        comment = error_text(problem, request=task.request, identity=identity)
         return PreviewText(comment.parts, comment.state, comment.line)
-    about = replace(about, remarks=run.remarks)
+    header = replace(header, remarks=run.remarks)
     branches = [result.branch for result in run.results]
     if task.page:
-        text = html_page(branches, about=about)
+        text = html_page(branches, about=header)
         text = text if len(text) <= LARGEST_PAGE else ""
-        voice = CommentIdentity(page=task.page if text else "")
+        identity = CommentIdentity(page=task.page if text else "")
     problems = [error for result in run.results if (error := _find_problem(result))]
-    comment = preview_text(branches, about, problems, request=task.request, identity=voice, room=task.room)
+    comment = preview_text(branches, header, problems, request=task.request, identity=identity, room=task.room)
     return PreviewText(comment.parts, comment.state, comment.line, text)
 
 
@@ -164,12 +164,12 @@ def _preview_merge(task: PreviewTask, pool: Pool) -> tuple[Run, ViewHeader]:
     files, pull_request = replace(task.files, remembered=evaluation), task.request.pull_request
     options = SyncOptions(task.reach.kubeconfig, dry_run=True)
     comparison = (options, NoProgress(), _PreviewHooks(task.reach)) if task.request.live else ()
-    recorded = partial(record, fork=pull_request.fork)
-    keep = recorded if files.repository.settings.approval.required else nothing
-    run, about = preview_merge(files.revision, pull_request.head_sha, *comparison, keep=keep, known=files, pool=pool)
-    assert about.base and about.head  # noqa: S101 - it is a merge
-    base_name = replace(about.base, name=pull_request.base_ref)
-    return run, replace(about, base=base_name, head=replace(about.head, name=pull_request.head_ref))
+    record_preview = partial(record, fork=pull_request.fork)
+    keep = record_preview if files.repository.settings.approval.required else nothing
+    run, header = preview_merge(files.revision, pull_request.head_sha, *comparison, keep=keep, known=files, pool=pool)
+    assert header.base and header.head  # noqa: S101 - it is a merge
+    base_name = replace(header.base, name=pull_request.base_ref)
+    return run, replace(header, base=base_name, head=replace(header.head, name=pull_request.head_ref))
 
 
 def nothing(_: MergePreview) -> None:

@@ -218,6 +218,7 @@ class Previews:
         await run_in_thread(mirror.only, PULLS, {f"{PULLS}{pull_request.number}" for pull_request in pull_requests})
 
     def _note(self, pull_requests: list[PullRequest]) -> None:
+        """Forget pull requests that are closed, and queue those that have no preview of their head."""
         numbers = {pull_request.number for pull_request in pull_requests}
         for number in {*self._done, *self._tried, *self._untold} - numbers:
             self._forget(number)
@@ -255,6 +256,7 @@ class Previews:
                         await self._call.wait()
 
     async def _ask(self) -> None:
+        """Ask the forge for authors for ever, and have their pull requests wait for a turn."""
         while True:
             number = (await self._queue.get()).key
             pull_request = None
@@ -269,6 +271,7 @@ class Previews:
                 self._call.set()
 
     async def _take_turn(self, mirror: Mirror, turn: PreviewTurn) -> None:
+        """Make one preview, and end its turn."""
         try:
             with self._trying(turn.number):
                 await self._preview(mirror, turn.number)
@@ -327,16 +330,17 @@ class Previews:
         return request
 
     async def _preview_of(self, mirror: Mirror, forge: Forge, base: EvaluatedCommit, request: PreviewRequest) -> None:
+        """Make and post a preview, or post again what could not be posted."""
         pull_request = request.pull_request
         number = pull_request.number
         self._tried[number] = pull_request.head_sha
         comment = self._untold.get(number)
         try:
             if comment is None or comment[:2] != (request, base.revision):  # otherwise only posting it failed
-                text, voice = await self._words(mirror, forge, base, request)
-                comment = self._untold[number] = (request, base.revision, text, voice)
-            _, _, text, voice = comment
-            await post_preview(forge, request, voice, text)
+                text, identity = await self._words(mirror, forge, base, request)
+                comment = self._untold[number] = (request, base.revision, text, identity)
+            _, _, text, identity = comment
+            await post_preview(forge, request, identity, text)
         except FleetError:
             raise  # it could not be posted
         except BaseException:
@@ -353,11 +357,12 @@ class Previews:
     async def _words(
         self, mirror: Mirror, forge: Forge, base: EvaluatedCommit, request: PreviewRequest
     ) -> tuple[CommentText, CommentIdentity]:
-        pull_request, voice = request.pull_request, CommentIdentity()
+        """Return the comment of a preview, which is made in a process of its own."""
+        pull_request, identity = request.pull_request, CommentIdentity()
         number, head, live = pull_request.number, pull_request.head_sha, request.live
         if reason := self._attempts.reason(number, head, live=live):
-            return _unfinished_text(reason, request), voice
-        await post_pending(forge, request, voice)
+            return _unfinished_text(reason, request), identity
+        await post_pending(forge, request, identity)
         self._attempts.begin(number, head, live=live)
         try:
             await run_in_thread(
@@ -368,10 +373,10 @@ class Previews:
         except ChildEndedError as problem:
             self._attempts.give_up(number, head, problem.message, live=live)
             log.warning("pull request %d: %s", number, problem.message, extra=self._about(number))
-            return _unfinished_text(problem.message, request), voice
+            return _unfinished_text(problem.message, request), identity
         except FleetError as problem:
             self._attempts.forget(number)
-            return error_text(problem, request=request, identity=voice), voice
+            return error_text(problem, request=request, identity=identity), identity
         except asyncio.CancelledError:  # the service ends in order: this preview is not the cause
             self._attempts.forget(number)
             raise
@@ -379,7 +384,7 @@ class Previews:
             reason = f"fleet itself failed: {answer.fault}"
             self._attempts.give_up(number, head, reason, live=live)
             log.error("pull request %d: %s\n%s", number, answer.fault, answer.frames, extra=self._about(number))
-            return _unfinished_text(reason, request), voice
+            return _unfinished_text(reason, request), identity
         self._attempts.forget(number)
         return answer.words, CommentIdentity(page=self.pages.keep(number, answer.page) if answer.page else "")
 
@@ -419,6 +424,7 @@ class Previews:
         return detect_repository(self.origin.url, base.files.repository.settings.forge)
 
     def _cannot(self, problem: Exception) -> None:
+        """Log that pull requests could not be listed, unless the last look failed for the same reason."""
         message = _describe_problem(problem)
         if message != self._told:
             self._told = message

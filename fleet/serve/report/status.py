@@ -152,6 +152,7 @@ def _find_gone(gone: FindRemoved, stacks_by_cluster: Mapping[str, frozenset[str]
 def _write_reports(
     files: Checkout, reports: list[StatusReport], left: Sequence[StackCluster], gone: FindRemoved, by: str
 ) -> None:
+    """Write status records into git."""
     settings = files.repository.settings.git
     if files.git is not None:
         remote = choose_remote(files.remotes, settings.remote)
@@ -159,6 +160,7 @@ def _write_reports(
 
 
 def _shorten_history(files: Checkout) -> None:
+    """Shorten the history of the status branch and of its notes."""
     settings = files.repository.settings.git
     if files.git is not None:
         remote = choose_remote(files.remotes, settings.remote)
