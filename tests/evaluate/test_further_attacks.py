@@ -24,7 +24,7 @@ KUBECONFIG = """
 import sys
 from pathlib import Path
 from fleet.errors import FleetError
-from fleet.kube.client.kubeconfig import read
+from fleet.kube.client.kubeconfig import read_kubeconfig as read
 USUAL = "contexts: [{name: c, context: {cluster: k}}]\\nclusters: [{name: k, cluster: {}}]\\n"
 def bomb(name, leaf, form):
     levels = "".join(f"{name}{n}: &{name}{n} {form(f'*{name}{n - 1}')}\\n" for n in range(1, 10))

@@ -24,8 +24,8 @@ BRIEF = replace(preview_process.OF_FORKS, seconds=60)
 # A child that does not listen to anybody, as one does not whose code in C never lets go of the interpreter.
 DEAF = """\
 import os, signal, sys
-from fleet.serve.child_process import begin, bound_memory
-task, bounds = begin()
+from fleet.serve.child_process import begin_child, bound_memory
+task, bounds = begin_child()
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
 what = task.decode()
 if what == "memory":
@@ -165,8 +165,8 @@ def test_who_stops_waiting_has_the_child_killed(deaf: Path) -> None:
 
 def test_a_child_ends_with_the_service_also_when_that_is_killed(deaf: Path) -> None:
     (deaf / "parent.py").write_text(
-        "import asyncio\nfrom fleet.serve.child_process import Bounds, ask\n"
-        "asyncio.run(ask('deaf_child', b'wait', Bounds(100, 60, 1 << 29)))\n"
+        "import asyncio\nfrom fleet.serve.child_process import ChildLimits, ask_child\n"
+        "asyncio.run(ask_child('deaf_child', b'wait', ChildLimits(100, 60, 1 << 29)))\n"
     )
     parent = subprocess.Popen([sys.executable, "parent.py"], cwd=deaf)
     end = time.monotonic() + 60
