@@ -15,7 +15,11 @@ from fleet.render.crd import definition
 async def apps(
     client: Client, *, namespace: str = "", labels: str = "", name: str = ""
 ) -> AsyncIterator[tuple[Resource, dict[str, Any]]]:
-    """Of all namespaces, or one; by their labels, or their name. A kind that is not defined there has none."""
+    """Yield the custom resources of every app kind that the cluster serves, each with the resource of its kind.
+
+    `namespace`, `labels` and `name` choose among them; "" chooses all. A kind that the cluster does not define yields
+    nothing.
+    """
     discovery = await client.discovery()
     for driver in drivers():
         for resource in resource_of_definition(definition(driver)):
@@ -23,5 +27,5 @@ async def apps(
                 continue
             scope = Scope(resource, namespace, labels=labels, fields=f"metadata.name={name}" if name else "")
             async for page in pages(client, scope):
-                for found in page["items"]:
-                    yield resource, found
+                for app in page["items"]:
+                    yield resource, app

@@ -1,8 +1,9 @@
-"""Why a workload is not healthy, from what it made: its pods, their events, and the events about itself.
+"""Reasons why a workload is not healthy, from what it created: its pods, their events, and its own events.
 
-A Deployment says "1 of 3 replicas are available" whatever the reason is. Its pods have it: a Secret that is not there,
-an image that cannot be had, a node that has no room; and a quota forbids them to be. Only words of Kubernetes are told,
-and reasons instead of free text where that may come from a container. Reads only. What may not be read is not told.
+A Deployment says "1 of 3 replicas are available" whatever the reason is. The reason is with its pods: a missing Secret,
+an image that cannot be pulled, a node without room; or a quota that forbids the pods. Only texts that Kubernetes itself
+writes are shown, and reasons instead of free text where that text may come from a container. This module only reads,
+and leaves out what it has no right to read.
 """
 
 from __future__ import annotations
@@ -35,16 +36,18 @@ KINDS = frozenset(
         ("batch", "Job"),
     }
 )
-MOST = 5  # objects that are asked about at once
-ENOUGH = 50  # pods and events of each
+MOST = 5  # unhealthy objects whose causes are read
+ENOUGH = 50  # pods of an object, and events of each
 LETTERS = 250
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
-# Of these events the message is about what Kubernetes did; of others it may be what a container said.
-_TOLD = re.compile(r"Failed(Scheduling|Mount|AttachVolume|Create|Binding|CreatePodSandBox)|ProvisioningFailed|Evicted")
+# The messages of these events are about what Kubernetes did; those of others may be output of a container.
+_SAFE_REASONS = re.compile(
+    r"Failed(Scheduling|Mount|AttachVolume|Create|Binding|CreatePodSandBox)|ProvisioningFailed|Evicted"
+)
 
 
 class CauseReader(NamedTuple):
-    """What was found about one object: its pods, and the events about it and about them."""
+    """Pods of one object, and the events about it and about them."""
 
     pods: tuple[dict[str, Any], ...] = ()
     events: tuple[dict[str, Any], ...] = ()
@@ -53,30 +56,31 @@ class CauseReader(NamedTuple):
 async def explain_health(
     client: Client, live: Mapping[Key, dict[str, Any] | None], keys: Iterable[Key]
 ) -> dict[Key, str]:
-    """The cause of what is not healthy among these objects, as far as one can be told; a few of them at most."""
+    """Return the causes of unhealthiness that can be found, of at most `MOST` of these objects."""
     workloads = ((key, live.get(key)) for key in keys if (key.group, key.kind) in KINDS)
-    asked = [(key, found) for key, found in workloads if found and _is_open(judge(found))][:MOST]
-    readings = await gather([_read(client, key, found) for key, found in asked])
-    causes = {key: find_cause(found, reading) for (key, found), reading in zip(asked, readings, strict=True)}
+    asked = [(key, workload) for key, workload in workloads if workload and _is_open(judge(workload))][:MOST]
+    readings = await gather([_read_causes(client, key, workload) for key, workload in asked])
+    causes = {key: find_cause(workload, reading) for (key, workload), reading in zip(asked, readings, strict=True)}
     return {key: text for key, text in causes.items() if text}
 
 
 def add_cause(health: Health, text: str) -> Health:
+    """Return the health with the cause added to its message; unchanged if the cause is empty."""
     return replace(health, message=f"{health.message}: {text}" if health.message else text) if text else health
 
 
 def find_cause(found: dict[str, Any], reading: CauseReader) -> str:
-    """Pure. The first thing that keeps a pod from starting, the newest pods first; else why there are none."""
+    """Return the first thing that keeps a pod from starting, newest pods first; else why there are none. Pure."""
     newest = sorted(reading.pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), reverse=True)
     unwell = [pod for pod in newest if "deletionTimestamp" not in pod["metadata"] and not _is_ready(pod)]
     for pod in unwell:
-        if text := _of_pod(pod, reading.events):
-            named = text if found["kind"] == "Pod" else f"pod {pod['metadata']['name']}: {text}"
-            return named[:LETTERS]
+        if text := _explain_pod(pod, reading.events):
+            message = text if found["kind"] == "Pod" else f"pod {pod['metadata']['name']}: {text}"
+            return message[:LETTERS]
     failure = condition(found, "ReplicaFailure")
     if failure and failure.get("status") == "True":
-        return ""  # its own judge has told that
-    return _event(reading.events, found)[:LETTERS]
+        return ""  # its health message has the reason already
+    return _newest_warning(reading.events, found)[:LETTERS]
 
 
 def _is_open(health: Health) -> bool:
@@ -90,7 +94,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     return bool(ready and ready.get("status") == "True")
 
 
-def _of_pod(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> str:
+def _explain_pod(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> str:
     status = pod.get("status") or {}
     scheduled = condition(pod, "PodScheduled")
     if scheduled and scheduled.get("status") == "False":
@@ -98,75 +102,79 @@ def _of_pod(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> str:
     if status.get("phase") == "Failed" and status.get("reason"):
         return f"{status['reason']}: {status.get('message', '')}".rstrip(": ")
     containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-    for one in containers:
-        waiting = (one.get("state") or {}).get("waiting") or {}
+    for container in containers:
+        waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason", "") not in _STARTING:
-            return f"container {one['name']}: {waiting['reason']}{_why(one, waiting)}"
-    for one in containers:
-        if text := _ended(one):
-            return f"container {one['name']}: {text}"
-    told = _event(events, pod)
-    return told or ("its containers run, and it is not ready" if status.get("phase") == "Running" else "")
+            return f"container {container['name']}: {waiting['reason']}{_waiting_detail(container, waiting)}"
+    for container in containers:
+        if text := _describe_exit(container):
+            return f"container {container['name']}: {text}"
+    warning = _newest_warning(events, pod)
+    return warning or ("its containers run, and it is not ready" if status.get("phase") == "Running" else "")
 
 
-def _why(container: dict[str, Any], waiting: dict[str, Any]) -> str:
-    """A container that ends again and again says why in its own words, which are not told: its exit code is."""
+def _waiting_detail(container: dict[str, Any], waiting: dict[str, Any]) -> str:
+    """Return why a container waits. One that crashes again and again gives its reason as its own output, which is not
+    shown: only its exit code is.
+    """
     if waiting["reason"] == "CrashLoopBackOff":
-        text = _ended(container)
+        text = _describe_exit(container)
         return f", {text}" if text else ""
     message = waiting_message(waiting)
     return f": {message}" if message else ""
 
 
-def _ended(container: dict[str, Any]) -> str:
-    ended = (
+def _describe_exit(container: dict[str, Any]) -> str:
+    terminated = (
         (container.get("state") or {}).get("terminated") or (container.get("lastState") or {}).get("terminated") or {}
     )
-    if not ended or not (ended.get("exitCode") or ended.get("reason") not in (None, "Completed")):
+    if not terminated or not (terminated.get("exitCode") or terminated.get("reason") not in (None, "Completed")):
         return ""
     count = container.get("restartCount", 0)
     times = f", {count_noun(count, 'restart')}" if count else ""
-    return f"{ended.get('reason', 'Error')}, exit code {ended.get('exitCode', 0)}{times}"
+    return f"{terminated.get('reason', 'Error')}, exit code {terminated.get('exitCode', 0)}{times}"
 
 
-def _event(events: Iterable[dict[str, Any]], about: dict[str, Any]) -> str:
-    """The newest warning about an object that Kubernetes itself speaks in."""
+def _newest_warning(events: Iterable[dict[str, Any]], about: dict[str, Any]) -> str:
+    """Return the newest warning about an object whose text Kubernetes itself wrote."""
     uid = about["metadata"].get("uid")
     warnings = [
-        one
-        for one in events
-        if one.get("type") == "Warning"
-        and (one.get("involvedObject") or {}).get("uid") == uid
-        and _TOLD.fullmatch(str(one.get("reason", "")))
+        event
+        for event in events
+        if event.get("type") == "Warning"
+        and (event.get("involvedObject") or {}).get("uid") == uid
+        and _SAFE_REASONS.fullmatch(str(event.get("reason", "")))
     ]
-    newest = max(warnings, key=_time, default=None)
+    newest = max(warnings, key=_event_time, default=None)
     return f"{newest['reason']}: {newest.get('message', '')}" if newest else ""
 
 
-def _time(event: dict[str, Any]) -> str:
+def _event_time(event: dict[str, Any]) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-async def _read(client: Client, key: Key, found: dict[str, Any]) -> CauseReader:
-    """Empty where it may not be read, and where the server does not say."""
+async def _read_causes(client: Client, key: Key, workload: dict[str, Any]) -> CauseReader:
+    """Read the pods and events of an object; empty if fleet has no right to read them or the server gives no answer."""
     try:
         if key.kind == "Pod":
-            pods = [found]
+            pods = [workload]
         else:
-            selector = selector_of(found)
-            pods = await _some(client, Scope(PODS, key.namespace, labels=selector)) if selector else []
-        about = [found, *(pod for pod in pods if not _is_ready(pod))][:3]
-        lists = [_some(client, Scope(EVENTS, key.namespace, fields=_about(one))) for one in about]
+            selector = selector_of(workload)
+            pods = await _read_page(client, Scope(PODS, key.namespace, labels=selector)) if selector else []
+        subjects = [workload, *(pod for pod in pods if not _is_ready(pod))][:3]
+        lists = [
+            _read_page(client, Scope(EVENTS, key.namespace, fields=_event_selector(subject))) for subject in subjects
+        ]
         return CauseReader(tuple(pods), tuple(event for events in await gather(lists) for event in events))
     except FleetError:
         return CauseReader()
 
 
-def _about(one: dict[str, Any]) -> str:
-    return f"involvedObject.uid={one['metadata'].get('uid', '')},type=Warning"
+def _event_selector(subject: dict[str, Any]) -> str:
+    return f"involvedObject.uid={subject['metadata'].get('uid', '')},type=Warning"
 
 
-async def _some(client: Client, scope: Scope) -> list[dict[str, Any]]:
+async def _read_page(client: Client, scope: Scope) -> list[dict[str, Any]]:
     async for page in pages(client, scope, limit=ENOUGH):
         items: list[dict[str, Any]] = page["items"]
         return items
@@ -174,14 +182,16 @@ async def _some(client: Client, scope: Scope) -> list[dict[str, Any]]:
 
 
 def selector_of(found: dict[str, Any]) -> str:
-    """A workload's selector, as a query has it; "" when it has none."""
+    """Return a workload's selector in the form of a query; "" if it has none."""
     selector = (found.get("spec") or {}).get("selector") or {}
     labels = (
         selector.get("matchLabels") or {} if "matchLabels" in selector or "matchExpressions" in selector else selector
     )
     parts = [f"{name}={value}" for name, value in sorted(labels.items())]
-    for one in selector.get("matchExpressions") or () if isinstance(selector.get("matchExpressions"), list) else ():
-        values = ",".join(one.get("values") or ())
-        words = {"In": f"{one['key']} in ({values})", "NotIn": f"{one['key']} notin ({values})"}
-        parts.append(words.get(one["operator"], f"{'!' if one['operator'] == 'DoesNotExist' else ''}{one['key']}"))
+    for term in selector.get("matchExpressions") or () if isinstance(selector.get("matchExpressions"), list) else ():
+        values = ",".join(term.get("values") or ())
+        operators = {"In": f"{term['key']} in ({values})", "NotIn": f"{term['key']} notin ({values})"}
+        parts.append(
+            operators.get(term["operator"], f"{'!' if term['operator'] == 'DoesNotExist' else ''}{term['key']}")
+        )
     return ",".join(parts)

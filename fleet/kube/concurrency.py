@@ -1,15 +1,12 @@
-"""Run tasks together, in order, and end them.
+"""Helpers that run tasks together, run them in order, and end them. They know nothing of Kubernetes.
 
-Several things at once, as one: the first failure cancels the others and is raised itself, not in a group.
+`gather` raises the first failure itself, not a group of failures, and cancels the other tasks: users read one error at
+a time, and callers catch `FleetError`.
 
-People read one error at a time, and callers catch `FleetError`, not groups of it.
+`run_in_order` does many things as concurrently as their order allows; what comes after a failure is not done. A fixed
+number of workers take what is ready, so ten thousand steps cost ten thousand queue entries and not as many tasks.
 
-Do many things as concurrently as their order allows; what comes after a failure is not done.
-
-It knows nothing of Kubernetes: keys, what comes before each, and how to do one. A fixed number of workers take what is
-free, so ten thousand steps cost ten thousand queue entries and not as many tasks.
-
-How tasks end: all of them, before anybody goes on, and with the failure of the first that failed.
+`end_tasks` waits for all tasks to end before its caller goes on, and raises the failure of the first that failed.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ T = TypeVar("T")
 
 
 async def gather(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results in the order of the works."""
+    """Run the coroutines together and return their results in the same order; raise the first failure."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in works]
@@ -51,18 +48,20 @@ async def run_in_order(
     hold: Callable[[Key], Awaitable[R | None]] | None = None,
     held: Collection[Key] = (),
 ) -> dict[Key, R]:
-    """`skip(key, cause)` makes the result of a key of which the predecessor `cause` did not succeed.
+    """Run `do` for every key once those before it have succeeded, and return the results by key.
 
-    `hold` may take its time over a key of those `held` when its turn has come, which keeps no worker from others; what
-    it returns is the key's result, and with None the key is done as others are.
+    `skip(key, cause)` makes the result of a key whose predecessor `cause` did not succeed.
+
+    `hold` may delay a key in `held` when its turn has come, without keeping a worker from other keys. If it returns a
+    result, that is the key's result; after None the key is done like the others.
     """
     if not before:
         return {}
     after: dict[Key, list[Key]] = defaultdict(list)
-    for key, others in before.items():
-        for other in others:
-            after[other].append(key)
-    missing = {key: len(others) for key, others in before.items()}
+    for key, predecessors in before.items():
+        for predecessor in predecessors:
+            after[predecessor].append(key)
+    missing = {key: len(predecessors) for key, predecessors in before.items()}
     results: dict[Key, R] = {}
     arriving: asyncio.Queue[Key | None] = asyncio.Queue()
     free: asyncio.PriorityQueue[tuple[int, int, Key | None]] = asyncio.PriorityQueue()
@@ -82,13 +81,13 @@ async def run_in_order(
     def settle(key: Key, result: R) -> None:
         finished = [(key, result)]
         while finished:
-            done, its = finished.pop()
-            results[done] = its
+            done, outcome = finished.pop()
+            results[done] = outcome
             for follower in after.get(done, ()):
                 if follower in results:
                     continue
                 missing[follower] -= 1
-                if not succeeded(its):
+                if not succeeded(outcome):
                     finished.append((follower, skip(follower, done)))
                 elif missing[follower] == 0:
                     enqueue(follower)
@@ -121,7 +120,7 @@ async def run_in_order(
 
 
 async def end_tasks(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel what runs, wait for all, then raise the first failure; being cancelled is none."""
+    """Cancel the tasks that still run, wait for all, and raise the first failure; a cancellation is none."""
     for task in tasks:
         if not task.done():
             task.cancel()

@@ -1,7 +1,8 @@
-"""Which kinds a server serves: group and kind → versions, plural, scope. Two requests (aggregated discovery), cached.
+"""The kinds that a server serves: group and kind → versions, plural, scope. Two requests (aggregated discovery),
+cached.
 
-A kind that is not listed is only absent when the server is sure: a group whose own server does not answer is marked
-stale, and asking for a kind in it is an error rather than "there is none".
+A kind that is not listed counts as absent only when the server is sure: a group whose own server does not answer is
+marked stale, and asking for a kind in it raises an error rather than saying that there is none.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ACCEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One version of one kind: enough to make the paths of its objects."""
+    """One version of one kind, with enough to make the paths of its objects."""
 
     group: str
     version: str
@@ -39,20 +40,21 @@ class Resource:
 
     @property
     def title(self) -> str:
-        """As kubectl has it: `deployments.apps`, `pods`."""
+        """Return the name that kubectl uses: `deployments.apps`, `pods`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def collection(self, namespace: str = "") -> str:
-        """The path of all objects, in one namespace or (with "") in all."""
+        """Return the path of all objects in one namespace, or in all with ""."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         inside = namespace and self.namespaced
         return f"{root}/namespaces/{namespace}/{self.plural}" if inside else f"{root}/{self.plural}"
 
     def path(self, namespace: str, name: str) -> str:
+        """Return the path of one object; raise ConfigurationError if its name or namespace cannot be part of a path."""
         if self.namespaced and not namespace:
             raise ConfigurationError(f"{self.kind} {name} has no namespace, and its kind needs one")
         # Names of RBAC objects may hold ":" and, in theory, anything but "/" and "%". Servers decode paths before they
-        # split them, so a name with a slash, as somebody may write into a reference, leads to another object.
+        # split them, so a name with a slash, as a user may write into a reference, leads to another object.
         if name in (".", "..") or "/" in name or "%" in name:
             raise ConfigurationError(f"{name[:100]!r} is not the name of a {self.kind}")
         return f"{self.collection(namespace)}/{quote(name, safe=':')}"
@@ -60,49 +62,53 @@ class Resource:
 
 @dataclass(slots=True)
 class Discovery:
-    """The answer, indexed. `add` is for kinds that were just defined and that the server does not list yet."""
+    """Index of the kinds that a server serves. `add` is for kinds that were just defined and are not listed yet."""
 
     versions: dict[tuple[str, str], dict[str, Resource]] = field(default_factory=dict)  # best version first
-    stale: frozenset[str] = frozenset()  # groups of which not everything is known
+    stale: frozenset[str] = frozenset()  # groups of which not all kinds are known
 
     def add(self, resource: Resource) -> None:
         self.versions.setdefault((resource.group, resource.kind), {})[resource.version] = resource
 
     def find(self, group: str, kind: str, version: str | None = None) -> Resource | None:
-        """None when the server certainly does not serve it."""
-        known = self.versions.get((group, kind), {})
-        found = known.get(version) if version else next(iter(known.values()), None)
-        if found is None and group in self.stale:
+        """Return the version asked for, else the preferred one; None if the server certainly does not serve it.
+
+        Raise ResourceError if the server of its group does not answer.
+        """
+        versions = self.versions.get((group, kind), {})
+        resource = versions.get(version) if version else next(iter(versions.values()), None)
+        if resource is None and group in self.stale:
             raise ResourceError(
                 f"it is not known whether {kind}.{group} exists: the server of group {group} does not answer",
                 hint="`kubectl get apiservices` shows which one is not available",
             )
-        return found
+        return resource
 
     def resource(self, key: Key, version: str | None = None) -> Resource:
-        """The version asked for, or the preferred one; NotFoundError when there is none."""
-        found = self.find(key.group, key.kind, version)
-        if found is None:
+        """Return the version asked for, else the preferred one; raise NotFoundError if there is none."""
+        resource = self.find(key.group, key.kind, version)
+        if resource is None:
             name = f"{key.kind}.{key.group}" if key.group else key.kind
-            others = ", ".join(self.versions.get((key.group, key.kind), {}))
-            served = f"version {version} (it serves {others})" if version and others else "kind"
+            alternatives = ", ".join(self.versions.get((key.group, key.kind), {}))
+            served = f"version {version} (it serves {alternatives})" if version and alternatives else "kind"
             raise NotFoundError(
                 f"the cluster does not serve this {served}: {name}",
                 hint="is its CustomResourceDefinition installed? `fleet crds` has those of the apps",
             )
-        return found
+        return resource
 
 
 async def discover(client: Client) -> Discovery:
-    core, others = await asyncio.gather(
+    """Ask the server which kinds it serves."""
+    core, groups = await asyncio.gather(
         client.request("GET", "/api", accept=ACCEPT), client.request("GET", "/apis", accept=ACCEPT)
     )
-    return read_discovery(core.body, others.body)
+    return read_discovery(core.body, groups.body)
 
 
 def read_discovery(*lists: Any) -> Discovery:
-    """Pure: APIGroupDiscoveryLists, indexed."""
-    found = Discovery()
+    """Index APIGroupDiscoveryLists. Pure."""
+    discovery = Discovery()
     stale = set()
     for document in lists:
         if not isinstance(document, dict) or document.get("kind") != "APIGroupDiscoveryList":
@@ -116,13 +122,13 @@ def read_discovery(*lists: Any) -> Discovery:
                     kind = resource.get("responseKind", {}).get("kind")
                     if kind and {"get", "list"} <= set(resource.get("verbs", ())):
                         namespaced = resource["scope"] == "Namespaced"
-                        found.add(Resource(group, version["version"], kind, resource["resource"], namespaced))
-    found.stale = frozenset(stale)
-    return found
+                        discovery.add(Resource(group, version["version"], kind, resource["resource"], namespaced))
+    discovery.stale = frozenset(stale)
+    return discovery
 
 
 def resource_of_definition(crd: dict[str, Any]) -> list[Resource]:
-    """The resources that a CustomResourceDefinition defines, in its order of versions."""
+    """Return the resources that a CustomResourceDefinition defines, in its order of versions."""
     spec = crd["spec"]
     return [
         Resource(

@@ -1,7 +1,7 @@
-"""Run a command in a container of a pod: an argument vector, never a shell, with its output as it comes.
+"""A command run in a container of a pod: an argument vector, never a shell, with its output as it comes.
 
-Over a websocket with Kubernetes' v5.channel.k8s.io, which all servers since 1.31 speak: the first byte of a message
-says which stream it belongs to. Whoever calls needs the right to exec; the operator has it nowhere.
+It runs over a websocket with Kubernetes' v5.channel.k8s.io, which all servers since 1.31 speak: the first byte of a
+message says which stream it belongs to. The caller needs the right to exec; the operator has it nowhere.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ STDIN, STDOUT, STDERR, RESULT, CLOSE = 0, 1, 2, 3, 255
 
 @dataclass(frozen=True, slots=True)
 class Command:
+    """A command, and the container that it runs in."""
+
     namespace: str
     pod: str
     container: str
@@ -43,11 +45,14 @@ async def execute(
     err: Callable[[bytes], object],
     stdin: AsyncIterator[bytes] | None = None,
 ) -> int:
-    """Its exit code. `out` and `err` get what it says, `stdin` is what it is told."""
+    """Run the command and return its exit code. `out` and `err` get its output, `stdin` is its input.
+
+    Raise ResourceError if it could not be started or the connection broke before its end.
+    """
     import aiohttp  # noqa: PLC0415 - slow to load
 
     async with client.websocket(command.path(stdin=stdin is not None), [PROTOCOL]) as socket:
-        told = asyncio.create_task(_tell(socket, stdin)) if stdin is not None else None
+        sending = asyncio.create_task(_send_input(socket, stdin)) if stdin is not None else None
         try:
             async for message in socket:
                 if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
@@ -58,15 +63,15 @@ async def execute(
                 if data and channel in (STDOUT, STDERR):
                     (out if channel == STDOUT else err)(data)
         finally:
-            if told is not None:
-                told.cancel()
+            if sending is not None:
+                sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-                    await told
+                    await sending
     raise ResourceError(f"{client.place}: the connection to {command.pod} broke before {command.argv[0]} ended")
 
 
 def exit_code(status: dict[str, Any]) -> int:
-    """From the Status that ends the connection. ResourceError when the command was not even started."""
+    """Return the exit code in the connection's last Status; raise ResourceError if the command did not start."""
     if status.get("status") == "Success":
         return 0
     for cause in (status.get("details") or {}).get("causes") or ():
@@ -75,7 +80,7 @@ def exit_code(status: dict[str, Any]) -> int:
     raise ResourceError(f"the command could not be run: {status.get('message', 'no reason given')}")
 
 
-async def _tell(socket: Any, stdin: AsyncIterator[bytes]) -> None:
+async def _send_input(socket: Any, stdin: AsyncIterator[bytes]) -> None:
     async for data in stdin:
         await socket.send_bytes(bytes([STDIN]) + data)
     await socket.send_bytes(bytes([CLOSE, STDIN]))

@@ -1,13 +1,12 @@
-"""Who and which process is acting.
+"""Identities of the person and of the process that act.
 
-Who is behind a change, for people who look at it later.
+The person is named for users who look at a change later.
 
-Which process holds a Lease, so precisely that another one on the same machine can tell that it is dead.
-
-A killed sync should not block the next for the length of a Lease. Machine (boot), pid namespace, pid and start together
-name one process for ever; whoever cannot judge them (another machine or container) waits for the time. The start is
-counted from the boot where the kernel tells it: by the time of day, every process would seem to be another one as soon
-as somebody sets the clock.
+The process that holds a Lease is named so precisely that another one on the same machine can tell that it is dead: a
+killed sync should not block the next for the length of a Lease. Machine (boot), pid namespace, pid and start together
+name one process for ever; a process on another machine or in another container cannot judge them and waits for the
+time. The start is counted from the boot where the kernel gives it: by the time of day, every process would seem to be
+another one as soon as the clock is set.
 """
 
 from __future__ import annotations
@@ -21,17 +20,18 @@ TOLD_BY = ("FLEET_USER", "GITHUB_ACTOR", "GITLAB_USER_LOGIN")
 
 
 def person_name() -> str:
-    """In CI whoever started the job, whose name the machine does not know; else who is at this machine."""
-    told = (os.environ.get(one, "").strip() for one in TOLD_BY)
-    return next(filter(None, told), "") or f"{user()}@{socket.gethostname()}"
+    """Return the user who started the job in CI, whose name the machine does not know; else the local user."""
+    names = (os.environ.get(variable, "").strip() for variable in TOLD_BY)
+    return next(filter(None, names), "") or f"{user()}@{socket.gethostname()}"
 
 
 def program_name(name: str) -> str:
-    """One that acts by itself, and where."""
+    """Return the name of a program that acts by itself, with its host."""
     return f"{name}@{socket.gethostname()}"
 
 
 def user() -> str:
+    """Return the name of the process's user; its number if it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user has no name
@@ -43,30 +43,33 @@ _TICKS = "ticks:"
 
 
 def name() -> str:
-    """For people: who and where."""
+    """Return the user, host and pid, for people."""
     return f"{user()}@{socket.gethostname()} (pid {os.getpid()})"
 
 
 def identity() -> str:
-    """For programs: this process and no other."""
-    return f"{_machine()}/{os.getpid()}/{_started(os.getpid())}"
+    """Return a text, for programs, that names this process and no other."""
+    return f"{_machine_id()}/{os.getpid()}/{_read_start(os.getpid())}"
 
 
 def is_dead(other: str) -> bool:
-    """True only when it is certain: the process was on this machine and is gone."""
-    machine, _, rest = other.partition("/")
-    pid, _, started = rest.partition("/")
-    if machine != _machine() or not pid.isdigit():
+    """Return whether a process is certainly dead: it was on this machine and is gone."""
+    machine, _, process = other.partition("/")
+    pid, _, started = process.partition("/")
+    if machine != _machine_id() or not pid.isdigit():
         return False
-    now = _started(int(pid))
-    if not now:
+    current = _read_start(int(pid))
+    if not current:
         return True
-    comparable = now.startswith(_TICKS) == started.startswith(_TICKS)  # an older fleet wrote it by the time of day
-    return comparable and now != started
+    comparable = current.startswith(_TICKS) == started.startswith(_TICKS)  # an older fleet recorded the time of day
+    return comparable and current != started
 
 
 def start_tick(pid: int) -> str:
-    """At which tick since the boot it began; "" for one that is no more, or only waited for, or where none is told."""
+    """Return the tick since the boot at which a process began.
+
+    Return "" for a process that has ended or is a zombie, and where the kernel gives no tick.
+    """
     try:
         # After the name, which may have spaces: the state is the 3rd of all fields, the start the 22nd.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -75,8 +78,8 @@ def start_tick(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]
 
 
-def _started(pid: int) -> str:
-    """When it began, in the words of this machine; "" for a process that is no more, or is only waited for."""
+def _read_start(pid: int) -> str:
+    """Return when a process began, in the form that this machine uses; "" for one that has ended or is a zombie."""
     if (_PROC / "self").exists():
         tick = start_tick(pid)
         return f"{_TICKS}{tick}" if tick else ""
@@ -89,7 +92,7 @@ def _started(pid: int) -> str:
         return ""
 
 
-def _machine() -> str:
+def _machine_id() -> str:
     boot, namespace = _PROC / "sys/kernel/random/boot_id", _PROC / "self/ns/pid"
     if boot.exists() and namespace.exists():
         return f"{boot.read_text().strip()}-{namespace.stat().st_ino}"

@@ -1,4 +1,4 @@
-"""A Job from its beginning to its end, and what its pods left as their last words."""
+"""Jobs from their creation to their end, and the termination messages of their pods."""
 
 from __future__ import annotations
 
@@ -25,60 +25,71 @@ QUIET = ("", "ContainerCreating", "PodInitializing")
 
 
 async def start_job(client: Client, job: Object) -> Object:
+    """Create the Job and return it as the server has it."""
     answer = await client.request("POST", JOBS.collection(job["metadata"]["namespace"]), body=job)
-    made: Object = answer.body
-    return made
+    created: Object = answer.body
+    return created
 
 
 async def wait_for_job(client: Client, job: Object, *, seconds: float, tell: Callable[[str], None]) -> list[Object]:
-    """Its pods, once it has ended well; ResourceError with the words of the container that failed."""
-    own = job["metadata"]
+    """Wait until a Job succeeds and return its pods, the newest first.
+
+    Raise ResourceError with the message of the container that failed, or if the Job was deleted; TimeoutError after
+    `seconds`.
+    """
+    metadata = job["metadata"]
     deadline = time.monotonic() + seconds
     while True:
-        found = await get(client, JOBS, own["namespace"], own["name"])
-        if found is None or found["metadata"]["uid"] != own["uid"]:
-            raise ResourceError(f"{client.place}: Job {own['namespace']}/{own['name']} was deleted before it ended")
-        pods = await pods_of(client, own["namespace"], own["name"])
-        health = judge({"apiVersion": "batch/v1", "kind": "Job", **found})
+        live = await get(client, JOBS, metadata["namespace"], metadata["name"])
+        if live is None or live["metadata"]["uid"] != metadata["uid"]:
+            raise ResourceError(
+                f"{client.place}: Job {metadata['namespace']}/{metadata['name']} was deleted before it ended"
+            )
+        pods = await pods_of(client, metadata["namespace"], metadata["name"])
+        health = judge({"apiVersion": "batch/v1", "kind": "Job", **live})
         if health.state is State.HEALTHY:
             return pods
-        why = next((words for pod in pods if (words := job_troubles(pod))), "")
+        trouble = next((text for pod in pods if (text := job_troubles(pod))), "")
         if health.final:
-            raise ResourceError(f"{client.place}: Job {own['namespace']}/{own['name']} failed: {why or health.message}")
+            raise ResourceError(
+                f"{client.place}: Job {metadata['namespace']}/{metadata['name']} failed: {trouble or health.message}"
+            )
         if time.monotonic() > deadline:
             raise FleetTimeoutError(
-                f"{client.place}: Job {own['namespace']}/{own['name']} has not ended after {seconds:.0f} s"
-                + (f": {why}" if why else ""),
+                f"{client.place}: Job {metadata['namespace']}/{metadata['name']} has not ended after {seconds:.0f} s"
+                + (f": {trouble}" if trouble else ""),
                 hint="it goes on by itself",
             )
-        tell(why or next((words for pod in pods if (words := _doing(pod))), "waits for a place to run"))
+        tell(trouble or next((text for pod in pods if (text := _running_container(pod))), "waits for a place to run"))
         await asyncio.sleep(EVERY)
 
 
 async def pods_of(client: Client, namespace: str, job: str) -> list[Object]:
-    """The newest first."""
+    """Return the pods of a Job, the newest first."""
     scope = Scope(PODS, namespace, labels=f"batch.kubernetes.io/job-name={job}")
     found = [pod async for page in pages(client, scope) for pod in page["items"]]
     return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
 
 def job_output(pods: list[Object]) -> Object | None:
-    """What a container that ended well said, if it is JSON."""
+    """Return the JSON object that a container of these pods wrote as its termination message when it succeeded; else
+    None.
+    """
     for pod in pods:
-        for status in _containers(pod):
+        for status in _container_statuses(pod):
             terminated = (status.get("state") or {}).get("terminated") or {}
             if terminated.get("exitCode") == 0 and str(terminated.get("message", "")).startswith("{"):
                 try:
-                    said: Object = orjson.loads(terminated["message"])
+                    output: Object = orjson.loads(terminated["message"])
                 except orjson.JSONDecodeError:
                     continue
-                return said
+                return output
     return None
 
 
 def job_troubles(pod: Object) -> str:
-    """Why a pod does not get on, in the words of whoever holds it up; "" when all is well."""
-    for status in _containers(pod):
+    """Return why a pod does not get on, in the words of the container or the scheduler; "" if all is well."""
+    for status in _container_statuses(pod):
         state = status.get("state") or {}
         terminated, waiting = state.get("terminated") or {}, state.get("waiting") or {}
         if terminated.get("exitCode"):
@@ -87,18 +98,18 @@ def job_troubles(pod: Object) -> str:
             return f"{status['name']}: {last}"
         if waiting.get("reason", "") not in QUIET:
             return f"{status['name']}: {waiting['reason']}: {waiting.get('message', '')}".rstrip(": ")
-    for one in (pod.get("status") or {}).get("conditions") or ():
-        if one["type"] == "PodScheduled" and one["status"] == "False":
-            return f"not scheduled: {one.get('message', '')}"
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return f"not scheduled: {condition.get('message', '')}"
     return ""
 
 
-def _doing(pod: Object) -> str:
-    running = [status["name"] for status in _containers(pod) if "running" in (status.get("state") or {})]
+def _running_container(pod: Object) -> str:
+    running = [status["name"] for status in _container_statuses(pod) if "running" in (status.get("state") or {})]
     return running[0] if running else ""
 
 
-def _containers(pod: Object) -> Iterator[Object]:
+def _container_statuses(pod: Object) -> Iterator[Object]:
     status = pod.get("status") or {}
     for kind in ("initContainerStatuses", "containerStatuses"):
         yield from status.get(kind) or ()

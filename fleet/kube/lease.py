@@ -1,7 +1,8 @@
-"""One Lease per stack and cluster: whoever holds it may change the stack there; command line and service alike.
+"""One Lease per stack and cluster: its holder, command line or service, is the only one that may change the stack
+there.
 
-Held, it is renewed in the background; lost, it stops what runs under it at once, because somebody else may be at it
-already. Times are the API server's, so clocks of machines may differ.
+A Lease that is held is renewed in the background. When it is lost, what runs under it is stopped at once, because
+another process may be changing the stack already. Times are the API server's, so clocks of machines may differ.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Lease:
 
     async def _acquire(self) -> None:
         deadline = time.monotonic() + self._wait
-        told = ""
+        announced = ""
         while not await self._try():
             holder = holder_of(self._object)
             if time.monotonic() >= deadline:
@@ -78,23 +79,25 @@ class Lease:
                     f"{self._client.place}: stack {self._stack} is being changed by {holder}",
                     hint="wait until it is done; a sync that died gives way after half a minute",
                 )
-            if self._on_wait and told != holder:
-                told = holder
+            if self._on_wait and announced != holder:
+                announced = holder
                 self._on_wait(holder)
             await asyncio.sleep(random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     async def _try(self) -> bool:
-        """Take it if it is free. False, with `_object` being the other's Lease, if it is not."""
+        """Take the Lease if it is free and return True; else return False, with `_object` being the other holder's
+        Lease.
+        """
         answer = await self._create()
         if answer is not None:
             self._object = answer
             return True
-        found = await self._client.request("GET", self._path, expect=(404,))
-        if found.status == 404:
+        response = await self._client.request("GET", self._path, expect=(404,))
+        if response.status == 404:
             return await self._try()
-        self._object = found.body
+        self._object = response.body
         if self._object["spec"].get("holderIdentity") == self._holder:
-            return True  # an earlier try of ours, the answer of which was lost
+            return True  # an earlier try of this process, whose answer was lost
         if not self._is_free():
             return False
         return await self._write(taken=True)
@@ -112,8 +115,8 @@ class Lease:
         if answer.status == 404:
             await make_namespace(self._client)
             answer = await self._client.request("POST", path, body=body, expect=(409,))
-        found: dict[str, Any] | None = answer.body if answer.status == 201 else None
-        return found
+        created: dict[str, Any] | None = answer.body if answer.status == 201 else None
+        return created
 
     def _spec(self, before: dict[str, Any]) -> dict[str, Any]:
         now = self._client.server_time().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -137,19 +140,19 @@ class Lease:
         return self._client.server_time() > until
 
     async def _write(self, *, taken: bool = False) -> bool:
-        """Renew or take over the Lease that we saw. False when it is somebody else's.
+        """Renew or take over the Lease that was last read. Return False if another process holds it.
 
-        One that is another than we saw and still ours was renewed by us: the answer came too late, or never.
+        If the Lease has changed since and is still ours, this process renewed it and the answer came too late or never.
         """
         for _ in range(2):
             answer = await self._put(taken=taken)
             if answer.status == 200:
                 self._object = answer.body
                 return True
-            found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
-            if found.status == 404 or found.body["spec"].get("holderIdentity") != self._holder:
+            response = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+            if response.status == 404 or response.body["spec"].get("holderIdentity") != self._holder:
                 return False
-            self._object = found.body
+            self._object = response.body
         return False
 
     async def _put(self, *, taken: bool) -> Response:
@@ -161,33 +164,33 @@ class Lease:
         return await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
 
     async def _keep(self, owner: asyncio.Task[Any]) -> None:
-        """Renew until cancelled; when that is not possible in time, stop the owner."""
+        """Renew the Lease until cancelled; stop the owner when it was lost or could not be renewed in time."""
         renewed, pause = time.monotonic(), self._seconds / 3
         while True:
             await asyncio.sleep(pause)
             try:
                 async with asyncio.timeout(self._seconds / 6):
-                    kept = await self._write()
+                    is_ours = await self._write()
             except (FleetError, TimeoutError) as problem:
-                pause = self._seconds / 30  # again soon: a third of its life is left for that
+                pause = self._seconds / 30  # try again soon: a third of the Lease's time is left for that
                 if time.monotonic() - renewed < self._seconds * 2 / 3:
                     continue
                 reason = str(problem) or "no answer in time"
-                why = f"it could not be renewed for {time.monotonic() - renewed:.0f} s: {reason}"
+                cause = f"it could not be renewed for {time.monotonic() - renewed:.0f} s: {reason}"
             else:
                 renewed, pause = time.monotonic(), self._seconds / 3
-                if kept:
+                if is_ours:
                     continue
-                why = "somebody else took it"
+                cause = "somebody else took it"
             self._loss = ResourceError(
-                f"{self._client.place}: the Lease of stack {self._stack} was lost, so the work was stopped: {why}",
+                f"{self._client.place}: the Lease of stack {self._stack} was lost, so the work was stopped: {cause}",
                 hint="sync again: what was done is recorded, and the rest is planned anew",
             )
             owner.cancel()
             return
 
     async def _release(self) -> None:
-        """Give it back. A failure is no error: the Lease ends by itself."""
+        """Delete the Lease. A failure is no error: the Lease ends by itself."""
         metadata = self._object["metadata"]
         with contextlib.suppress(FleetError, TimeoutError):
             async with asyncio.timeout(5.0):
@@ -202,7 +205,7 @@ class Lease:
 
 
 def holder_of(lease: dict[str, Any]) -> str:
-    """In words: who holds it since when, without the random part that tells two holds of one process apart."""
+    """Return who holds the Lease since when, without the random part that tells two holds of one process apart."""
     spec = lease.get("spec", {})
     holder = str(spec.get("holderIdentity") or "nobody").rpartition(" ")[0] or spec.get("holderIdentity", "nobody")
     since = str(spec.get("acquireTime", "")).partition(".")[0].replace("T", " ")

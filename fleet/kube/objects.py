@@ -1,14 +1,11 @@
-"""Get, list, apply, delete; field managers.
+"""The verbs on objects: get, list in pages, apply, delete; and edits of their field managers.
 
-The verbs on objects: get, list in pages, apply, delete. Thin: each is one request, or a loop over pages.
+Each verb is one request, or a loop over pages. Applying is always server-side with one field manager. A create carries
+a resourceVersion that no object ever has, so the server itself refuses it and changes nothing if the object appeared
+meanwhile; an update carries the UID, so that a deleted object is not created again by accident.
 
-Applying is always server-side with one field manager. A create carries a resourceVersion that no object ever has,
-so the server itself refuses it, untouched, if the object turned up meanwhile; an update carries the UID, so that a
-deleted object is not made anew by accident.
-
-Field managers of an object, taken off the server's list: their fields stay, and are nobody's.
-
-An apply of nothing would remove the fields with their owner; this edits the list itself. It may be done again.
+`drop_managers` takes field managers off the server's list: the fields stay, and no manager owns them. An apply of
+nothing would remove the fields together with their owner; this edits the list itself, and may be repeated.
 """
 
 from __future__ import annotations
@@ -32,11 +29,11 @@ PAGE = 500
 
 
 class ListExpiredError(Exception):
-    """The moment that a list shows is compacted away before its last page: begin it again."""
+    """Error for a list whose moment was compacted away before its last page: the list has to begin again."""
 
 
 async def get(client: Client, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
-    """The object, or None when the server says that it does not exist."""
+    """Return the object, or None if the server says that it does not exist."""
     answer = await client.request("GET", resource.path(namespace, name), expect=(404,))
     if answer.status == 404:
         is_certainly_absent(client, answer, f"{resource.kind} {namespace}/{name}")
@@ -45,7 +42,10 @@ async def get(client: Client, resource: Resource, namespace: str, name: str) -> 
 
 
 def is_certainly_absent(client: Client, answer: Response, what: str) -> None:
-    """A 404 that names the object is an absence. One without is a path that is not served, and says nothing."""
+    """Raise ResourceError unless the 404 names the object.
+
+    A 404 that names the object is an absence. One without a name is for a path that is not served, and says nothing.
+    """
     details = answer.body.get("details") if isinstance(answer.body, dict) else None
     if not details or not details.get("name"):
         raise ResourceError(f"{client.place}: it is not certain whether {what} exists: its kind is not served there")
@@ -53,7 +53,7 @@ def is_certainly_absent(client: Client, answer: Response, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects of a kind: those of a namespace ("": of all), chosen by labels and fields."""
+    """Selection of objects of a kind: those of a namespace ("": of all), chosen by labels and fields."""
 
     resource: Resource
     namespace: str = ""
@@ -61,13 +61,14 @@ class Scope:
     fields: str = ""
 
     def path(self, **query: str) -> str:
+        """Return the path of the list, with the selectors and `query` as its query."""
         chosen = {"labelSelector": self.labels, "fieldSelector": self.fields, **query}
         text = urlencode({name: value for name, value in chosen.items() if value})
         return f"{self.resource.collection(self.namespace)}?{text}"
 
 
 async def pages(client: Client, scope: Scope, *, limit: int = PAGE) -> AsyncIterator[dict[str, Any]]:
-    """A whole list, page by page, as of one moment. It ends after the last page or with an error, never early."""
+    """Yield a whole list, page by page, as of one moment. It ends after the last page or with an error, never early."""
     token = ""
     while True:
         path = scope.path(limit=str(limit), **{"continue": token})
@@ -93,10 +94,11 @@ async def apply(
     manager: str = MANAGER,
     **metadata: str,
 ) -> Response:
-    """Server-side apply, with `metadata` (uid, resourceVersion) as preconditions. 404, 409 and 422 are returned.
+    """Send a server-side apply, with `metadata` (uid, resourceVersion) as preconditions. Return 404, 409 and 422
+    too.
 
-    An object with another UID is refused with 422 (the UID is immutable), one that is gone with 409. `dry`: the server
-    does all but to store it.
+    The server refuses an object with another UID with 422 (the UID is immutable), and one that is gone with 409. With
+    `dry`, it does everything except storing the object.
     """
     if metadata:
         manifest = {**manifest, "metadata": {**manifest["metadata"], **metadata}}
@@ -122,7 +124,7 @@ async def delete(
     propagation: str = "Background",
     dry: bool = False,
 ) -> Response:
-    """Delete exactly the object that was seen. 404 and 409 (it is another one, or it changed) are returned."""
+    """Delete exactly the object that was read. Return 404 and 409 (it is another one, or it changed) too."""
     preconditions = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
     options = {
         "apiVersion": "v1",
@@ -135,10 +137,14 @@ async def delete(
 
 
 def drop_other_fields(found: dict[str, Any]) -> dict[str, Any]:
-    """The object with what we own in managedFields; of other managers only the names: their fields are most of it."""
+    """Return the object, with the managed fields of other managers dropped: they are most of its size.
+
+    Our own entries in managedFields are kept whole; of those of other managers only the time and the fields are
+    dropped.
+    """
     metadata = found.get("metadata", {})
     managed = metadata.get("managedFields")
-    if not managed or (len(managed) == 1 and managed[0].get("manager") == MANAGER):  # so are nearly all
+    if not managed or (len(managed) == 1 and managed[0].get("manager") == MANAGER):  # nearly all objects
         return found
     if any(entry.get("manager") != MANAGER for entry in metadata.get("managedFields") or ()):
         metadata["managedFields"] = [
@@ -151,7 +157,7 @@ def drop_other_fields(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def managers(found: dict[str, Any]) -> list[str]:
-    """Who manages an object, for messages: the names of all its field managers, ours left out."""
+    """Return the names of all field managers of an object except ours, for messages."""
     entries = found.get("metadata", {}).get("managedFields", ())
     return sorted({entry["manager"] for entry in entries if entry.get("manager")} - {MANAGER})
 
@@ -170,36 +176,37 @@ async def drop_managers(
     by: str,
     more: dict[str, Any] | None = None,
 ) -> Object:
-    """The object without the entries that `leaves` names, and with `more` changed in its metadata; the rest stays.
+    """Remove the managedFields entries that `leaves` matches, change `more` in the metadata, and return the object.
 
-    `found` says which object it is, by name and UID; the list is read anew, and swapped only if it is still that one.
+    `found` says which object it is, by name and UID. The list is read again, and swapped only if it has not changed
+    since; ConflictError if the object is another one or changed meanwhile.
     """
     own = found["metadata"]
     path = resource.path(own.get("namespace", ""), own["name"])
-    what = f"{resource.kind} {own['name']}"
-    whole: Object = (await client.request("GET", path)).body
-    if whole["metadata"]["uid"] != own["uid"]:
-        raise ConflictError(f"{what} is another one than a moment ago")
-    before = whole["metadata"].get("managedFields") or []
+    title = f"{resource.kind} {own['name']}"
+    live: Object = (await client.request("GET", path)).body
+    if live["metadata"]["uid"] != own["uid"]:
+        raise ConflictError(f"{title} is another one than a moment ago")
+    before = live["metadata"].get("managedFields") or []
     entries = [entry for entry in before if not leaves(entry)]
     if len(entries) == len(before) and not more:
-        return whole
+        return live
     metadata: dict[str, Any] = {
         "uid": own["uid"],
-        "resourceVersion": whole["metadata"]["resourceVersion"],
-        "managedFields": entries or [{}],  # an empty list would be taken for no word about it
+        "resourceVersion": live["metadata"]["resourceVersion"],
+        "managedFields": entries or [{}],  # the server would ignore an empty list
         **(more or {}),
     }
     answer = await client.request(
         "PATCH", f"{path}?fieldManager={by}", body={"metadata": metadata}, content_type=MERGE, expect=(409, 422)
     )
     if answer.status >= 300:
-        raise ConflictError(f"{what} changed meanwhile: {errors.error_text(answer.body)}")
+        raise ConflictError(f"{title} changed meanwhile: {errors.error_text(answer.body)}")
     changed: Object = answer.body
     return changed
 
 
 def owned_by(names: Iterable[str]) -> Callable[[Entry], bool]:
-    """Entries of these managers; what they report in a status is left to them."""
+    """Return a predicate for entries of these managers, entries of their status excepted."""
     named = frozenset(names)
     return lambda entry: entry.get("manager") in named and not entry.get("subresource")

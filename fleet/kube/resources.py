@@ -1,4 +1,4 @@
-"""The namespace in each cluster where `fleet` keeps what it has to remember there: inventories and Leases."""
+"""Well-known resources, and the namespace in each cluster where `fleet` keeps its inventories and Leases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 
 
 async def make_namespace(client: Client) -> None:
-    """Make it where it is missing; one that is there is left as it is."""
+    """Create the namespace if it is missing; leave an existing one as it is. Raise ResourceError if it cannot be
+    created.
+    """
     labels = {"app.kubernetes.io/managed-by": "fleet"}
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
     answer = await apply(client, NAMESPACES, manifest, force=False, resourceVersion=NEVER)

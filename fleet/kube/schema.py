@@ -1,10 +1,10 @@
-"""Mistakes that a server's own schema finds in a plan, before the first object of it is written.
+"""Mistakes that a server's own schema finds in a plan, before its first object is written.
 
-A dry run cannot try what belongs into a namespace that the same plan makes, and a sync would stop half-way there with
-the words of the server's decoder. The schema that the server publishes (OpenAPI v3) says the same beforehand: fields
-that a kind does not have, and values of another type; and of an object that is to be created, which has all that it
-will have, fields that are missing and values that are not among those allowed. Everything else is the server's to
-judge. Nothing is refused that the schema leaves open, nor what Kubernetes takes though its schema says otherwise.
+A dry run cannot try objects of a namespace that the same plan creates, and a sync would stop half-way there with an
+error of the server's decoder. The schema that the server publishes (OpenAPI v3) shows the same beforehand: fields that
+a kind does not have, and values of another type; and for an object that is to be created, whose content is then
+complete, missing fields and values that are not among those allowed. The server judges everything else. Nothing is
+refused that the schema leaves open, nor what Kubernetes takes though its schema says otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fleet.text import count_noun
 GroupVersion = tuple[str, str]
 GroupKind = tuple[str, str]
 Document = Mapping[str, Any]
-DEEPEST = 64  # levels of a manifest
+DEEPEST = 64  # levels of a manifest that are checked
 MOST = 20  # mistakes of one manifest
 _NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 _TYPES = {
@@ -37,8 +37,8 @@ _TYPES = {
     "integer": "a whole number",
     "number": "a number",
 }
-# Kubernetes calls more of its own kinds' fields required than it insists on (`roleRef.apiGroup`, `podSelector` of a
-# NetworkPolicy): these are the ones that are refused when they are missing. What a definition requires is refused.
+# Kubernetes calls more fields of its own kinds required than it enforces (`roleRef.apiGroup`, `podSelector` of a
+# NetworkPolicy): these are the ones whose absence it refuses. Of a definition, all required fields are enforced.
 _POD_MAKERS = ("selector", "template")
 _INSISTED = {
     "io.k8s.api.apps.v1.DaemonSetSpec": _POD_MAKERS,
@@ -62,54 +62,61 @@ _INSISTED = {
     "io.k8s.api.rbac.v1.RoleRef": ("kind", "name"),
     "io.k8s.api.storage.v1.StorageClass": ("provisioner",),
 }
-_known: WeakKeyDictionary[Client, dict[GroupVersion, Document | None]] = WeakKeyDictionary()
+_documents: WeakKeyDictionary[Client, dict[GroupVersion, Document | None]] = WeakKeyDictionary()
 
 
 class Mistake(NamedTuple):
+    """A mistake in a field of a manifest."""
+
     field: str
     message: str
     hint: str | None
 
 
-class _How(NamedTuple):
-    """How one object is looked at."""
+class _CheckOptions(NamedTuple):
+    """Options of the check of one object."""
 
     schemas: Mapping[str, Any]  # by name
-    created: bool  # so nothing of it comes from anywhere else
-    defined: bool  # by a CustomResourceDefinition, to whose letter the server keeps
+    created: bool  # so all of its fields come from the manifest
+    defined: bool  # by a CustomResourceDefinition, which the server enforces to the letter
 
 
 async def openapi_document(client: Client, which: GroupVersion) -> Document | None:
-    """The schemas of a group and version; None when the server does not tell. Asked for once per client."""
-    known = _known.setdefault(client, {})
-    if which not in known:
+    """Return the schemas of a group and version; None if the server does not give them. They are read once per
+    client.
+    """
+    documents = _documents.setdefault(client, {})
+    if which not in documents:
         group, version = which
         path = f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"
         try:
             answer = await client.request("GET", path, expect=(404,))
         except FleetError:
             return None
-        known[which] = answer.body if answer.status == 200 and isinstance(answer.body, dict) else None
-    return known[which]
+        documents[which] = answer.body if answer.status == 200 and isinstance(answer.body, dict) else None
+    return documents[which]
 
 
 async def schema_error(client: Client, made: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:
-    """Return the error for the first object of a plan that cannot be what it says; None if all can.
+    """Return the error for the first object of a plan that its kind's schema does not allow; None if all are
+    allowed.
 
-    A kind that the plan itself defines has the schema of that definition. Other kinds that are `changing`,
-    because another stack of the run writes their definition, are not judged: which of the two comes first is open.
+    A kind that the plan itself defines has the schema of that definition. Other kinds that are `changing`, because
+    another stack of the run writes their definition, are not judged: which of the two comes first is open.
     """
     own = definitions(made)
     open_kinds = frozenset(changing) - own.keys()
     steps = [step for step in made.steps if step.manifest and step.verb.writes and _kind_of(step) not in open_kinds]
     versions = {_version_of(step) for step in steps if _kind_of(step) not in own}
-    found = dict(zip(versions, await gather([openapi_document(client, version) for version in versions]), strict=True))
-    schemas = {step.key: own.get(_kind_of(step)) or found.get(_version_of(step)) for step in steps}
-    refused = [(step, mistakes) for step in steps if (mistakes := _mistakes(step, schemas[step.key]))]
+    published = dict(
+        zip(versions, await gather([openapi_document(client, version) for version in versions]), strict=True)
+    )
+    schemas = {step.key: own.get(_kind_of(step)) or published.get(_version_of(step)) for step in steps}
+    refused = [(step, mistakes) for step in steps if (mistakes := _find_step_mistakes(step, schemas[step.key]))]
     if not refused:
         return None
     step, mistakes = refused[0]
-    count = sum(len(each) for _, each in refused) - 1
+    count = sum(len(errors) for _, errors in refused) - 1
     more = f" (and {count_noun(count, 'more mistake')})" if count else ""
     return ConfigurationError(
         f"{step.key.kind} {step.key.name} {mistakes[0].message}{more}",
@@ -125,12 +132,12 @@ def _kind_of(step: Step) -> GroupKind:
 
 def definitions(made: Plan) -> dict[GroupKind, Document]:
     """Return the schemas of the kinds whose definitions the plan writes."""
-    written = [
+    manifests = [
         step.manifest
         for step in made.steps
         if step.manifest and step.verb.writes and step.key.kind == "CustomResourceDefinition"
     ]
-    return {(str(crd["spec"]["group"]), str(crd["spec"]["names"]["kind"])): defined_by(crd) for crd in written}
+    return {(str(crd["spec"]["group"]), str(crd["spec"]["names"]["kind"])): defined_by(crd) for crd in manifests}
 
 
 def defined_by(definition: Mapping[str, Any]) -> Document:
@@ -140,11 +147,11 @@ def defined_by(definition: Mapping[str, Any]) -> Document:
     for version in mappings(spec.get("versions")):
         name, schema = str(version.get("name")), mapping(mapping(version.get("schema")).get("openAPIV3Schema"))
         which = {"group": spec["group"], "version": name, "kind": spec["names"]["kind"]}
-        schemas[name] = {**_as_object(schema), "x-kubernetes-group-version-kind": [which]}
+        schemas[name] = {**_with_object_fields(schema), "x-kubernetes-group-version-kind": [which]}
     return {"components": {"schemas": schemas}}
 
 
-def _as_object(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_object_fields(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema with the fields that every object has, which a definition need not name."""
     fields = schema.get("properties")
     if not isinstance(fields, dict):
@@ -158,48 +165,55 @@ def _version_of(step: Step) -> GroupVersion:
     return step.key.group, str(step.manifest["apiVersion"]).rpartition("/")[2]
 
 
-def _mistakes(step: Step, known: Document | None) -> list[Mistake]:
+def _find_step_mistakes(step: Step, document: Document | None) -> list[Mistake]:
     created = step.verb is Verb.CREATE
-    return find_mistakes(step.key, step.manifest or {}, known, created=created) if known is not None else []
+    return find_mistakes(step.key, step.manifest or {}, document, created=created) if document is not None else []
 
 
 def find_mistakes(key: Key, manifest: Mapping[str, Any], known: Document, *, created: bool = False) -> list[Mistake]:
-    """Pure. Nothing for a kind that the document does not have."""
+    """Return the mistakes in a manifest; none for a kind that the document does not have. Pure."""
     schemas = (known.get("components") or {}).get("schemas") or {}
     version = str(manifest["apiVersion"]).rpartition("/")[2]
-    wanted = {"group": key.group, "version": version, "kind": key.kind}
+    group_version_kind = {"group": key.group, "version": version, "kind": key.kind}
     name = next(
-        (name for name, one in schemas.items() if wanted in (one.get("x-kubernetes-group-version-kind") or ())), ""
+        (
+            name
+            for name, schema in schemas.items()
+            if group_version_kind in (schema.get("x-kubernetes-group-version-kind") or ())
+        ),
+        "",
     )
     if not name:
         return []
     by_definition = ".".join((*reversed(key.group.split(".")), version, key.kind))
-    how = _How(schemas, created, defined=name in (by_definition, version))
-    found = []
-    for mistake in _walk(dict(manifest), {"$ref": name}, how, "", shown=key.kind != "Secret", depth=0):
-        found.append(mistake)
-        if len(found) == MOST:
+    options = _CheckOptions(schemas, created, defined=name in (by_definition, version))
+    mistakes = []
+    for mistake in _walk_value(dict(manifest), {"$ref": name}, options, "", shown=key.kind != "Secret", depth=0):
+        mistakes.append(mistake)
+        if len(mistakes) == MOST:
             break
-    return found
+    return mistakes
 
 
-def _walk(value: Any, schema: Mapping[str, Any], how: _How, path: str, *, shown: bool, depth: int) -> Iterator[Mistake]:
-    schema, name = _resolved(schema, how.schemas)
+def _walk_value(
+    value: Any, schema: Mapping[str, Any], options: _CheckOptions, path: str, *, shown: bool, depth: int
+) -> Iterator[Mistake]:
+    schema, name = _resolve(schema, options.schemas)
     if schema.get("x-kubernetes-embedded-resource"):
-        schema = _as_object(schema)
+        schema = _with_object_fields(schema)
     shown = shown and schema.get("format") != "password"
     if value is None or depth > DEEPEST or schema.get("x-kubernetes-preserve-unknown-fields"):
         return
-    types = _types(schema)
-    if types and not any(_is(value, one) for one in types):
+    types = _allowed_types(schema)
+    if types and not any(_is_of_type(value, one) for one in types):
         expected = " or ".join(_TYPES.get(one, one) for one in types)
-        yield _mistyped(value, path, expected, is_text="string" in types, shown=shown)
+        yield _type_mistake(value, path, expected, is_text="string" in types, shown=shown)
     elif isinstance(value, dict):
-        yield from _walk_object(value, schema, how, path, name=name, shown=shown, depth=depth + 1)
+        yield from _walk_object(value, schema, options, path, name=name, shown=shown, depth=depth + 1)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for position, one in enumerate(value):
-            yield from _walk(one, schema["items"], how, f"{path}[{position}]", shown=shown, depth=depth + 1)
-    elif isinstance(value, str) and how.created and not _is_allowed(value, schema, how):
+            yield from _walk_value(one, schema["items"], options, f"{path}[{position}]", shown=shown, depth=depth + 1)
+    elif isinstance(value, str) and options.created and not _is_allowed(value, schema, options):
         allowed = [one for one in schema["enum"] if isinstance(one, str)]
         given = f", and has {value[:40]!r}" if shown else ""
         hint = suggestion(value, allowed) if shown else None
@@ -209,47 +223,54 @@ def _walk(value: Any, schema: Mapping[str, Any], how: _How, path: str, *, shown:
 def _walk_object(
     value: Mapping[str, Any],
     schema: Mapping[str, Any],
-    how: _How,
+    options: _CheckOptions,
     path: str,
     *,
     name: str,
     shown: bool,
     depth: int,
 ) -> Iterator[Mistake]:
-    """`name` is the one of the schema, "" if it has none."""
+    """Yield the mistakes in an object. `name` is that of the schema, "" if it has none."""
     fields, others = schema.get("properties"), schema.get("additionalProperties")
-    for field, one in value.items():
+    for field, member in value.items():
         if isinstance(fields, dict) and field in fields:
-            yield from _walk(one, fields[field], how, paths.child_path(path, field), shown=shown, depth=depth)
+            yield from _walk_value(
+                member, fields[field], options, paths.child_path(path, field), shown=shown, depth=depth
+            )
         elif isinstance(others, dict):
-            yield from _walk(one, others, how, paths.child_path(path, field), shown=shown, depth=depth)
+            yield from _walk_value(member, others, options, paths.child_path(path, field), shown=shown, depth=depth)
         elif isinstance(fields, dict) and fields and not others:
             yield Mistake(paths.child_path(path, field), f"has no field {field!r} there", suggestion(field, fields))
-    for field in _required(schema, name, how):
-        if field not in value and (path or field != "status"):  # which its controller writes
+    for field in _required_fields(schema, name, options):
+        if field not in value and (path or field != "status"):  # a status is written by its controller
             yield Mistake(paths.child_path(path, field), f"needs a field {field!r} there, and has none", None)
 
 
-def _required(schema: Mapping[str, Any], name: str, how: _How) -> list[str]:
+def _required_fields(schema: Mapping[str, Any], name: str, options: _CheckOptions) -> list[str]:
     """Return the fields without which the server refuses an object that is created; none of any other object."""
     required = schema.get("required")
-    if not how.created or not isinstance(required, list):
+    if not options.created or not isinstance(required, list):
         return []
-    if not how.defined or name.startswith("io.k8s."):  # whose defaults are empty objects, and refused
+    if not options.defined or name.startswith(
+        "io.k8s."
+    ):  # some of their defaults are empty objects, which the server refuses
         return [field for field in required if field in _INSISTED.get(name, ())]
     fields = mapping(schema.get("properties"))
     return [field for field in required if isinstance(field, str) and "default" not in mapping(fields.get(field))]
 
 
-def _is_allowed(value: str, schema: Mapping[str, Any], how: _How) -> bool:
-    """Of Kubernetes' own kinds an empty text is as good as none, and a name with a domain may be anybody's."""
+def _is_allowed(value: str, schema: Mapping[str, Any], options: _CheckOptions) -> bool:
+    """Return whether a value is one of those that the schema lists.
+
+    For Kubernetes' own kinds an empty text counts as none, and any name with a domain is allowed.
+    """
     allowed = schema.get("enum")
     if not isinstance(allowed, list) or value in allowed:
         return True
-    return not how.defined and (not value or "/" in value)
+    return not options.defined and (not value or "/" in value)
 
 
-def _mistyped(value: Any, path: str, expected: str, *, is_text: bool, shown: bool) -> Mistake:
+def _type_mistake(value: Any, path: str, expected: str, *, is_text: bool, shown: bool) -> Mistake:
     scalar = shown and isinstance(value, bool | int | float | str)
     text = {True: "true", False: "false"}.get(value, value) if isinstance(value, bool) else value
     given = f"{_NAMES.get(type(value), 'something else')}" + (f" ({str(text)[:40]})" if scalar else "")
@@ -258,20 +279,24 @@ def _mistyped(value: Any, path: str, expected: str, *, is_text: bool, shown: boo
     return Mistake(path, f"needs {expected} there, and has {given}", hint)
 
 
-def _types(schema: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the types that a value may have; none: any."""
+def _allowed_types(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the types that a value may have; an empty tuple allows any."""
     if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
         return ("integer", "string")
-    one = schema.get("type")
-    if isinstance(one, str):
-        return (one,)
+    declared = schema.get("type")
+    if isinstance(declared, str):
+        return (declared,)
     choices = schema.get("oneOf")
-    if isinstance(choices, list) and choices and all(isinstance(mapping(each).get("type"), str) for each in choices):
-        return tuple(each["type"] for each in choices)
+    if (
+        isinstance(choices, list)
+        and choices
+        and all(isinstance(mapping(choice).get("type"), str) for choice in choices)
+    ):
+        return tuple(choice["type"] for choice in choices)
     return ("object",) if schema.get("properties") else ()
 
 
-def _is(value: Any, name: str) -> bool:
+def _is_of_type(value: Any, name: str) -> bool:
     match name:
         case "object":
             return isinstance(value, dict)
@@ -293,10 +318,11 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, float) and value.is_integer()
 
 
-def _resolved(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return what a reference, or the only part of a whole, stands for, with its name ("": it has none).
+def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Return the schema that a reference, or the only part of an `allOf`, stands for, with its name ("": it has
+    none).
 
-    `{}`, which allows anything, if it stands for nothing.
+    Return `{}`, which allows anything, if it stands for nothing.
     """
     name = ""
     for _ in range(8):

@@ -1,7 +1,7 @@
-"""Which fields of custom kinds are secret, asked of the server: its definitions are what counts, not the file's words.
+"""Secret fields of custom kinds, read from the server: its definitions decide, not those in the user's files.
 
-Asked only for kinds of which something is to be shown. A server that does not say which fields are secret lets none of
-them be shown.
+They are read only for kinds of which something is to be shown. If the server does not say which fields of a kind are
+secret, none of them are shown.
 """
 
 from __future__ import annotations
@@ -19,39 +19,41 @@ from fleet.plan.step import Plan, Step
 
 
 async def read_secret_fields(client: Client, plans: Iterable[Plan]) -> Secrecy:
-    """What the server says about the kinds of which these plans show values."""
+    """Return what the server says about the kinds of which these plans show values."""
     return await secret_fields_for(client, [step for plan in plans for step in plan.steps if step.changes])
 
 
 async def secret_fields_for(client: Client, steps: Iterable[Step]) -> Secrecy:
-    """What the server says about the kinds of these objects."""
+    """Return what the server says about the kinds of these objects."""
     kinds: dict[GroupVersion, set[str]] = defaultdict(set)
     for step in steps:
         if step.entry and not is_builtin(step.key):
             kinds[step.key.group, step.entry.version].add(step.key.kind)
-    found: dict[tuple[str, str], tuple[Trail, ...]] = {}
-    schemas = await gather([_schemas(client, one) for one in kinds])
-    for (group, names), known in zip(((one[0], names) for one, names in kinds.items()), schemas, strict=True):
+    trails: dict[tuple[str, str], tuple[Trail, ...]] = {}
+    schemas = await gather([_read_schemas(client, group_version) for group_version in kinds])
+    for (group, names), by_kind in zip(
+        ((group_version[0], names) for group_version, names in kinds.items()), schemas, strict=True
+    ):
         for kind in names:
-            marked = EVERYTHING if known is None else marked_fields(known.get(kind))
+            marked = EVERYTHING if by_kind is None else marked_fields(by_kind.get(kind))
             if marked:
-                found[group, kind] = (*found.get((group, kind), ()), *marked)
-    return Secrecy(found)
+                trails[group, kind] = (*trails.get((group, kind), ()), *marked)
+    return Secrecy(trails)
 
 
-async def _schemas(client: Client, which: GroupVersion) -> dict[str, Any] | None:
-    """The schema of each kind of a group and version; None when the server does not tell."""
-    known = await openapi_document(client, which)
-    return _by_kind(known, which) if known is not None else None
+async def _read_schemas(client: Client, which: GroupVersion) -> dict[str, Any] | None:
+    """Read the schema of each kind of a group and version; None if the server does not give them."""
+    document = await openapi_document(client, which)
+    return _index_by_kind(document, which) if document is not None else None
 
 
-def _by_kind(document: Any, which: GroupVersion) -> dict[str, Any] | None:
+def _index_by_kind(document: Any, which: GroupVersion) -> dict[str, Any] | None:
     schemas = (document.get("components") or {}).get("schemas") if isinstance(document, dict) else None
     if not isinstance(schemas, dict):
         return None
     return {
-        one["kind"]: schema
+        group_version_kind["kind"]: schema
         for schema in schemas.values()
-        for one in schema.get("x-kubernetes-group-version-kind") or ()
-        if (one.get("group"), one.get("version")) == which
+        for group_version_kind in schema.get("x-kubernetes-group-version-kind") or ()
+        if (group_version_kind.get("group"), group_version_kind.get("version")) == which
     }

@@ -1,15 +1,12 @@
-"""List and watch; wait for health.
+"""List and watch, and waits for health.
 
-Everything of a kind, and then every change of it, for as long as somebody listens.
+`watch_changes` is the loop that every controller needs: list in pages, watch from there with bookmarks, go on where a
+broken connection left off, list again when the server has forgotten that point (410), and do not trust silence:
+bookmarks come each minute, so a connection that is silent for longer is dead, whatever TCP thinks.
 
-The loop that every controller needs: list in pages, watch from there with bookmarks, go on where a broken connection
-left off, list again when the server has forgotten that point (410), and do not trust silence: bookmarks come each
-minute, so a connection that says nothing for longer is dead, whatever TCP thinks.
-
-Wait until objects are healthy: look once, then watch only what is not, and say each time that something changes.
-
-A few namespaces are watched; objects scattered over many are read again every other second instead, because each
-watch is a connection. Most syncs end with the first look.
+`wait_for_health` waits until objects are healthy: it reads them once, then watches only those that are not, and reports
+each change. A few namespaces are watched; objects scattered over many are read again every other second instead,
+because each watch is a connection. Most syncs end after the first read.
 """
 
 from __future__ import annotations
@@ -42,45 +39,48 @@ GONE = 410
 
 @dataclass(frozen=True, slots=True)
 class ListedObjects:
-    """All objects there are, as of one moment. It comes first, and again after a gap that could not be bridged."""
+    """All objects in the scope, as of one moment. Comes first, and again after a gap that could not be bridged."""
 
     objects: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedObject:
+    """One object that was created, changed or deleted."""
+
     object: dict[str, Any]
     deleted: bool = False
 
 
 class _GoneError(Exception):
-    """The server does not know the point to go on from any more."""
+    """Error for a point to go on from that the server does not know any more."""
 
 
 async def watch_changes(
     client: Client, scope: Scope, *, silence: float = SILENCE, on_turn: Callable[[bool], None] = lambda works: None
 ) -> AsyncIterator[ListedObjects | ChangedObject]:
-    """Endless; close it by leaving the loop. Raises only what will not pass: a missing right, a kind not served.
+    """Yield the objects and then their changes, without end; the caller closes it by leaving the loop.
 
-    `on_turn` hears when the connection breaks (False) and when it works again: meanwhile what is known may be old.
+    Raise only errors that will not pass: a missing right, a kind that is not served. `on_turn` is called when the
+    connection breaks (False) and when it works again (True): meanwhile the known objects may be out of date.
     """
     version, failures = "", 0
     while True:
         try:
             if not version:
-                objects, version = await _list(client, scope)
+                objects, version = await _list_all(client, scope)
                 yield ListedObjects(objects)
-            async for event, seen in _watch(client, scope, version, silence):
+            async for event, newest in _watch_events(client, scope, version, silence):
                 if failures:
                     on_turn(True)
-                failures, version = 0, seen
+                failures, version = 0, newest
                 if event is not None:
                     yield event
         except (_GoneError, ListExpiredError):
             version = ""
-        except StreamRefusedError as refused:
-            if refused.status != limits.OVERLOADED and refused.status not in limits.UNSETTLED:
-                raise refused.error from None
+        except StreamRefusedError as refusal:
+            if refusal.status != limits.OVERLOADED and refusal.status not in limits.UNSETTLED:
+                raise refusal.error from None
         except (aiohttp.ClientError, TimeoutError, OSError):
             pass  # the connection broke: go on from the last version that was seen
         else:
@@ -91,36 +91,36 @@ async def watch_changes(
         await asyncio.sleep(limits.retry_delay(min(failures, 10)))
 
 
-async def _list(client: Client, scope: Scope) -> tuple[list[dict[str, Any]], str]:
+async def _list_all(client: Client, scope: Scope) -> tuple[list[dict[str, Any]], str]:
     objects, version = [], ""
     async for page in pages(client, scope):
         version = page["metadata"]["resourceVersion"]
-        objects += [_named(scope.resource, item) for item in page["items"]]
+        objects += [_with_kind(scope.resource, item) for item in page["items"]]
     return objects, version
 
 
-async def _watch(
+async def _watch_events(
     client: Client, scope: Scope, version: str, silence: float
 ) -> AsyncIterator[tuple[ChangedObject | None, str]]:
-    """Events with the version to go on from; None for a bookmark."""
+    """Yield each event with the version to go on from; None stands for a bookmark."""
     seconds = random.randint(240, 300)  # noqa: S311 - so that not all watches end at once
     path = scope.path(watch="1", allowWatchBookmarks="true", resourceVersion=version, timeoutSeconds=str(seconds))
     async with client.stream(path, silence=silence) as body:
         async for line in read_lines(body):
             event = orjson.loads(line)
-            kind, found = event["type"], event["object"]
+            kind, item = event["type"], event["object"]
             if kind == "ERROR":
-                if found.get("code") == GONE:
+                if item.get("code") == GONE:
                     raise _GoneError
-                raise aiohttp.ClientPayloadError(str(found.get("message")))
-            version = found["metadata"]["resourceVersion"]
+                raise aiohttp.ClientPayloadError(str(item.get("message")))
+            version = item["metadata"]["resourceVersion"]
             yield (
-                (None if kind == "BOOKMARK" else ChangedObject(_named(scope.resource, found), kind == "DELETED")),
+                (None if kind == "BOOKMARK" else ChangedObject(_with_kind(scope.resource, item), kind == "DELETED")),
                 version,
             )
 
 
-def _named(resource: Resource, item: dict[str, Any]) -> dict[str, Any]:
+def _with_kind(resource: Resource, item: dict[str, Any]) -> dict[str, Any]:
     return drop_other_fields({**item, "apiVersion": resource.api_version, "kind": resource.kind})
 
 
@@ -131,7 +131,7 @@ OnChange = Callable[[Key, Health], None]
 
 
 class HealthWait:
-    """The health of some objects as it comes to be known."""
+    """The health of some objects while they are watched."""
 
     def __init__(self, keys: Iterable[Key], on_change: OnChange | None, unknown_seconds: float) -> None:
         self.health: dict[Key, Health] = {key: Health(State.UNKNOWN) for key in keys}
@@ -140,10 +140,10 @@ class HealthWait:
         self._around: Live = {}
 
     async def look(self, client: Client, live: Live) -> None:
-        """See objects, with what they are judged by."""
+        """Judge the objects, reading what else their health depends on."""
         self._around.update(await read_around(client, live))
-        for key, found in live.items():
-            self._see(key, found)
+        for key, item in live.items():
+            self._see(key, item)
 
     def _see(self, key: Key, found: dict[str, Any] | None) -> None:
         health = judge(found, self._around)
@@ -153,12 +153,13 @@ class HealthWait:
                 self._on_change(key, health)
 
     def is_over(self, key: Key) -> bool:
-        """Settled; or nobody reports on it, and nobody will: there is no operator for it."""
+        """Return whether an object is settled, or has no report and, without an operator to report, will have none."""
         health = self.health[key]
-        unheard = health.state is State.UNKNOWN and time.monotonic() > self._patient_until
-        return health.is_settled or unheard
+        is_unreported = health.state is State.UNKNOWN and time.monotonic() > self._patient_until
+        return health.is_settled or is_unreported
 
     def open(self, keys: Iterable[Key]) -> list[Key]:
+        """Return the keys of the objects that still have to be waited for."""
         return [key for key in keys if not self.is_over(key)]
 
 
@@ -171,19 +172,19 @@ async def wait_for_health(
     on_change: OnChange | None = None,
     unknown_seconds: float = 10.0,
 ) -> dict[Key, Health]:
-    """The health of each object when all are settled or the time is up; look at `is_settled` to tell which.
+    """Wait until all objects are settled or the time is up, and return their health; `is_settled` tells which it is.
 
-    An app of which nothing is heard for `unknown_seconds` is not waited for longer: no operator is there to report.
+    An app without any report for `unknown_seconds` is not waited for longer: there is no operator to report.
     """
     waiting = HealthWait(dict.fromkeys(keys), on_change, unknown_seconds)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await waiting.look(client, await read_live(client, waiting.health, versions))
-            await _follow(client, waiting, versions or {})
+            await _wait_until_over(client, waiting, versions or {})
     return waiting.health
 
 
-async def _follow(client: Client, waiting: HealthWait, versions: Mapping[Key, str]) -> None:
+async def _wait_until_over(client: Client, waiting: HealthWait, versions: Mapping[Key, str]) -> None:
     open_keys = waiting.open(waiting.health)
     if not open_keys:
         return
@@ -214,7 +215,10 @@ async def _poll(client: Client, waiting: HealthWait, keys: list[Key], versions: 
 async def _watch_group(
     client: Client, waiting: HealthWait, resource: Resource, namespace: str, keys: list[Key]
 ) -> None:
-    """Until all of these are over. The clock can end it too, so it is looked at while nothing happens."""
+    """Watch objects of one kind and namespace until all of them are over.
+
+    The clock can end the wait too, so it is checked while no event comes.
+    """
     only = f"metadata.name={keys[0].name}" if len(keys) == 1 else ""
     watcher = asyncio.create_task(_see_changes(client, waiting, Scope(resource, namespace, fields=only), keys))
     try:
@@ -232,8 +236,8 @@ async def _see_changes(client: Client, waiting: HealthWait, scope: Scope, keys: 
     by_name = {key.name: key for key in keys}
     async for event in watch_changes(client, scope):
         if isinstance(event, ListedObjects):
-            there = {found["metadata"]["name"]: found for found in event.objects}
-            await waiting.look(client, {key: there.get(name) for name, key in by_name.items()})
+            live = {item["metadata"]["name"]: item for item in event.objects}
+            await waiting.look(client, {key: live.get(name) for name, key in by_name.items()})
         elif (name := event.object["metadata"]["name"]) in by_name:
             await waiting.look(client, {by_name[name]: None if event.deleted else event.object})
         if not waiting.open(keys):

@@ -1,7 +1,7 @@
-"""Is it healthy? Pure: an object as the server shows it → a state and the reason in words.
+"""Health of objects. Pure: an object as the server shows it → a state and the reason in words.
 
-Judged as `kubectl rollout status` and Argo CD do; a kind of its own file's judge is one line in `_JUDGES`. Whatever
-is not listed is judged by its conditions, and what has none is healthy by existing.
+Objects are judged as `kubectl rollout status` and Argo CD do; each kind with a judge of its own is one line in
+`_JUDGES`. All other kinds are judged by their conditions, and an object without any is healthy by existing.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ _JUDGES: dict[tuple[str, str], Callable[[dict[str, Any]], Health]] = {
 
 
 def needed_around(found: dict[str, Any] | None) -> Key | None:
-    """Return what else has to be looked at to judge an object; None for nearly all."""
+    """Return the key of the object that is needed besides to judge this one; None for nearly all."""
     is_claim = found is not None and (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
     return builtin.class_of(found) if found is not None and is_claim else None
 
 
 def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
-    """The health of one object; None is an object that is certainly not there. `around` has what it is judged by."""
+    """Return the health of an object; None stands for one that certainly does not exist.
+
+    `around` has the other objects by which it is judged (`needed_around`).
+    """
     if found is None:
         return Health(State.MISSING, "it does not exist")
     metadata = found["metadata"]
@@ -66,19 +69,19 @@ def judge(found: dict[str, Any] | None, around: Around = NOTHING) -> Health:
     return judge_of_kind(found)
 
 
-WELL = healthy()  # by being there, as nearly all objects are
+WELL = healthy()  # by existing, as nearly all objects are
 
 
 @lru_cache(maxsize=1024)  # thousands of objects are of a few kinds
 def _is_well_by_being(api_version: str, kind: str) -> bool:
-    """Tell whether the kind has no judge and is none of ours: without a status it is healthy by existing."""
+    """Return whether the kind has no judge and is not fleet's own: without a status it is healthy by existing."""
     group = api_version.rpartition("/")[0]
     claim = (group, kind) == ("", "PersistentVolumeClaim")
     return (group, kind) not in _JUDGES and group != custom.OWN_GROUP and not claim
 
 
 def is_inert(found: dict[str, Any] | None) -> bool:
-    """Tell whether an object is healthy by being there: its kind has no judge, and nobody reports on it."""
+    """Return whether an object is healthy by existing: its kind has no judge, and no controller reports on it."""
     if found is None or "status" in found or found["metadata"].get("deletionTimestamp"):
         return False
     return (found["apiVersion"].rpartition("/")[0], found["kind"]) not in _JUDGES and judge(

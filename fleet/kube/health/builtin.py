@@ -1,16 +1,9 @@
-"""Health of Kubernetes' own kinds.
+"""Health of Kubernetes' own kinds, one judge for each.
 
-Deployments, StatefulSets, DaemonSets, ReplicaSets and what stands beside them.
-
-Pods by themselves: those of a workload are judged with it.
-
-Jobs, which end, and CronJobs, which make them.
-
-What a cluster is made of: namespaces, definitions, added API servers.
-
-What waits for an address from outside.
-
-Volumes and claims on them.
+There are judges for workloads (Deployments, StatefulSets, DaemonSets, ReplicaSets) and what goes with them; for pods by
+themselves, since those of a workload are judged with it; for Jobs, which end, and CronJobs, which create them; for
+namespaces, definitions and added API servers; for Services and Ingresses, which wait for an address from outside; and
+for volumes and the claims on them.
 """
 
 from __future__ import annotations
@@ -36,6 +29,7 @@ from fleet.text import count_noun, quote_output
 
 
 def deployment(found: dict[str, Any]) -> Health:
+    """Judge a Deployment."""
     spec, status = found["spec"], status_of(found)
     if spec.get("paused"):
         return suspended("its rollout is paused")
@@ -44,7 +38,7 @@ def deployment(found: dict[str, Any]) -> Health:
     rollout = condition(found, "Progressing")
     if rollout and rollout.get("reason") == "ProgressDeadlineExceeded":
         why = said(condition(found, "ReplicaFailure")) or said(rollout) or "its progress deadline passed"
-        return degraded(why, final=True)  # as `kubectl rollout status`: it gave up, and nobody waits for more
+        return degraded(why, final=True)  # as `kubectl rollout status`: the controller gave up, so waiting ends
     replicas = spec.get("replicas", 1)
     updated, total = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
@@ -60,6 +54,7 @@ def deployment(found: dict[str, Any]) -> Health:
 
 
 def stateful_set(found: dict[str, Any]) -> Health:
+    """Judge a StatefulSet."""
     spec, status = found["spec"], status_of(found)
     if waiting := not_observed(found):
         return waiting
@@ -82,6 +77,7 @@ def stateful_set(found: dict[str, Any]) -> Health:
 
 
 def daemon_set(found: dict[str, Any]) -> Health:
+    """Judge a DaemonSet."""
     status = status_of(found)
     if waiting := not_observed(found):
         return waiting
@@ -98,6 +94,7 @@ def daemon_set(found: dict[str, Any]) -> Health:
 
 
 def replica_set(found: dict[str, Any]) -> Health:
+    """Judge a ReplicaSet or ReplicationController."""
     if waiting := not_observed(found):
         return waiting
     if holds(found, "ReplicaFailure"):
@@ -109,7 +106,10 @@ def replica_set(found: dict[str, Any]) -> Health:
 
 
 def disruption_budget(found: dict[str, Any]) -> Health:
-    """That it allows no disruption is no fault: with one pod it never does. Fewer pods than it wants is one."""
+    """Judge a PodDisruptionBudget.
+
+    That it allows no disruption is no fault: with one pod it never does. Fewer healthy pods than it wants is one.
+    """
     if waiting := not_observed(found):
         return waiting
     allowed = condition(found, "DisruptionAllowed")
@@ -123,42 +123,50 @@ def disruption_budget(found: dict[str, Any]) -> Health:
 
 
 def autoscaler(found: dict[str, Any]) -> Health:
+    """Judge a HorizontalPodAutoscaler."""
     for kind in ("AbleToScale", "ScalingActive"):
-        one = condition(found, kind)
-        if one and one.get("status") == "False":
-            return suspended(said(one)) if one.get("reason") == "ScalingDisabled" else degraded(said(one))
+        scaling = condition(found, kind)
+        if scaling and scaling.get("status") == "False":
+            return suspended(said(scaling)) if scaling.get("reason") == "ScalingDisabled" else degraded(said(scaling))
     if not status_of(found).get("conditions"):
         return progressing("waiting for its first look at the metrics")
     return healthy(count_noun(status_of(found).get("currentReplicas", 0), "replica"))
 
 
 def pod(found: dict[str, Any]) -> Health:
+    """Judge a pod by itself."""
     status = status_of(found)
     phase = status.get("phase")
     if phase == "Succeeded":
         return healthy("complete")
     if phase == "Failed":
-        return degraded(status.get("message") or _exit(status) or status.get("reason") or "it failed", final=True)
-    stuck = _stuck(status)
+        return degraded(
+            status.get("message") or _describe_exit(status) or status.get("reason") or "it failed", final=True
+        )
+    stuck = _startup_failure(status)
     if stuck:
         return degraded(stuck)
     if phase == "Running":
-        return _running(found)
+        return _judge_running_pod(found)
     scheduled = condition(found, "PodScheduled")
     if scheduled and scheduled.get("status") == "False":
         return progressing(f"not scheduled: {said(scheduled)}")
     return progressing("its containers are being made")
 
 
-def _running(found: dict[str, Any]) -> Health:
-    if found["spec"].get("restartPolicy", "Always") != "Always":
+def _judge_running_pod(live: dict[str, Any]) -> Health:
+    if live["spec"].get("restartPolicy", "Always") != "Always":
         return progressing("running to its end")
-    if holds(found, "Ready"):
+    if holds(live, "Ready"):
         return healthy("ready")
-    for container in _containers(status_of(found)):
-        ended = (container.get("lastState") or {}).get("terminated")
-        if ended:
-            reason = _last_line(ended.get("message")) or ended.get("reason") or f"exit code {ended.get('exitCode')}"
+    for container in _container_statuses(status_of(live)):
+        terminated = (container.get("lastState") or {}).get("terminated")
+        if terminated:
+            reason = (
+                _last_line(terminated.get("message"))
+                or terminated.get("reason")
+                or f"exit code {terminated.get('exitCode')}"
+            )
             return degraded(f"container {container['name']} ended and was restarted: {reason}")
     return progressing("not ready yet")
 
@@ -168,9 +176,9 @@ def _last_line(printed: Any) -> str:
     return quote_output(lines[-1][:300]) if lines else ""
 
 
-def _stuck(status: dict[str, Any]) -> str:
-    """Why a container cannot start: the reasons that kubelet gives while it tries again and again."""
-    for container in _containers(status):
+def _startup_failure(status: dict[str, Any]) -> str:
+    """Return why a container cannot start, by the reasons that kubelet gives while it tries again and again."""
+    for container in _container_statuses(status):
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason = waiting.get("reason", "")
         if reason.startswith("Err") or reason.endswith(("Error", "BackOff", "ImageName", "NeverPull")):
@@ -179,19 +187,20 @@ def _stuck(status: dict[str, Any]) -> str:
     return ""
 
 
-def _exit(status: dict[str, Any]) -> str:
-    for container in _containers(status):
-        ended = (container.get("state") or {}).get("terminated")
-        if ended and ended.get("exitCode"):
-            return f"container {container['name']}: {ended.get('reason', 'Error')}, exit code {ended['exitCode']}"
+def _describe_exit(status: dict[str, Any]) -> str:
+    for container in _container_statuses(status):
+        end = (container.get("state") or {}).get("terminated")
+        if end and end.get("exitCode"):
+            return f"container {container['name']}: {end.get('reason', 'Error')}, exit code {end['exitCode']}"
     return ""
 
 
-def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
+def _container_statuses(status: dict[str, Any]) -> list[dict[str, Any]]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def job(found: dict[str, Any]) -> Health:
+    """Judge a Job."""
     if holds(found, "Failed"):
         return degraded(said(condition(found, "Failed")) or "it failed", final=True)
     if holds(found, "Complete"):
@@ -206,6 +215,7 @@ def job(found: dict[str, Any]) -> Health:
 
 
 def cron_job(found: dict[str, Any]) -> Health:
+    """Judge a CronJob by its last run."""
     if found["spec"].get("suspend"):
         return suspended("it is suspended")
     status = status_of(found)
@@ -218,13 +228,15 @@ def cron_job(found: dict[str, Any]) -> Health:
 
 
 def namespace(found: dict[str, Any]) -> Health:
+    """Judge a namespace."""
     if status_of(found).get("phase") != "Terminating":
         return healthy()
-    held = [said(one) for one in status_of(found).get("conditions") or () if one.get("status") == "True"]
-    return progressing("; ".join(["being deleted", *held]))
+    obstacles = [said(active) for active in status_of(found).get("conditions") or () if active.get("status") == "True"]
+    return progressing("; ".join(["being deleted", *obstacles]))
 
 
 def definition(found: dict[str, Any]) -> Health:
+    """Judge a CustomResourceDefinition."""
     names = condition(found, "NamesAccepted")
     if names and names.get("status") == "False":
         return degraded(said(names))
@@ -236,31 +248,34 @@ def definition(found: dict[str, Any]) -> Health:
 
 
 def api_service(found: dict[str, Any]) -> Health:
-    one = condition(found, "Available")
-    if one and one.get("status") == "True":
+    """Judge an APIService."""
+    available = condition(found, "Available")
+    if available and available.get("status") == "True":
         return healthy("available")
-    return progressing(said(one) or "not available yet")
+    return progressing(said(available) or "not available yet")
 
 
 def service(found: dict[str, Any]) -> Health:
+    """Judge a Service: one of type LoadBalancer waits for its address."""
     if (found.get("spec") or {}).get("type") != "LoadBalancer":
         return healthy()
-    return _balanced(found, "waiting for the address of its load balancer")
+    return _judge_address(found, "waiting for the address of its load balancer")
 
 
 def ingress(found: dict[str, Any]) -> Health:
-    return _balanced(found, "waiting for an address from its controller")
+    """Judge an Ingress, which waits for its address."""
+    return _judge_address(found, "waiting for an address from its controller")
 
 
-def _balanced(found: dict[str, Any], otherwise: str) -> Health:
-    points = (status_of(found).get("loadBalancer") or {}).get("ingress") or ()
-    addresses = [one.get("ip") or one.get("hostname") for one in points]
-    return healthy(", ".join(address for address in addresses if address)) if points else progressing(otherwise)
+def _judge_address(live: dict[str, Any], message: str) -> Health:
+    points = (status_of(live).get("loadBalancer") or {}).get("ingress") or ()
+    addresses = [point.get("ip") or point.get("hostname") for point in points]
+    return healthy(", ".join(address for address in addresses if address)) if points else progressing(message)
 
 
-Around = Mapping[Key, dict[str, Any] | None]  # what else was looked at; what is not in it, nobody looked for
+Around = Mapping[Key, dict[str, Any] | None]  # other objects that were read; a key that is not in it was not read
 NOTHING: Around = {}
-_BEGUN = (  # annotations: a pod uses it, and its volume is being made
+_BEGUN = (  # annotations of a claim that a pod uses, and whose volume is being created
     "volume.kubernetes.io/selected-node",
     "volume.kubernetes.io/storage-provisioner",
     "volume.beta.kubernetes.io/storage-provisioner",
@@ -268,36 +283,39 @@ _BEGUN = (  # annotations: a pod uses it, and its volume is being made
 
 
 def claim(found: dict[str, Any], around: Around = NOTHING) -> Health:
-    """Judge a claim, bound or not. `around` has its StorageClass, if that was asked for."""
+    """Judge a PersistentVolumeClaim. `around` has its StorageClass, if that was read."""
     status = status_of(found)
     phase = status.get("phase")
     if phase == "Lost":
         return degraded(f"its volume {found['spec'].get('volumeName', '')} is lost")
     if phase != "Bound":
-        return _pending(found, around)
+        return _judge_pending_claim(found, around)
     wanted = (found["spec"].get("resources") or {}).get("requests", {}).get("storage")
     size = (status.get("capacity") or {}).get("storage")
-    resizing = [one["type"] for one in status.get("conditions") or () if one.get("status") == "True"]
+    resizing = [active["type"] for active in status.get("conditions") or () if active.get("status") == "True"]
     if "FileSystemResizePending" in resizing or "Resizing" in resizing:
         return progressing(f"growing from {size} to {wanted}")
     return healthy(f"bound, {size}" if size else "bound")
 
 
 def class_of(found: dict[str, Any]) -> Key | None:
-    """Return the StorageClass that says whether a pending claim is at rest; None where no class decides that."""
+    """Return the key of the StorageClass that says whether a pending claim is at rest; None if none decides that."""
     spec = found["spec"]
-    begun = any(name in (found["metadata"].get("annotations") or {}) for name in _BEGUN)
-    if status_of(found).get("phase") != "Pending" or spec.get("volumeName") or begun:
+    is_begun = any(name in (found["metadata"].get("annotations") or {}) for name in _BEGUN)
+    if status_of(found).get("phase") != "Pending" or spec.get("volumeName") or is_begun:
         return None
     name = spec.get("storageClassName")
     return Key("storage.k8s.io", "StorageClass", "", name) if name else None
 
 
-def _pending(found: dict[str, Any], around: Around) -> Health:
-    """A claim whose class binds when a pod first uses it is at rest until then: nothing else happens to it."""
-    key = class_of(found)
+def _judge_pending_claim(live: dict[str, Any], around: Around) -> Health:
+    """Judge a pending claim.
+
+    If its class binds when a pod first uses it, the claim is at rest until then: nothing else happens to it.
+    """
+    key = class_of(live)
     if key is None:
-        has_class = found["spec"].get("storageClassName") is not None
+        has_class = live["spec"].get("storageClassName") is not None
         return progressing("not bound to a volume yet" + ("" if has_class else ", and it has no StorageClass"))
     if key not in around:
         return progressing(f"not bound to a volume yet; StorageClass {key.name} was not seen")
@@ -310,6 +328,7 @@ def _pending(found: dict[str, Any], around: Around) -> Health:
 
 
 def volume(found: dict[str, Any]) -> Health:
+    """Judge a PersistentVolume."""
     status = status_of(found)
     phase = status.get("phase")
     if phase == "Failed":

@@ -1,4 +1,6 @@
-"""Custom resources, and any kind without a judge of its own: by their conditions, as most controllers write them."""
+"""Health of custom resources, and of any kind without a judge of its own: by conditions as most controllers write
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from fleet.kube.health.state import (
 )
 
 OWN_GROUP = "fleet.dev"
-POSITIVE = ("Ready", "Available", "Healthy", "Succeeded")  # the first that is there decides
+POSITIVE = ("Ready", "Available", "Healthy", "Succeeded")  # the first that exists decides
 NEGATIVE = ("Stalled", "Degraded", "Failed")
-# A condition that is False may be on its way to True or not: the reason's word tells, by convention only.
+# A condition that is False may be on its way to True or not: its reason shows which, by convention only.
 _FAULT = re.compile(r"fail|error|invalid|denied|degraded|crash|timeout|timedout|notfound|unavailable|refused", re.I)
 _PHASES = {
     **dict.fromkeys(("ready", "running", "active", "available", "bound", "healthy", "succeeded", "completed"), True),
@@ -31,11 +33,12 @@ _PHASES = {
 
 
 def resource_health(found: dict[str, Any]) -> Health:
+    """Judge an object by its status; one without a status is healthy by existing, unless it is an app."""
     status = status_of(found)
     if not status:
-        return _without_status(found)
+        return _judge_without_status(found)
     generation = found["metadata"].get("generation", 0)
-    if waiting := _not_seen(status, generation):
+    if waiting := _judge_observation(status, generation):
         return waiting
     for kind in NEGATIVE:
         if holds(found, kind):
@@ -45,43 +48,49 @@ def resource_health(found: dict[str, Any]) -> Health:
     if holds(found, "Paused") or holds(found, "Suspended") or suspends:
         return suspended("it is suspended")
     for kind in POSITIVE:
-        one = condition(found, kind)
-        if one is not None:
-            return _by(one, generation)
+        positive = condition(found, kind)
+        if positive is not None:
+            return _judge_condition(positive, generation)
     if holds(found, "Reconciling") or holds(found, "Progressing"):
         return progressing(said(condition(found, "Reconciling") or condition(found, "Progressing")))
-    return _by_phase(status)
+    return _judge_phase(status)
 
 
-def _without_status(found: dict[str, Any]) -> Health:
-    """Most kinds never have a status and are healthy by existing. An app has one as soon as an operator sees it."""
-    if found["apiVersion"].partition("/")[0] == OWN_GROUP and "spec" in found:
+def _judge_without_status(live: dict[str, Any]) -> Health:
+    """Judge an object without a status.
+
+    Most kinds never have a status and are healthy by existing. An app has one as soon as an operator sees it.
+    """
+    if live["apiVersion"].partition("/")[0] == OWN_GROUP and "spec" in live:
         return Health(State.UNKNOWN, "no operator has reported on it yet")
     return healthy()
 
 
-def _not_seen(one: dict[str, Any], generation: int) -> Health | None:
-    """Of a status or a condition: it is about an older spec, or nobody can tell. Some write the number as text."""
-    seen = one.get("observedGeneration")
-    if seen is None:
+def _judge_observation(report: dict[str, Any], generation: int) -> Health | None:
+    """Return the health if a status or condition is about an older spec, or if that is unclear; else None.
+
+    Some controllers write the number as text.
+    """
+    observed = report.get("observedGeneration")
+    if observed is None:
         return None
-    if isinstance(seen, int | str) and re.fullmatch(r"\d{1,18}", str(seen)):
-        return progressing("waiting for its controller to see the change") if int(seen) < generation else None
-    return Health(State.UNKNOWN, f"its observedGeneration is no number: {str(seen)[:40]!r}")
+    if isinstance(observed, int | str) and re.fullmatch(r"\d{1,18}", str(observed)):
+        return progressing("waiting for its controller to see the change") if int(observed) < generation else None
+    return Health(State.UNKNOWN, f"its observedGeneration is no number: {str(observed)[:40]!r}")
 
 
-def _by(one: dict[str, Any], generation: int) -> Health:
-    if waiting := _not_seen(one, generation):
+def _judge_condition(report: dict[str, Any], generation: int) -> Health:
+    if waiting := _judge_observation(report, generation):
         return waiting
-    if one.get("status") == "True":
-        return healthy(said(one))
-    words = said(one) or f"{one['type']} is {one.get('status', 'Unknown')}"
-    if one.get("status") == "False" and _FAULT.search(str(one.get("reason", ""))):
-        return degraded(words)
-    return progressing(words)
+    if report.get("status") == "True":
+        return healthy(said(report))
+    message = said(report) or f"{report['type']} is {report.get('status', 'Unknown')}"
+    if report.get("status") == "False" and _FAULT.search(str(report.get("reason", ""))):
+        return degraded(message)
+    return progressing(message)
 
 
-def _by_phase(status: dict[str, Any]) -> Health:
+def _judge_phase(status: dict[str, Any]) -> Health:
     phase = status.get("phase") or status.get("state")
     good = _PHASES.get(str(phase).lower(), True) if isinstance(phase, str) else True
     if good is None:

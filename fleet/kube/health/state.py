@@ -1,4 +1,4 @@
-"""The states of health, and the small questions that all judges ask."""
+"""States of health, and the helpers that all judges use."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ from fleet.text import quote_output
 
 
 class State(StrEnum):
+    """A state of health."""
+
     HEALTHY = "Healthy"
-    PROGRESSING = "Progressing"  # on its way, as far as can be seen
+    PROGRESSING = "Progressing"  # on its way, as far as the status shows
     DEGRADED = "Degraded"  # something is wrong; it may recover
-    SUSPENDED = "Suspended"  # somebody wants it to rest
+    SUSPENDED = "Suspended"  # at rest because a user wants that
     MISSING = "Missing"
-    UNKNOWN = "Unknown"  # nobody has said anything about it yet
+    UNKNOWN = "Unknown"  # no controller has reported on it yet
 
     @property
     def is_settled(self) -> bool:
-        """There is nothing to wait for."""
+        """Return whether there is nothing to wait for."""
         return self in (State.HEALTHY, State.SUSPENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
+    """The health of one object: its state, and the reason in words."""
+
     state: State
     message: str = ""
     final: bool = False  # its controller gave up: a Job that failed, a rollout that took too long
 
     @property
     def is_settled(self) -> bool:
+        """Return whether there is nothing to wait for, because all is well or its controller gave up."""
         return self.final or self.state.is_settled
 
     def __str__(self) -> str:
@@ -38,9 +43,9 @@ class Health:
 
 
 def waiting_message(waiting: dict[str, Any]) -> str:
-    """Return what kubelet says of a container that waits, with what its hooks printed marked as output; "" if nothing.
+    """Return kubelet's message about a waiting container, with the output of its hooks marked as output; "" if none.
 
-    Of a hook that failed, kubelet repeats the command and what it printed: both may have secrets.
+    If a hook failed, kubelet repeats the command and what it printed: both may contain secrets.
     """
     message = str(waiting.get("message") or "")
     is_of_hook = str(waiting.get("reason", "")).endswith("HookError")
@@ -64,21 +69,27 @@ def suspended(message: str) -> Health:
 
 
 def status_of(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an object's status; an empty one if it has none or it is no object."""
     status = found.get("status")
     return status if isinstance(status, dict) else {}
 
 
 def conditions_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the conditions in an object's status that have the right shape."""
     conditions = status_of(found).get("conditions")
-    return [one for one in conditions if isinstance(one, dict)] if isinstance(conditions, list) else []
+    return [item for item in conditions if isinstance(item, dict)] if isinstance(conditions, list) else []
 
 
 def condition(found: dict[str, Any], kind: str) -> dict[str, Any] | None:
-    return next((one for one in conditions_of(found) if one.get("type") == kind), None)
+    """Return an object's condition of this type; None if it has none."""
+    return next((item for item in conditions_of(found) if item.get("type") == kind), None)
 
 
 def strange(found: dict[str, Any]) -> Health | None:
-    """A status that is none by any convention says nothing: definitions without a schema let everything through."""
+    """Return the health Unknown if a status has a shape that no convention knows; else None.
+
+    Definitions without a schema let such a status through, and it says nothing.
+    """
     status = found.get("status")
     if status is None:
         return None
@@ -93,19 +104,22 @@ def strange(found: dict[str, Any]) -> Health | None:
 
 
 def holds(found: dict[str, Any], kind: str) -> bool:
-    one = condition(found, kind)
-    return one is not None and one.get("status") == "True"
+    """Return whether the condition of this type is True."""
+    current = condition(found, kind)
+    return current is not None and current.get("status") == "True"
 
 
 def said(one: dict[str, Any] | None) -> str:
-    """A condition's words: the message, else the reason."""
+    """Return a condition's message, else its reason."""
     return str((one or {}).get("message") or (one or {}).get("reason") or "")
 
 
 def not_observed(found: dict[str, Any]) -> Health | None:
-    """Its controller has not looked at the present spec yet: what the status says is about an older one."""
-    seen = status_of(found).get("observedGeneration")
+    """Return the health Progressing if the status is about an older spec, because the controller has not seen the
+    present one.
+    """
+    observed = status_of(found).get("observedGeneration")
     generation = found["metadata"].get("generation")
-    if generation is not None and (seen is None or seen < generation):
+    if generation is not None and (observed is None or observed < generation):
         return progressing("waiting for its controller to see the change")
     return None
