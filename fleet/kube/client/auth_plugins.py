@@ -1,8 +1,8 @@
-"""Credentials that a plugin (exec) or a provider (OIDC) gives, in the place of those that a kubeconfig may hold itself.
+"""Credentials from a plugin (exec) or a provider (OIDC), in the place of those that a kubeconfig may hold itself.
 
-A plugin is run as kubectl runs it: of the user of this context and no other, relative to the file that defines that
-user, with what the kubeconfig says of the cluster where it asks for that. It is not run where it is not needed, because
-the user has other credentials or the address is one without TLS.
+A plugin is run as kubectl runs it: the one of this context's user and no other, relative to the file that defines that
+user, and with what the kubeconfig says of the cluster if the plugin's settings ask for that. It is not run where it is
+not needed, because the user has other credentials or the address is one without TLS.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from fleet.kube.client.kubeconfig import Access, Section
 EXEC_SECONDS = 60.0  # a plugin may open a browser, but not for ever
 EARLY = datetime.timedelta(seconds=30)
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-EXTENSION = "client.authentication.k8s.io/exec"  # of a cluster: what it has to say to plugins
+EXTENSION = "client.authentication.k8s.io/exec"  # of a cluster: its configuration for plugins
 
 
 @dataclass(frozen=True, slots=True)
 class PluginResult:
-    """What a plugin or a provider answered."""
+    """Credentials that a plugin or a provider gave."""
 
     token: str = ""
     pair: tuple[bytes | None, bytes | None] = (None, None)
@@ -39,7 +39,7 @@ class PluginResult:
 
 
 class PluginCredentials(Plain):
-    """By a context of a kubeconfig whose user is given by a plugin or a provider."""
+    """Credentials of a kubeconfig's context whose user has a plugin or a provider."""
 
     def __init__(self, access: Access, path: Path | None, given: PluginResult) -> None:
         self._given = given
@@ -48,16 +48,16 @@ class PluginCredentials(Plain):
     @classmethod
     async def load(cls, access: Access, path: Path | None = None) -> PluginCredentials:
         try:
-            given = await _ask(access)
+            result = await _load_result(access)
         except (ValueError, OSError) as problem:
             where = os.pathsep.join(map(str, kubeconfig.kubeconfig_files(path)))
             raise kubeconfig.unusable_kubeconfig(where, access.context, problem) from problem
-        return cls(access, path, given)
+        return cls(access, path, result)
 
     @property
     def authorization(self) -> str | None:
-        own = super().authorization
-        return f"Bearer {self._given.token}" if self._given.token and not own and self._is_private else own
+        static = super().authorization
+        return f"Bearer {self._given.token}" if self._given.token and not static and self._is_private else static
 
     @property
     def expired(self) -> bool:
@@ -66,42 +66,42 @@ class PluginCredentials(Plain):
 
     async def renew(self) -> bool:
         access = kubeconfig.read_kubeconfig(self._path, self.context)
-        self._given = await _ask(access)
+        self._given = await _load_result(access)
         return await super().renew()
 
     def _certificate(self, access: Access) -> tuple[bytes | None, bytes | None]:
         return self._given.pair if self._given.pair[0] else super()._certificate(access)
 
 
-async def _ask(access: Access) -> PluginResult:
+async def _load_result(access: Access) -> PluginResult:
     if not str(access.cluster.values.get("server") or "").startswith("https://"):
         return PluginResult()  # nothing that proves who asks goes over a connection without TLS
     if access.plugin:
-        return await _run(access, access.plugin)
+        return await _run_plugin(access, access.plugin)
     provider = access.user.values.get("auth-provider")
-    return await _token_of(access, provider) if provider else PluginResult()
+    return await _read_oidc_token(access, provider) if provider else PluginResult()
 
 
-async def _run(access: Access, plugin: dict[str, Any]) -> PluginResult:
+async def _run_plugin(access: Access, plugin: dict[str, Any]) -> PluginResult:
     command, version = plugin.get("command"), plugin.get("apiVersion")
     if not isinstance(command, str) or not command or version not in VERSIONS:
         raise ValueError(f"its plugin needs a command and an apiVersion that is one of {', '.join(VERSIONS)}")
     if os.sep in command:
         command = str(access.user.directory / command)
     arguments = plugin.get("args") or []
-    variables = {str(each["name"]): str(each.get("value", "")) for each in plugin.get("env") or []}
+    variables = {str(variable["name"]): str(variable.get("value", "")) for variable in plugin.get("env") or []}
     mode = plugin.get("interactiveMode") or "IfAvailable"
     is_interactive = mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     spec: dict[str, Any] = {"interactive": is_interactive}
     if plugin.get("provideClusterInfo"):
-        spec["cluster"] = _described(access.cluster)
-    told = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
-    environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(told)}
+        spec["cluster"] = _describe_cluster(access.cluster)
+    info = {"apiVersion": version, "kind": "ExecCredential", "spec": spec}
+    environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info)}
     try:
         if mode == "Always" and not is_interactive:
             raise ValueError("it asks questions, and nobody can answer: standard input is not a terminal")
-        answer = await _output([command, *map(str, arguments)], environment, is_interactive=is_interactive)
-        return _given(answer, str(version))
+        answer = await _run_command([command, *map(str, arguments)], environment, is_interactive=is_interactive)
+        return _read_credential(answer, str(version))
     except TimeoutError as problem:
         raise AccessError(f"the kubeconfig's plugin {command!r} took more than {EXEC_SECONDS:.0f} s") from problem
     except (ValueError, OSError) as problem:
@@ -109,8 +109,11 @@ async def _run(access: Access, plugin: dict[str, Any]) -> PluginResult:
         raise AccessError(f"the kubeconfig's plugin {command!r} failed: {problem}", hint=hint) from problem
 
 
-async def _output(command: list[str], environment: dict[str, str], *, is_interactive: bool) -> bytes:
-    """Return what it prints. What it has to say meanwhile goes to a person who can read it, else into the error."""
+async def _run_command(command: list[str], environment: dict[str, str], *, is_interactive: bool) -> bytes:
+    """Run a command and return what it prints; raise ValueError if it fails.
+
+    Its messages go to the user's terminal if it is interactive, else into the error.
+    """
     process = await asyncio.create_subprocess_exec(
         *command,
         env=environment,
@@ -126,13 +129,13 @@ async def _output(command: list[str], environment: dict[str, str], *, is_interac
                 process.kill()
             await process.wait()
     if process.returncode:
-        said = (complaint or b"").decode(errors="replace").strip()[-500:]
-        raise ValueError(f"the process returned {process.returncode}{f': {said}' if said else ''}")
+        message = (complaint or b"").decode(errors="replace").strip()[-500:]
+        raise ValueError(f"the process returned {process.returncode}{f': {message}' if message else ''}")
     return output
 
 
-def _given(output: bytes, version: str) -> PluginResult:
-    """Read an ExecCredential. Pure."""
+def _read_credential(output: bytes, version: str) -> PluginResult:
+    """Read an ExecCredential; raise ValueError if it is none that can be used. Pure."""
     try:
         answer = json.loads(output)
     except ValueError as problem:
@@ -156,12 +159,14 @@ def _given(output: bytes, version: str) -> PluginResult:
     )
 
 
-def _described(cluster: Section) -> dict[str, Any]:
-    """What a plugin with `provideClusterInfo` is told."""
+def _describe_cluster(cluster: Section) -> dict[str, Any]:
+    """Return the description of a cluster for a plugin with `provideClusterInfo`."""
     values = cluster.values
     authority = cluster.content("certificate-authority")
-    config = [each.get("extension") for each in values.get("extensions") or () if each.get("name") == EXTENSION]
-    told = {
+    config = [
+        extension.get("extension") for extension in values.get("extensions") or () if extension.get("name") == EXTENSION
+    ]
+    description = {
         "server": values.get("server"),
         "tls-server-name": values.get("tls-server-name"),
         "insecure-skip-tls-verify": values.get("insecure-skip-tls-verify"),
@@ -169,10 +174,10 @@ def _described(cluster: Section) -> dict[str, Any]:
         "proxy-url": values.get("proxy-url"),
         "disable-compression": values.get("disable-compression"),
     }
-    return {name: value for name, value in told.items() if value} | {"config": config[0] if config else None}
+    return {name: value for name, value in description.items() if value} | {"config": config[0] if config else None}
 
 
-async def _token_of(access: Access, provider: dict[str, Any]) -> PluginResult:
+async def _read_oidc_token(access: Access, provider: dict[str, Any]) -> PluginResult:
     """Return the token of an OIDC provider, refreshed by the `kubernetes` package, which is slow to load."""
     if provider.get("name") != "oidc":
         raise ValueError(
@@ -182,11 +187,11 @@ async def _token_of(access: Access, provider: dict[str, Any]) -> PluginResult:
     from kubernetes.aio.config.config_exception import ConfigException  # noqa: PLC0415
     from kubernetes.aio.config.kube_config import KubeConfigLoader  # noqa: PLC0415
 
-    named = {"cluster": "it", "user": "it"}
+    names = {"cluster": "it", "user": "it"}
     document = {
         "clusters": [{"name": "it", "cluster": access.cluster.values}],
         "users": [{"name": "it", "user": {"auth-provider": provider}}],
-        "contexts": [{"name": "it", "context": named}],
+        "contexts": [{"name": "it", "context": names}],
         "current-context": "it",
     }
     try:

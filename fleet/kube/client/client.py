@@ -1,15 +1,13 @@
-"""One client per cluster; impersonation.
+"""The client of one cluster, and the account that it acts as.
 
-In whose name requests are sent: as the kubeconfig's `as` says, or as a service account of its own for each stack.
+A client has one session, bounded concurrency, patience with a busy server, and errors that say where. Requests and
+answers are bytes and plain dicts; nothing here knows kinds. Reads go through `client.reader`, writes through
+`runtime.sender`; aiohttp (`client.session`) is loaded with the first watch, or if there is a proxy.
 
-The account holds for a block of code and what is started in it, so that a stack's objects are read, written and
-watched with the rights of that account, and inventories and Leases, which are fleet's, with fleet's own. A server takes
-one name per request, and the account's replaces all that the kubeconfig says.
-
-One client per cluster: one session, bounded concurrency, patience with a busy server, errors that say where.
-
-Requests and answers are bytes and plain dicts; nothing here knows kinds. What only looks goes through `reader`, writes
-through `runtime.wire`; aiohttp (`session`) is loaded with the first watch, or where a proxy is on the way.
+Requests are sent as the kubeconfig's `as` says, or as a service account of its own for each stack (`impersonate`). The
+account holds for a block of code and the tasks started in it, so that a stack's objects are read, written and watched
+with the rights of that account, and inventories and Leases, which are fleet's, with fleet's own. A server takes one
+name per request, and the account's replaces all that the kubeconfig says.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ _ACCOUNT: ContextVar[str] = ContextVar("account", default="")
 
 @contextmanager
 def impersonate(account: str) -> Iterator[None]:
-    """`account` is "namespace/name"; "": as ourselves."""
+    """Send the requests of this block as `account`, "namespace/name"; as ourselves if it is ""."""
     token = _ACCOUNT.set(account)
     try:
         yield
@@ -57,16 +55,16 @@ def impersonate(account: str) -> Iterator[None]:
 
 
 def impersonation_headers(own: Headers) -> Headers:
-    """Return what a request carries for it. The server adds the groups of an account itself.
+    """Return the headers that name the account; `own`, those of the kubeconfig, if there is none.
 
-    `own` is what the kubeconfig says.
+    The server adds the groups of a service account itself.
     """
     namespace, _, name = _ACCOUNT.get().partition("/")
     return {"Impersonate-User": f"system:serviceaccount:{namespace}:{name}"} if name else own
 
 
 def header_pairs(headers: Mapping[str, str | tuple[str, ...]]) -> list[tuple[str, str]]:
-    """Return a name and a value for each line that is sent."""
+    """Return a name and a value for each header line of a request."""
     return [
         (name, value)
         for name, values in headers.items()
@@ -75,7 +73,7 @@ def header_pairs(headers: Mapping[str, str | tuple[str, ...]]) -> list[tuple[str
 
 
 def header_lines(headers: Mapping[str, str | tuple[str, ...]]) -> str:
-    """Return the lines of a request's head. Raise ValueError where a value would be a line of its own."""
+    """Return the header lines of a request. Raise ValueError if a value has a line break."""
     every = header_pairs(headers)
     text = "".join([f"{name}: {value}\r\n" for name, value in every])
     if not text.count("\n") == text.count("\r") == len(every):
@@ -86,12 +84,15 @@ def header_lines(headers: Mapping[str, str | tuple[str, ...]]) -> str:
 UNAUTHORIZED = 401
 USER_AGENT = f"fleet/{__version__}"
 CONCURRENCY = 32  # of a small API server's 400 or 600 seats; more gains nothing there, measured
-FIRST_CONTACT = Patience(seconds=3.0)  # a cluster never reached: say so soon
+FIRST_CONTACT = Patience(seconds=3.0)  # for a cluster that was never reached, so that the user learns it soon
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A status and the decoded body. `repeated`: an earlier try got no answer, so the effect may be that one's."""
+    """An answer: status and decoded body.
+
+    With `repeated`, an earlier try got no answer, so the effect may be the one of that try.
+    """
 
     status: int
     body: Any
@@ -100,7 +101,9 @@ class Response:
 
 
 class Client:
-    """`async with Client.of(kubeconfig, context) as client:` – then `request`, or the verbs in the modules beside."""
+    """Connection to one cluster: `async with Client.of(kubeconfig, context) as client:`, then `request`,
+    `fleet.kube.objects`.
+    """
 
     def __init__(
         self,
@@ -122,7 +125,7 @@ class Client:
         self._gate = ConcurrencyLimit(concurrency)
         self.concurrency = concurrency
         self._credentials: Credentials | None = None
-        self._reader: Reader | None = None  # None where a proxy is on the way
+        self._reader: Reader | None = None  # None if there is a proxy
         self._sender: Sender | None = None
         self._session: Session | None = None
         self._outdated: list[Session] = []
@@ -134,7 +137,7 @@ class Client:
 
     @classmethod
     def of(cls, kubeconfig: Path | str | None = None, context: str | None = None, **rest: Any) -> Client:
-        """From a kubeconfig (None: as kubectl finds it) and a context (None: its current one)."""
+        """Make a client from a kubeconfig (None: as kubectl finds it) and a context (None: its current one)."""
         return cls(kubeconfig=Path(kubeconfig) if kubeconfig else None, context=context, **rest)
 
     async def __aenter__(self) -> Self:
@@ -155,7 +158,7 @@ class Client:
             await self._outdated.pop().close()
 
     def _open(self) -> None:
-        """Connections with the credentials as they are now. Requests under way end on the old ones."""
+        """Make connections with the present credentials. Requests under way end on the old ones."""
         self._shut()
         credentials = self._opened
         if credentials.proxy is None:
@@ -184,7 +187,7 @@ class Client:
         return self._session
 
     async def discovery(self) -> Discovery:
-        """The kinds that this server serves, asked for once."""
+        """Return the kinds that this server serves, which are read once."""
         from fleet.kube.discovery import discover  # noqa: PLC0415 - it uses the client
 
         if self._discovery is None:
@@ -192,10 +195,14 @@ class Client:
         return self._discovery
 
     def forget_discovery(self) -> None:
+        """Let the next `discovery` ask the server again."""
         self._discovery = None
 
     def server_time(self) -> datetime.datetime:
-        """The server's clock, to a second or so: Leases are judged by it, whatever the clocks of the machines say."""
+        """Return the time of the server's clock, to a second or so.
+
+        Leases are judged by it, whatever the clocks of the machines say.
+        """
         from email.utils import parsedate_to_datetime  # noqa: PLC0415 - for Leases only
 
         date, then = self._dated
@@ -214,9 +221,11 @@ class Client:
         expect: Collection[int] = (),
         urgent: bool = False,
     ) -> Response:
-        """Send it until there is an answer. Successes and the statuses of `expect` are returned, all else raised.
+        """Send a request, again while that may help, until there is an answer. Return successes and statuses in
+        `expect`.
 
-        What is `urgent` (renewing a Lease) does not wait behind the rest.
+        Raise a FleetError for every other status and if no answer came in time. An `urgent` request (renewing a Lease)
+        does not wait for the concurrency limit.
         """
         data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         headers: Headers = {}
@@ -242,7 +251,7 @@ class Client:
             self._dated = (answer_headers.get("Date"), time.monotonic())
             if status < 300:
                 self._gate.widen()
-                return Response(status, _decoded(raw), answer_headers, repeated)
+                return Response(status, _decode(raw), answer_headers, repeated)
             if status == UNAUTHORIZED and not renewed:
                 renewed = True
                 await self._renew(headers)
@@ -251,14 +260,14 @@ class Client:
                 location = answer_headers.get("Location") or ""
                 raise errors.error_of_redirect(self.place, errors.asked(method, path), status, location)
             if status in expect:
-                return Response(status, _decoded(raw), answer_headers, repeated)
+                return Response(status, _decode(raw), answer_headers, repeated)
             if status == limits.OVERLOADED:
                 self._gate.narrow()
             wait = limits.retry_delay(attempt, limits.retry_after(answer_headers.get("Retry-After")), self._patience)
-            if status == 500 and refused(status, errors.error_text(_decoded(raw))):
-                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decoded(raw))
+            if status == 500 and refused(status, errors.error_text(_decode(raw))):
+                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decode(raw))
             if not limits.is_worth_retrying(status, attempt, self._patience) or self._out_of_patience(begun, wait):
-                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decoded(raw))
+                raise errors.error_of_response(self.place, errors.asked(method, path), status, _decode(raw))
             repeated = repeated or status in limits.UNSETTLED
             await asyncio.sleep(wait)
 
@@ -275,13 +284,13 @@ class Client:
     async def _write(
         self, method: str, path: str, data: bytes, headers: Headers, check: Callable[[], None]
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a write over connections of its own; `check` is asked before each piece goes out."""
+        """Send a write over connections of its own; `check` is called before each piece goes out."""
         headers = await self._authorized(headers)
         status, received, content, _ = await self._quick().send(method, path, data, headers, check)
         return status, received, content
 
     def _quick(self) -> Sender:
-        from fleet.kube.runtime.sender import Sender  # noqa: PLC0415 - not for those who only look
+        from fleet.kube.runtime.sender import Sender  # noqa: PLC0415 - not needed by callers that only read
 
         if self._sender is None:
             credentials = self._opened
@@ -291,7 +300,11 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, *, silence: float) -> AsyncIterator[aiohttp.StreamReader]:
-        """The body of a watch as it comes; a silence of that many seconds ends it. Not counted by the gate."""
+        """Yield the body of a watch as it comes; a silence of that many seconds ends it.
+
+        A watch does not count towards the concurrency limit. Raise StreamRefusedError if the server answers with an
+        error.
+        """
         async with contextlib.AsyncExitStack() as stack:
             headers = await self._authorized({})
             response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
@@ -300,7 +313,7 @@ class Client:
                 headers = await self._authorized({})
                 response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
             if response.status >= 300:
-                what, body = errors.asked("GET", path), _decoded(await response.read())
+                what, body = errors.asked("GET", path), _decode(await response.read())
                 if response.status < 400:
                     location = response.headers.get("Location") or ""
                     raise errors.error_of_redirect(self.place, what, response.status, location)
@@ -310,13 +323,15 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def websocket(self, path: str, protocols: Sequence[str]) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        """A connection both ways, for commands in pods. Not counted by the gate."""
+        """Yield a connection both ways, for commands in pods. It does not count towards the concurrency limit."""
         import aiohttp  # noqa: PLC0415 - slow to load, see session
 
         what, renewed = errors.asked("GET", path), False
         async with contextlib.AsyncExitStack() as stack:
             while True:
-                headers = await self._authorized({"Accept": "*/*"})  # what comes is no JSON: to ask for it is refused
+                headers = await self._authorized(
+                    {"Accept": "*/*"}
+                )  # the stream is no JSON, and servers refuse a request for JSON
                 try:
                     socket = await stack.enter_async_context(self._aiohttp().websocket(path, headers, protocols))
                     break
@@ -325,7 +340,7 @@ class Client:
                         renewed = True
                         await self._renew(headers)
                         continue
-                    # It has no body. Asked again as a plain request, the server says why; it begins nothing for one.
+                    # This answer has no body. To a plain request the server gives the reason, and runs nothing.
                     answer = await self.request("GET", path, accept="*/*", expect=(refused.status,))
                     raise errors.error_of_response(self.place, what, refused.status, answer.body) from refused
                 except OSError as problem:
@@ -333,7 +348,7 @@ class Client:
             yield socket
 
     async def _authorized(self, headers: Headers) -> Headers:
-        """With who asks, and in whose name: every request has it, whichever way it is sent."""
+        """Return the headers with the credentials and the account, which every request has, however it is sent."""
         credentials = self._opened
         if credentials.expired:
             await self._renew(self._proof(credentials))
@@ -347,7 +362,7 @@ class Client:
         return {"Authorization": token} if token else {}
 
     async def _renew(self, used: Headers) -> None:
-        """New credentials, once for all requests that were refused with the old ones."""
+        """Renew the credentials, once for all requests that were refused with the old ones."""
         credentials = self._opened
         async with self._renewal:
             if credentials.authorization != used.get("Authorization") and not credentials.expired:
@@ -367,7 +382,7 @@ class Client:
 
 
 class StreamRefusedError(Exception):
-    """A watch that was answered with a status instead of events; 410 means: list again."""
+    """Error for a watch that was answered with a status instead of events; 410 means: list again."""
 
     def __init__(self, status: int, error: FleetError) -> None:
         super().__init__(str(error))
@@ -376,11 +391,11 @@ class StreamRefusedError(Exception):
 
 
 def _unguarded() -> None:
-    """Let every write out."""
+    """Allow every write."""
 
 
-def _decoded(raw: bytes) -> Any:
+def _decode(raw: bytes) -> Any:
     try:
         return orjson.loads(raw) if raw else None
     except orjson.JSONDecodeError:
-        return raw  # plain text, of the server's outer layers or of a proxy before it
+        return raw  # plain text, from the server's outer layers or from a proxy

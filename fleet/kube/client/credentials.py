@@ -1,7 +1,7 @@
-"""What is needed to talk to one cluster: its address, TLS, a proxy, headers.
+"""Credentials of one cluster: its address, TLS, a proxy, headers.
 
-All senders take it from one `Access`: a certificate, a token or a password as it stands in files, or what a plugin or
-a provider gives in their place (see `provided`).
+All senders take them from one `Access`: a certificate, a token or a password in files, or what a plugin or a provider
+gives in their place (`client.auth_plugins`).
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     import aiohttp
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-TOKEN_SECONDS = 60.0  # a token in a file is renewed by somebody else: how long it is taken from memory
+TOKEN_SECONDS = 60.0  # for which a token from a file is kept in memory: another program renews the file
 _CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class Credentials(ABC):
-    """Renewed when they expire or when the server says 401."""
+    """Credentials of one cluster, renewed when they expire or when the server answers 401."""
 
     context = ""
     server = ""
 
     @staticmethod
     async def from_kubeconfig(path: Path | None = None, context: str | None = None) -> Credentials:
-        """By the context of a kubeconfig; None is what kubectl would take."""
+        """Load the credentials of a kubeconfig's context; None stands for what kubectl would take."""
         access = kubeconfig.read_kubeconfig(path, context)
         if not access.plugin and not access.user.values.get("auth-provider"):
             return Plain(access, path)
-        from fleet.kube.client.auth_plugins import PluginCredentials  # noqa: PLC0415 - for those who need it
+        from fleet.kube.client.auth_plugins import PluginCredentials  # noqa: PLC0415 - only for users with a plugin or provider
 
         return await PluginCredentials.load(access, path)
 
     @staticmethod
     async def in_cluster() -> Credentials:
-        """The service account of the pod that this runs in."""
+        """Load the service account of the pod that this runs in; raise ConfigurationError outside of one."""
         host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
         token, authority = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
         if not host or not port or not token.is_file() or not authority.is_file():
@@ -59,46 +59,46 @@ class Credentials(ABC):
 
     @property
     def expired(self) -> bool:
-        """Or are about to be."""
+        """Return whether they have expired or are about to."""
         return False
 
     @property
     @abstractmethod
     def authorization(self) -> str | None:
-        """The header, from memory."""
+        """Return the Authorization header, from memory; None if there is none."""
 
     @abstractmethod
     async def renew(self) -> bool:
-        """Load them anew. True when connections have to be made anew, because what they are made with changed."""
+        """Load them anew. Return whether connections have to be made anew, because what they are made with changed."""
 
     @property
     @abstractmethod
     def tls(self) -> ssl.SSLContext | None:
-        """For new connections; None where the address is one without TLS."""
+        """Return the TLS context for new connections; None if the address is one without TLS."""
 
     @property
     @abstractmethod
     def server_name(self) -> str | None:
-        """The name in the server's certificate, where it is not that of the address."""
+        """Return the name in the server's certificate; None if it is that of the address."""
 
     @property
     @abstractmethod
     def proxy(self) -> str | None:
-        """The one that the kubeconfig or the environment names."""
+        """Return the URL of the proxy that the kubeconfig or the environment names; None if none does."""
 
     @property
     @abstractmethod
     def impersonation(self) -> Headers:
-        """The headers of the identity that the kubeconfig's user takes on."""
+        """Return the headers of the identity that the kubeconfig's user takes on."""
 
     @property
     def request_arguments(self) -> dict[str, Any]:
-        """What aiohttp needs with each request: a proxy and the name in the server's certificate."""
-        given = {"proxy": self.proxy, "server_hostname": self.server_name}
-        return {name: value for name, value in given.items() if value}
+        """Return what aiohttp needs with each request: a proxy and the name in the server's certificate."""
+        arguments = {"proxy": self.proxy, "server_hostname": self.server_name}
+        return {name: value for name, value in arguments.items() if value}
 
     def session(self, **arguments: Any) -> aiohttp.ClientSession:
-        """A session of aiohttp with the TLS context of these credentials; how much at once is the client's matter."""
+        """Make a session of aiohttp with this TLS context. It has no limit of connections: the client has one."""
         import aiohttp  # noqa: PLC0415 - slow to load, and not needed to read
 
         connector = aiohttp.TCPConnector(limit=0, ssl=self.tls or True)
@@ -106,9 +106,9 @@ class Credentials(ABC):
 
 
 class Plain(Credentials):
-    """A certificate, a token, a password or nothing, as they stand in files.
+    """A certificate, a token, a password or nothing, as they are in files.
 
-    As with kubectl, nothing that proves who asks is sent without TLS.
+    As with kubectl, credentials are never sent without TLS.
     """
 
     def __init__(self, access: Access, path: Path | None = None) -> None:
@@ -153,7 +153,7 @@ class Plain(Credentials):
 
     @property
     def authorization(self) -> str | None:
-        """As kubectl: a token that can be read from the file has the word before one that stands in the kubeconfig."""
+        """Return the header. As with kubectl, a token read from the file comes before one in the kubeconfig."""
         if not self._is_private:
             return None
         path = self._access.user.file("tokenFile")
@@ -175,7 +175,7 @@ class Plain(Credentials):
 
     @property
     def _connection(self) -> tuple[object, ...]:
-        """What a connection is made with: none that was made with something else is used again."""
+        """Return what a connection is made with: none that was made with something else is used again."""
         return self.server, self._authority, self._pair, self.server_name, self._proxy
 
     @property
@@ -195,7 +195,7 @@ class Plain(Credentials):
         return self._access.impersonation
 
     def _context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cadata=_certificates(self._authority) if self._authority else None)
+        context = ssl.create_default_context(cadata=_find_certificates(self._authority) if self._authority else None)
         # As kubectl: clusters' own authorities often lack extensions that RFC 5280 asks for.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self._access.cluster.values.get("insecure-skip-tls-verify"):
@@ -214,9 +214,9 @@ def _no_password() -> str:
     raise ValueError("the client-key is encrypted, which kubectl does not take either")
 
 
-def _certificates(text: bytes) -> str:
-    """Return the certificates among whatever else the file says: comments, keys, text in any encoding."""
-    found = [each.decode("ascii", "replace") for each in _CERTIFICATE.findall(text)]
-    if not found:
+def _find_certificates(text: bytes) -> str:
+    """Return the certificates in a file that may also have comments, keys, and text in any encoding."""
+    certificates = [match.decode("ascii", "replace") for match in _CERTIFICATE.findall(text)]
+    if not certificates:
         raise ValueError("its certificate-authority has no certificate")
-    return "\n".join(found)
+    return "\n".join(certificates)

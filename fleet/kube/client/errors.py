@@ -1,14 +1,12 @@
-"""Server answers as errors.
+"""Server answers and broken connections as `fleet.errors`: which verb on what, where, and how to check. Pure.
 
-Fields that a kind does not declare: a typing error in a manifest, or a definition that is older than the manifest.
+This is the one place where HTTP becomes an error that a user can act on.
 
-Pure. Server-side apply refuses most of them, but with a 500, as if the server had failed; it must not be tried again
-nor read as "may have happened". Inside an object that a definition leaves open without saying so, the server takes
-them and silently drops them (`fieldValidation=Strict` changes neither): every later sync would send them again.
-
-An answer or a broken connection, as the error a person can act on: which verb on what, where, and how to check.
-
-Pure. The one place where HTTP becomes `fleet.errors`.
+It also finds fields that a kind does not declare: a typing error in a manifest, or a definition that is older than the
+manifest. Server-side apply refuses most of them, but with a 500, as if the server had failed; such an answer must not
+be tried again nor read as "may have happened". Inside an object that a definition leaves open without saying so, the
+server takes them and silently drops them (`fieldValidation=Strict` changes neither): every later sync would send them
+again.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _BUILT_IN = frozenset({"", "apps", "batch", "autoscaling", "policy", "extensions
 
 
 def refused(status: int, message: str) -> list[str]:
-    """What is wrong with each field, as `spec.replica: field not declared in schema`; nothing for another failure."""
+    """Return what is wrong with each field, as `spec.replica: field not declared in schema`; [] for another failure."""
     if status != 500 or not message.startswith(_REFUSED):
         return []
     text = message.partition("): ")[2].removeprefix("errors:")
@@ -34,53 +32,58 @@ def refused(status: int, message: str) -> list[str]:
 
 
 def path_of(complaint: str) -> str:
-    """The field of one of those lines."""
+    """Return the field of one of the lines of `refused`."""
     return complaint.partition(": ")[0]
 
 
 def dropped_fields(group: str, manifest: dict[str, Any], found: dict[str, Any]) -> list[str]:
-    """The fields of a custom resource that were sent and are not in the answer. Built-in kinds drop nothing so."""
+    """Return the fields of a custom resource that were sent and are not in the answer.
+
+    Built-in kinds do not drop fields in this way.
+    """
     if group in _BUILT_IN or group.endswith(".k8s.io"):
         return []
     missing: list[str] = []
     for name, value in manifest.items():
         if name not in ("apiVersion", "kind", "metadata", "status"):
-            _compare(value, found.get(name), name, missing)
+            _collect_missing(value, found.get(name), name, missing)
     return missing
 
 
-def _compare(sent: Any, kept: Any, path: str, missing: list[str]) -> None:
+def _collect_missing(sent: Any, kept: Any, path: str, missing: list[str]) -> None:
     if isinstance(sent, dict) and isinstance(kept, dict):
         for name, value in sent.items():
             if name in kept:
-                _compare(value, kept[name], fields.child_path(path, name), missing)
+                _collect_missing(value, kept[name], fields.child_path(path, name), missing)
             else:
                 missing.append(fields.child_path(path, name))
     elif isinstance(sent, list) and isinstance(kept, list) and len(sent) == len(kept):
-        for position, (one, other) in enumerate(zip(sent, kept, strict=True)):
-            _compare(one, other, f"{path}[{position}]", missing)
+        for position, (item, kept_item) in enumerate(zip(sent, kept, strict=True)):
+            _collect_missing(item, kept_item, f"{path}[{position}]", missing)
     elif kept is None:
         missing.append(path)
 
 
 class UnansweredError(ResourceError):
-    """No answer, or one that does not say whether the thing was done: it may have been."""
+    """Error for a request without an answer that says whether it was carried out: it may have been."""
 
 
 class UnreachableError(UnansweredError):
-    """No answer at all: the server is away, or the way to it. A failure that the server answers with is none."""
+    """Error for a request without any answer: the server is away, or the network. A failure in an answer is not
+    this.
+    """
 
 
 class OverloadedError(ResourceError):
-    """The API server has too much to do: nothing was done, and a later request may be carried out."""
+    """Error for an API server that is overloaded: it did nothing, and a later request may succeed."""
 
 
 class NoRightError(AccessError):
-    """It is known who asked, and they may not: to read the credentials anew changes nothing."""
+    """Error for a missing right: the server knows who asked, so reading the credentials anew changes nothing."""
 
 
 class BrokenError(ConnectionError):
-    """A request without an answer."""
+    """Error for a request without an answer."""
 
     def __init__(self, problem: BaseException, *, sent: bool = True, trusted: bool = True) -> None:
         super().__init__(str(problem) or type(problem).__name__)
@@ -89,13 +92,16 @@ class BrokenError(ConnectionError):
 
 
 def may_pass(problem: BaseException) -> bool:
-    """A server that is restarting refuses or drops connections; a certificate that is not trusted stays so."""
+    """Return whether a broken connection may work again.
+
+    A server that is restarting refuses or drops connections; a certificate that is not trusted stays so.
+    """
     return problem.trusted if isinstance(problem, BrokenError) else not isinstance(problem, ssl.SSLError)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a request went, in the words of the user."""
+    """The cluster that a request went to, in the words of the user."""
 
     cluster: str
     server: str
@@ -106,6 +112,7 @@ class Place:
 
     @property
     def flag(self) -> str:
+        """Return the flag that makes kubectl use this context."""
         return f" --context {self.context}" if self.context else ""
 
 
@@ -131,7 +138,10 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 def asked(method: str, path: str) -> RequestContext:
-    """The inverse of a resource's path; for other paths (discovery, /version) the path is the resource."""
+    """Return what a request asks for: the inverse of a resource's path.
+
+    For other paths (discovery, /version) the path is the resource.
+    """
     parts = path.partition("?")[0].strip("/").split("/")
     group = ""
     if parts[0] == "api" and len(parts) > 2:
@@ -149,7 +159,7 @@ def asked(method: str, path: str) -> RequestContext:
 
 
 def error_of_response(place: Place, what: RequestContext, status: int, body: Any) -> FleetError:
-    """The error of an answer that is not a success."""
+    """Return the error for an answer that is not a success."""
     message = error_text(body) or f"HTTP {status}"
     if complaints := refused(status, message):
         return ResourceError(
@@ -187,7 +197,7 @@ def error_of_response(place: Place, what: RequestContext, status: int, body: Any
 
 
 def error_of_redirect(place: Place, what: RequestContext, status: int, location: str) -> FleetError:
-    """The error of an answer that points elsewhere. Nothing is sent there, and nothing was done here."""
+    """Return the error for an answer that points elsewhere: it is not followed, and nothing was done here."""
     try:
         target = urlsplit(location)
         host = target.hostname or ""
@@ -201,7 +211,10 @@ def error_of_redirect(place: Place, what: RequestContext, status: int, location:
 
 
 def error_of_connection(place: Place, what: RequestContext, problem: BaseException) -> FleetError:
-    """The error of a request that got no answer. What it asked for may have happened: never read it as "no"."""
+    """Return the error for a request that got no answer.
+
+    What it asked for may have happened: never read it as "no".
+    """
     reason = str(problem) or type(problem).__name__
     if isinstance(problem, TimeoutError):
         reason = "no answer in time"
@@ -217,7 +230,7 @@ def error_of_connection(place: Place, what: RequestContext, problem: BaseExcepti
 
 
 def error_text(body: Any) -> str:
-    """The message of a Status object, or of whatever a proxy before the server answered."""
+    """Return the message of a Status object, or the text that a proxy before the server answered."""
     if isinstance(body, dict):
         return str(body.get("message") or body.get("reason") or "")
     if isinstance(body, bytes):
@@ -226,5 +239,8 @@ def error_text(body: Any) -> str:
 
 
 def _is_missing_right(message: str) -> bool:
-    """RBAC's words; quotas, terminating namespaces and admission refuse with 403 too, and are no matter of rights."""
+    """Return whether a message with status 403 is RBAC's.
+
+    Quotas, terminating namespaces and admission refuse with 403 too, and that is no matter of rights.
+    """
     return " cannot " in message and ("resource" in message or "path" in message)

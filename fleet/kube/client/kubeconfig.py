@@ -1,9 +1,9 @@
 """The kubeconfig as kubectl reads it: which files, merged how, and what a context in them says.
 
-The one answer to "which connection does this context mean": readers, writers, watches and plugins all begin with the
-`Access` that `read` returns. What kubectl refuses is refused here, too, instead of being guessed at. Only files are
-read; nothing is connected to and no plugin is run. A kubeconfig or context that is not there is a matter of access (the
-repository is right, this machine has no credentials); a file that is none is a wrong file.
+It is the one answer to "which connection does this context mean": readers, writers, watches and plugins all begin with
+the `Access` that `read_kubeconfig` returns. What kubectl refuses is refused here, too, instead of being guessed at.
+Only files are read; no connection is made and no plugin is run. A missing kubeconfig or context is a matter of access
+(the repository is right, this machine has no credentials); a file that is no kubeconfig is a wrong file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from fleet.errors import AccessError, ConfigurationError
 
-MOST_VALUES = 100_000  # of a file: it may be anybody's who can write a Secret
+MOST_VALUES = 100_000  # in a file: any user who can write a Secret may have written it
 LISTS = ("clusters", "users", "contexts")
 TEXTS = {
     "cluster": ("server", "certificate-authority", "certificate-authority-data", "tls-server-name", "proxy-url"),
@@ -27,7 +27,7 @@ TEXTS = {
         *("token", "tokenFile", "username", "password", "as", "as-uid"),
     ),
 }
-_HEADER_SIGNS = "!#$&'*+-.^_`|~"  # beside letters and digits: what the name of a header may have
+_HEADER_SIGNS = "!#$&'*+-.^_`|~"  # besides letters and digits: what the name of a header may contain
 
 Headers = dict[str, str | tuple[str, ...]]  # a header with several values is sent as several lines
 
@@ -43,7 +43,7 @@ class Section:
         return self.directory / self.values[name] if self.values.get(name) else None
 
     def content(self, name: str) -> bytes | None:
-        """Of `<name>-data`, else of the file that `<name>` is, else nothing."""
+        """Return the value of `<name>-data`, else the content of the file that `<name>` names, else None."""
         data = self.values.get(f"{name}-data")
         if data:
             return base64.b64decode(data, validate=True)
@@ -53,7 +53,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a context says: where the cluster is, and as whom."""
+    """What a context says: the cluster's address and the user's credentials."""
 
     context: str
     cluster: Section
@@ -61,24 +61,26 @@ class Access:
 
     @property
     def plugin(self) -> dict[str, Any] | None:
-        """The program that gives credentials; None where the user has others, which kubectl prefers."""
+        """Return the program that gives credentials; None if the user has others, which kubectl prefers."""
         values = self.user.values
         others = ("token", "tokenFile", "username", "client-certificate", "client-certificate-data")
-        found = values.get("exec")
-        return None if not found or any(values.get(name) for name in others) else cast(dict[str, Any], found)
+        plugin = values.get("exec")
+        return None if not plugin or any(values.get(name) for name in others) else cast(dict[str, Any], plugin)
 
     @property
     def local_fields(self) -> tuple[str, ...]:
-        """The fields that run a program or read a file of this machine, whether or not another one is preferred."""
+        """Return the fields that run a program or read a file of this machine, whether or not another one is
+        preferred.
+        """
         user, cluster = self.user.values, self.cluster.values
         provider = user.get("auth-provider") or {}
         options = provider.get("config") or {} if isinstance(provider, dict) else {}
-        named = {
+        sections = {
             "certificate-authority": cluster,
             **dict.fromkeys(("exec", "tokenFile", "client-certificate", "client-key"), user),
             "idp-certificate-authority": options if isinstance(options, dict) else {},
         }
-        return tuple(name for name, values in named.items() if values.get(name))
+        return tuple(name for name, values in sections.items() if values.get(name))
 
     @property
     def impersonation(self) -> Headers:
@@ -96,7 +98,9 @@ class Access:
         return headers
 
     def checked(self) -> Access:
-        """Return it. Raise ValueError or TypeError for what kubectl refuses: of two answers, neither is taken."""
+        """Return this access. Raise ValueError or TypeError for what kubectl refuses: of two answers, neither is
+        taken.
+        """
         _check_types(self.cluster.values, "cluster")
         _check_types(self.user.values, "user")
         cluster, user = self.cluster.values, self.user.values
@@ -128,16 +132,16 @@ def _check_types(values: dict[str, Any], kind: str) -> None:
     groups, extra = values.get("as-groups") or [], values.get("as-user-extra") or {}
     if not _are_texts(groups) or not isinstance(extra, dict) or not _are_texts(list(extra)):
         raise ValueError("as-groups of the user is no list of texts, or as-user-extra no mapping")
-    if not all(_are_texts(each) for each in extra.values()):
+    if not all(_are_texts(extra_values) for extra_values in extra.values()):
         raise ValueError("as-user-extra of the user has something else than lists of texts")
 
 
 def _are_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(each, str) for each in values)
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def kubeconfig_files(path: Path | None = None) -> list[Path]:
-    """The files that kubectl would read, those that are not there included."""
+    """Return the files that kubectl would read, including those that do not exist."""
     if path is not None:
         return [path]
     listed = os.environ.get("KUBECONFIG")
@@ -147,29 +151,40 @@ def kubeconfig_files(path: Path | None = None) -> list[Path]:
 
 
 def read_kubeconfig(path: Path | None = None, context: str | None = None) -> Access:
-    """What the context (None: the current one) says; of things with one name, the first file has the word."""
+    """Return what the context (None: the current one) says; of entries with the same name, the first file's counts.
+
+    Raise AccessError if there is no such kubeconfig or context or it cannot be used, ConfigurationError if a file is no
+    kubeconfig.
+    """
     paths = kubeconfig_files(path)
     where = os.pathsep.join(map(str, paths))
-    there = [each for each in paths if each.exists()]
-    if not there:
+    existing = [file for file in paths if file.exists()]
+    if not existing:
         raise AccessError(
             f"there is no kubeconfig at {where}", hint="name one with --kubeconfig or the variable KUBECONFIG"
         )
-    documents = [(parse_kubeconfig(each), each.absolute().parent) for each in there]
-    name = context or next((one["current-context"] for one, _ in documents if one.get("current-context")), None)
+    documents = [(parse_kubeconfig(file), file.absolute().parent) for file in existing]
+    name = context or next(
+        (document["current-context"] for document, _ in documents if document.get("current-context")), None
+    )
     try:
         if not name:
             raise ValueError("it has no current context")
-        found = _named(documents, "contexts", name)
-        about = found.values.get("context") or {}
-        cluster = _named(documents, "clusters", about.get("cluster", ""))
-        user = _named(documents, "users", about["user"]) if about.get("user") else Section({}, found.directory)
-        return Access(str(name), _inner(cluster, "cluster"), _inner(user, "user")).checked()
+        entry = _find_section(documents, "contexts", name)
+        settings = entry.values.get("context") or {}
+        cluster = _find_section(documents, "clusters", settings.get("cluster", ""))
+        user = (
+            _find_section(documents, "users", settings["user"])
+            if settings.get("user")
+            else Section({}, entry.directory)
+        )
+        return Access(str(name), _unwrap_section(cluster, "cluster"), _unwrap_section(user, "user")).checked()
     except (ValueError, TypeError, AttributeError) as problem:
         raise unusable_kubeconfig(where, context, problem) from problem
 
 
 def unusable_kubeconfig(where: str, context: str | None, problem: object) -> AccessError:
+    """Return the error for a kubeconfig or context that cannot be used."""
     return AccessError(
         f"the kubeconfig {where} cannot be used{f' with context {context}' if context else ''}: {problem}",
         hint="`kubectl config get-contexts` lists the contexts that there are",
@@ -177,7 +192,7 @@ def unusable_kubeconfig(where: str, context: str | None, problem: object) -> Acc
 
 
 def parse_kubeconfig(path: Path) -> dict[str, Any]:
-    """What one file holds."""
+    """Return the content of one file; raise ConfigurationError if it is no kubeconfig."""
     # Slow to load, and the command line imports this module to complete names.
     from fleet.yaml_text import NotYamlError, read_documents  # noqa: PLC0415
 
@@ -195,9 +210,9 @@ def parse_kubeconfig(path: Path) -> dict[str, Any]:
     return data
 
 
-def _named(documents: Iterable[tuple[dict[str, Any], Path]], kind: str, name: str) -> Section:
-    for one, directory in documents:
-        entries = [entry for entry in one.get(kind) or () if isinstance(entry, dict) and entry.get("name") == name]
+def _find_section(documents: Iterable[tuple[dict[str, Any], Path]], kind: str, name: str) -> Section:
+    for document, directory in documents:
+        entries = [entry for entry in document.get(kind) or () if isinstance(entry, dict) and entry.get("name") == name]
         if len(entries) > 1:
             raise ValueError(f"{name!r} is twice among its {kind}")
         if entries:
@@ -205,7 +220,7 @@ def _named(documents: Iterable[tuple[dict[str, Any], Path]], kind: str, name: st
     raise ValueError(f"there is no {name!r} among its {kind}")
 
 
-def _inner(section: Section, name: str) -> Section:
+def _unwrap_section(section: Section, name: str) -> Section:
     values = section.values.get(name) or {}
     if not isinstance(values, dict):
         raise TypeError(f"{name} of {section.values.get('name')!r} is no mapping")

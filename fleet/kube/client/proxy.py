@@ -1,7 +1,7 @@
-"""Which proxy is on the way to a cluster: that of the kubeconfig, or of the environment as Go's httpproxy reads it.
+"""The proxy between fleet and a cluster: that of the kubeconfig, or of the environment as Go's httpproxy reads it.
 
-Pure. kubectl is the original: whoever follows another rule reaches another machine than kubectl does. SOCKS is refused
-by name, since nothing here speaks it.
+Pure. kubectl is the original: a client with other rules reaches another machine than kubectl does. SOCKS is refused by
+name, since nothing here speaks it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def choose_proxy(server: str, own: str, environment: Mapping[str, str]) -> str |
     `own` is the kubeconfig's `proxy-url`: it holds for every address, also where NO_PROXY names it.
     """
     if own:
-        return _usable(own, "the kubeconfig's proxy-url")
+        return _check_proxy(own, "the kubeconfig's proxy-url")
     scheme = urlsplit(server).scheme
     name = f"{scheme.upper()}_PROXY"
     named = environment.get(name) or environment.get(name.lower()) or ""
@@ -30,11 +30,11 @@ def choose_proxy(server: str, own: str, environment: Mapping[str, str]) -> str |
     if scheme == "http" and environment.get("REQUEST_METHOD"):
         raise ValueError("HTTP_PROXY is not used in a CGI program, where whoever asks may have set it")
     parts = urlsplit(named)
-    return _usable(named if parts.scheme and parts.netloc else f"http://{named}", name)
+    return _check_proxy(named if parts.scheme and parts.netloc else f"http://{named}", name)
 
 
-def _usable(url: str, origin: str) -> str:
-    """Return the URL if aiohttp speaks the protocol of its proxy. The message has no password of it."""
+def _check_proxy(url: str, origin: str) -> str:
+    """Return the URL if aiohttp speaks the proxy's protocol; else raise ValueError, whose message has no password."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -54,36 +54,36 @@ def _is_proxied(server: str, exempt: str) -> bool:
     parts = urlsplit(server)
     host = parts.hostname or ""
     port = str(parts.port or PORTS.get(parts.scheme, ""))
-    address = _address(host)
+    address = _parse_address(host)
     if host == "localhost" or (address and address.is_loopback):
         return False
     if address is None:
         with contextlib.suppress(UnicodeError):
             host = host.encode("idna").decode()
     entries = [entry.strip().lower() for entry in exempt.split(",")]
-    return not any(entry and _matches(entry, host, port, address) for entry in entries)
+    return not any(entry and _matches_entry(entry, host, port, address) for entry in entries)
 
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def _matches(entry: str, host: str, port: str, address: Address | None) -> bool:
+def _matches_entry(entry: str, host: str, port: str, address: Address | None) -> bool:
     if entry == "*":
         return True
-    if (network := _network(entry)) is not None:
+    if (network := _parse_network(entry)) is not None:
         return address is not None and address.version == network.version and address in network
-    named, wanted = _split(entry)
-    if wanted and wanted != port:
+    name, wanted_port = _split_host_port(entry)
+    if wanted_port and wanted_port != port:
         return False
-    if (exempted := _address(named)) is not None:
+    if (exempted := _parse_address(name)) is not None:
         return address == exempted
-    if address is not None or not named:
+    if address is not None or not name:
         return False
-    named = named.removeprefix("*") if named.startswith("*.") else named
-    return host.endswith(named) if named.startswith(".") else host == named or host.endswith(f".{named}")
+    name = name.removeprefix("*") if name.startswith("*.") else name
+    return host.endswith(name) if name.startswith(".") else host == name or host.endswith(f".{name}")
 
 
-def _split(entry: str) -> tuple[str, str]:
+def _split_host_port(entry: str) -> tuple[str, str]:
     """Return host and port of `host:port` or `[host]:port`; of anything else the whole, without a port."""
     if entry.startswith("["):
         host, bracket, port = entry[1:].partition("]:")
@@ -91,9 +91,9 @@ def _split(entry: str) -> tuple[str, str]:
     return (entry.partition(":")[0], entry.partition(":")[2]) if entry.count(":") == 1 else (entry, "")
 
 
-def _network(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+def _parse_network(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     base, slash, length = entry.partition("/")
-    if not slash or not length.isdecimal() or _address(base) is None:
+    if not slash or not length.isdecimal() or _parse_address(base) is None:
         return None  # a mask of four numbers is no network to Go
     try:
         return ipaddress.ip_network(entry, strict=False)
@@ -101,10 +101,10 @@ def _network(entry: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None
         return None
 
 
-def _address(text: str) -> Address | None:
-    """Return the address; one of IPv4 in the dress of IPv6 is the one of IPv4."""
+def _parse_address(text: str) -> Address | None:
+    """Return the address; that of IPv4 for an IPv4-mapped IPv6 address; None if the text is no address."""
     try:
-        found = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address

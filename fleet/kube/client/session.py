@@ -1,11 +1,8 @@
-"""Aiohttp: writes, watches, websockets.
+"""Writes, watches and websockets by aiohttp, which is slow to load: this module is imported with the first of them.
 
-Writes, watches and websockets, by aiohttp. It is slow to load, so this module is imported with the first of them.
+Redirects are not followed: a write would become a GET, or its body reach a machine that the kubeconfig does not name.
 
-Nothing is sent on to where an answer points: a write would become a GET, or its body reach a machine that the
-kubeconfig does not name.
-
-The lines of a body as they come, however long: aiohttp's own refuse those of more than its buffer.
+`read_lines` splits a body into lines of any length: aiohttp's own refuses those longer than its buffer.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from fleet.kube.client.reader import CONNECT_SECONDS, READ_SECONDS
 
 
 class Session:
-    """Of one set of credentials. A request that breaks is a BrokenError or a TimeoutError."""
+    """aiohttp session of one set of credentials. A request that breaks raises BrokenError or TimeoutError."""
 
     def __init__(self, credentials: Credentials, headers: Headers) -> None:
         self._server = credentials.server
@@ -35,7 +32,7 @@ class Session:
             trust_env=False,  # three to four times faster than asking the environment with each request
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=header_pairs(headers),
-            trace_configs=[_staying()],
+            trace_configs=[_refuse_redirects()],
             timeout=aiohttp.ClientTimeout(
                 total=None, connect=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
             ),
@@ -50,7 +47,7 @@ class Session:
     async def request(
         self, method: str, path: str, data: bytes | None, headers: Headers
     ) -> tuple[int, Mapping[str, str], bytes]:
-        with _broken():
+        with _broken_errors():
             async with self._session.request(
                 method,
                 self._url(path),
@@ -78,7 +75,7 @@ class Session:
     async def websocket(
         self, path: str, headers: Headers, protocols: Sequence[str]
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        with _broken():
+        with _broken_errors():
             socket = await self._session.ws_connect(
                 self._url(path),
                 headers=CIMultiDict(header_pairs(headers)),
@@ -96,8 +93,10 @@ class Session:
         return URL(self._server + path, encoded=True)
 
 
-def _staying() -> aiohttp.TraceConfig:
-    """A websocket has no option for it: what begins one ends with the answer that points elsewhere."""
+def _refuse_redirects() -> aiohttp.TraceConfig:
+    """Return traces that end a redirected websocket with the answer that points elsewhere: aiohttp has no option for
+    it.
+    """
 
     async def stay(
         session: aiohttp.ClientSession, context: SimpleNamespace, answer: aiohttp.TraceRequestRedirectParams
@@ -114,11 +113,12 @@ def _staying() -> aiohttp.TraceConfig:
 
 
 @contextlib.contextmanager
-def _broken() -> Iterator[None]:
+def _broken_errors() -> Iterator[None]:
+    """Turn the errors of aiohttp into BrokenError; leave refused handshakes, which are answers, and timeouts."""
     try:
         yield
     except aiohttp.WSServerHandshakeError:
-        raise  # an answer, and not a break
+        raise  # an answer, not a broken connection
     except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError, aiohttp.InvalidURL) as problem:
         raise BrokenError(problem, sent=False, trusted=False) from problem
     except aiohttp.ClientConnectorError as problem:
@@ -130,7 +130,7 @@ def _broken() -> Iterator[None]:
 
 
 async def read_lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Without what follows the last newline: an event that was cut off is none."""
+    """Yield the lines of a body as they come, without what follows the last newline: that event was cut off."""
     parts: list[bytes] = []
     async for chunk in body.iter_any():
         *whole, rest = chunk.split(b"\n")
