@@ -329,9 +329,7 @@ class Client:
         what, renewed = errors.asked("GET", path), False
         async with contextlib.AsyncExitStack() as stack:
             while True:
-                headers = await self._authorized(
-                    {"Accept": "*/*"}
-                )  # the stream is no JSON, and servers refuse a request for JSON
+                headers = await self._authorized({"Accept": "*/*"})  # a request for JSON is refused
                 try:
                     socket = await stack.enter_async_context(self._aiohttp().websocket(path, headers, protocols))
                     break

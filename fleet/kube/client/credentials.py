@@ -42,7 +42,7 @@ class Credentials(ABC):
         access = kubeconfig.read_kubeconfig(path, context)
         if not access.plugin and not access.user.values.get("auth-provider"):
             return Plain(access, path)
-        from fleet.kube.client.auth_plugins import PluginCredentials  # noqa: PLC0415 - only for users with a plugin or provider
+        from fleet.kube.client.auth_plugins import PluginCredentials  # noqa: PLC0415 - only for those users
 
         return await PluginCredentials.load(access, path)
 

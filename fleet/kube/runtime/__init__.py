@@ -24,19 +24,20 @@ not remember anything between calls, and must be able to run at any time.
     if __name__ == "__main__":
         operator.main()
 
-What the runtime sees to, one idea per module:
+What the runtime provides, one idea per module:
 
-- `follow`, `following`: lists and watches that survive what networks and servers do, into a `cache` with indexes
-- `view`, `views`: which caches a pass has, of everything or of its own namespace, and what if it may not see them
-- `predicate`, `mapping`: which changes matter, and to whom
-- `queue`: each key once, never two passes of one key at a time, urgent ones first, failures back off
+- `informer`: lists and watches that survive failures of networks and servers, into a `cache` with indexes
+- `views`: which caches a pass has, of everything or of its own namespace, and what follows from missing rights
+- `handlers`: which changes matter (predicates), and to which keys (mappings)
+- `queue`: each key once, never two passes of one key at a time, urgent keys first, delays after failures
 - `controller`, `outcome`: a pass, its time limit, and what follows from each end it can have
-- `writer`, `guard`, `leader`, `wire`: writes only while this process leads; own writes are seen at once
-- `events`, `metrics`, `instruments`: one line per happening; the metrics that dashboards know
+- `reconcile_limits`, `memory_budget`: how much CPU time and memory a pass and a namespace may take
+- `writer`, `guard`, `leader`, `sender`: writes only while this process leads; own writes are in the caches at once
+- `events`, `metrics`: one line per happening; the metrics that dashboards know
 - `operator`: all of it in a process, with an orderly end
 """
 
-TYPE_CHECKING = False  # as in fleet/__init__.py: `wire` is loaded by every client, and without the rest
+TYPE_CHECKING = False  # as in fleet/__init__.py: every client loads `sender`, without the rest
 if TYPE_CHECKING:
     from fleet.kube.discovery import Resource
     from fleet.kube.runtime.cache import Cache, Change, Name

@@ -1,10 +1,10 @@
-"""What the server has, as last seen: the objects of one kind, of one namespace or all, with certain labels.
+"""Indexed objects of one kind as the server last reported them: of one namespace or all, with certain labels.
 
-Reconciling reads from here and costs the server nothing. A cache is filled by `follow`, and told of our own writes
-at once (`learn`), so that a pass never acts on what the pass before has changed already. Of managedFields only our
-own manager's entry is kept: the others' are most of an object's memory. Pure: it knows no server and no clock.
+Reconciling reads from here and costs the server nothing. An `informer` fills a cache, and a writer adds its own writes
+at once (`learn`), so that a pass never acts on a state that the pass before has changed already. Of managedFields only
+our own manager's entry is kept: the others' are most of an object's memory. Pure: it knows no server and no clock.
 
-Objects in it are shared by all who read it: never change one, make a new one (`{**object, "spec": …}`).
+All readers share the objects in it: never change one, make a new one (`{**object, "spec": …}`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Index = Callable[[Object], Iterable[str]]
 
 
 class Name(NamedTuple):
-    """Which object of a kind; the key of caches and queues. The namespace is "" for objects of the cluster."""
+    """Identity of an object of a kind; the key of caches and queues. The namespace is "" for objects of the cluster."""
 
     namespace: str
     name: str
@@ -37,7 +37,8 @@ class Name(NamedTuple):
 class Change(NamedTuple):
     """An object before and after; None where it did not or does not exist.
 
-    `version` tells a writer its own writes: it is that of the object, or 0 where more may have happened than that.
+    `version` lets a writer recognise its own writes: it is that of the object, or 0 where the change may consist of
+    several.
     """
 
     before: Object | None
@@ -46,9 +47,9 @@ class Change(NamedTuple):
 
     @property
     def object(self) -> Object:
-        found = self.after or self.before
-        assert found is not None  # noqa: S101 - a change has one side at least
-        return found
+        side = self.after or self.before
+        assert side is not None  # noqa: S101 - a change has one side at least
+        return side
 
 
 Listener = Callable[[Change], None]
@@ -56,14 +57,16 @@ Listener = Callable[[Change], None]
 
 @dataclass(slots=True)
 class _Ahead:
-    """We wrote an object and the watch has not told of it yet: what it told last, and which versions are ours."""
+    """An object that this process wrote and whose watch has not reported it yet."""
 
     told: Object | None
     own: set[int]
 
 
 class Cache:
-    """`get`, `all`, `by` to read; `put`, `remove`, `begin`, `finish` are the follower's and `learn` the writer's."""
+    """Cached objects. `get`, `all`, `by` read; the informer calls `put`, `remove`, `begin`, `finish`, a writer
+    `learn`.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class Cache:
         self.resource = resource
         self.namespace = namespace
         self.labels = dict(labels or {})
-        self.synced = False  # everything that the server had has been seen once
+        self.synced = False  # whether a list was complete once
         self.listeners: list[Listener] = []
         self._manager = manager
         self._objects: dict[Name, Object] = {}
@@ -85,7 +88,7 @@ class Cache:
         self._indexed: dict[str, dict[str, dict[Name, Object]]] = {}
         self._ahead: dict[Name, _Ahead] = {}
         self._seen: set[Name] | None = None
-        self._version = 0  # how far the server's own account of changes has come
+        self._version = 0  # the newest version that the server reported, not counting answers to our writes
         for name, index in (indexes or {}).items():
             self.index(name, index)
 
@@ -102,22 +105,23 @@ class Cache:
         return list(self._objects)
 
     def by(self, index: str, value: str) -> list[Object]:
-        """The objects for which the index of that name gives this value, in the order of their names."""
-        found = self._indexed[index].get(value, {})
-        return [found[name] for name in sorted(found)]
+        """Return the objects for which the index of that name gives this value, in the order of their names."""
+        matches = self._indexed[index].get(value, {})
+        return [matches[name] for name in sorted(matches)]
 
     def has(self, index: str, value: str) -> bool:
-        """Whether `by` would find anything."""
+        """Return whether `by` would find anything."""
         return value in self._indexed[index]
 
     def index(self, name: str, index: Index) -> None:
+        """Add an index of that name, and put the present objects into it."""
         self._indexes[name] = index
         self._indexed[name] = {}
-        for key, found in self._objects.items():
-            self._file(name, key, found)
+        for key, cached in self._objects.items():
+            self._file(name, key, cached)
 
     def clear(self) -> None:
-        """Forget everything, and that it was ever seen: nothing is known now, and nobody is told of an end."""
+        """Forget all objects and that a list was ever complete; listeners are not told that the objects ended."""
         self._objects.clear()
         self._ahead.clear()
         for values in self._indexed.values():
@@ -128,78 +132,81 @@ class Cache:
         del self._indexes[name], self._indexed[name]
 
     def begin(self) -> None:
-        """A list starts. What is known stays until it is complete, so that nobody sees a half-empty cache."""
+        """Begin a list. The present objects stay until it is complete, so that no reader sees a half-empty cache."""
         self._seen = set()
 
     def put(self, found: Object) -> None:
-        """The server says that the object is like this. What is known to be newer stays."""
+        """Take in the object as the server reports it. A newer version that is cached already stays."""
         name, version = Name.of(found), version_of(found)
         if self._seen is not None:
             self._seen.add(name)
         self._advance(found)
-        known = self._objects.get(name)
+        cached = self._objects.get(name)
         if name in self._ahead:
             self._catch_up(name, found)
-        elif known is None or version_of(known) < version:
+        elif cached is None or version_of(cached) < version:
             self._set(name, found)
-            self._tell(Change(known, found, version))
+            self._tell(Change(cached, found, version))
 
     def remove(self, found: Object) -> None:
-        """The server says that the object is gone."""
+        """Take in the server's report that the object is gone."""
         self._advance(found)
         name = Name.of(found)
-        known = self._objects.get(name)
-        if known is not None and version_of(known) <= version_of(found):
-            self._drop(name, known)
+        cached = self._objects.get(name)
+        if cached is not None and version_of(cached) <= version_of(found):
+            self._drop(name, cached)
         elif name in self._ahead:
-            self._ahead[name].told = None  # and made again by us, which the watch will tell next
+            self._ahead[name].told = None  # this process created it again, which the watch reports next
 
     def advance(self, version: str) -> None:
-        """The server says that nothing else happened until then (a bookmark)."""
-        self._version = max(self._version, _number(version))
+        """Take in the server's report that nothing else happened until this version (a bookmark)."""
+        self._version = max(self._version, _parse_version(version))
 
     def finish(self, version: str) -> None:
-        """The list is complete: what it did not hold is gone, unless we made it after the list's moment."""
+        """End a list: drop the objects that it did not have, unless this process created them after the list's
+        moment.
+        """
         seen, self._seen = self._seen or set(), None
-        self._version = _number(version)
-        for name, known in list(self._objects.items()):
-            if name not in seen and version_of(known) <= self._version:
-                self._drop(name, known)
+        self._version = _parse_version(version)
+        for name, cached in list(self._objects.items()):
+            if name not in seen and version_of(cached) <= self._version:
+                self._drop(name, cached)
         self.synced = True
 
     def learn(self, written: Object, *, ours: bool = True) -> None:
-        """The server's answer to a write, which made this version (`ours`) or found nothing to change.
+        """Take in the server's answer to a write, which made this version (`ours`) or found nothing to change.
 
-        The watch will tell of it and of all that comes after, so it is taken only if the watch has not come so far
-        yet: otherwise an object that was deleted right after our write would stay here for ever.
+        The watch will report it and all that comes after, so it is taken only if the watch has not come so far yet:
+        otherwise an object that was deleted right after our write would stay here for ever.
         """
         name, version = Name.of(written), version_of(written)
         if version <= self._version or not self._belongs(written):
             return
-        known = self._objects.get(name)
-        if known is not None and version_of(known) == version and name not in self._ahead:
+        cached = self._objects.get(name)
+        if cached is not None and version_of(cached) == version and name not in self._ahead:
             return
-        ahead = self._ahead.setdefault(name, _Ahead(known, set()))
+        ahead = self._ahead.setdefault(name, _Ahead(cached, set()))
         if ours:
             ahead.own.add(version)
-        if known is None or version_of(known) < version:
+        if cached is None or version_of(cached) < version:
             self._set(name, written)
-            if ours:  # else the watch will tell
-                self._tell(Change(known, written, version))
+            if ours:  # otherwise the watch will report it
+                self._tell(Change(cached, written, version))
 
     def _catch_up(self, name: Name, found: Object) -> None:
-        """The watch tells of an object that we wrote meanwhile.
+        """Take in the watch's report about an object that this process wrote meanwhile.
 
-        Others may have changed it right before us. Our answer held their change, but to us it looked like our own:
-        so each step that the watch tells and that is not ours is told on, though the object here is newer already.
+        Another client may have changed it right before that write. Our answer held that change, but looked like our
+        own: so each step that the watch reports and that is not ours is passed on, though the object here is newer
+        already.
         """
-        ahead, known, version = self._ahead[name], self._objects[name], version_of(found)
+        ahead, cached, version = self._ahead[name], self._objects[name], version_of(found)
         before, ahead.told = ahead.told, trimmed(found, self.resource, self._manager)
-        if version >= version_of(known):
+        if version >= version_of(cached):
             del self._ahead[name]
-        if version > version_of(known):
+        if version > version_of(cached):
             self._set(name, found)
-        listing = self._seen is not None  # a list leaves steps out
+        listing = self._seen is not None  # a list leaves out the steps in between
         if listing and (before is None or version_of(before) != version):
             self._tell(Change(before, found))
         elif not listing and version not in ahead.own:
@@ -218,8 +225,8 @@ class Cache:
 
     def _set(self, name: Name, found: Object) -> None:
         found = trimmed(found, self.resource, self._manager)
-        if (known := self._objects.get(name)) is not None:
-            self._unfile(name, known)
+        if (cached := self._objects.get(name)) is not None:
+            self._unfile(name, cached)
         self._objects[name] = found
         for index in self._indexes:
             self._file(index, name, found)
@@ -248,16 +255,22 @@ class Cache:
 
 
 def version_of(found: Object) -> int:
-    return _number(found["metadata"].get("resourceVersion", ""))
+    return _parse_version(found["metadata"].get("resourceVersion", ""))
 
 
-def _number(version: str) -> int:
-    """Versions of one resource are numbers that grow, a promise of the API since Kubernetes 1.35 and true before."""
+def _parse_version(version: str) -> int:
+    """Return the version as a number; 0 if it is none.
+
+    Versions of one resource are numbers that grow, a promise of the API since Kubernetes 1.35 and true before.
+    """
     return int(version) if version.isdigit() else 0
 
 
 def trimmed(found: Object, resource: Resource, manager: str) -> Object:
-    """With kind and version (lists leave them out), and of managedFields only what this manager owns."""
+    """Add kind and version to an object (lists leave them out), and keep only this manager's managedFields.
+
+    The object itself is changed and returned.
+    """
     metadata = found["metadata"]
     fields = metadata.pop("managedFields", None)
     own = [entry for entry in fields or () if entry.get("manager") == manager]

@@ -1,7 +1,8 @@
-"""A controller: one kind of object, whatever else its passes look at, and the function that makes things so.
+"""The controller: one kind of object, what else its passes look at, and the function that brings about what is
+desired.
 
-Its parts are in the modules beside: a change in a cache passes a predicate, is mapped to a key, waits in the queue
-and becomes a pass; `outcome.judge` says what follows. Passes of one key never overlap, those of different keys do.
+Its parts are in the modules beside: a change in a cache passes a predicate, is mapped to a key, waits in the queue and
+becomes a pass; `outcome.classify` says what follows. Passes of one key never overlap, those of different keys do.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ Reconcile = Callable[["Request"], Awaitable[Result | None]]
 class Request:
     """One pass: which object, what the caches know, and the means to write. Nothing of it outlives the pass.
 
-    `blocked` is None, or why not everything that is watched can be seen: say so in the object's status and change
-    nothing else. The caches concerned raise it, so a pass that does not look at it fails. When it is over, there is
-    another pass.
+    `blocked` is None, or why not all watched objects can be seen: say so in the object's status and change nothing
+    else. The caches concerned raise it, so a pass that ignores it fails. When the reason is gone, there is another
+    pass.
     """
 
     def __init__(self, controller: Controller, name: Name, attempt: int, view: View) -> None:
@@ -50,30 +51,35 @@ class Request:
 
     @property
     def object(self) -> Object | None:
-        """As last seen; None when it does not exist any more."""
+        """Return the object as last seen; None if it does not exist any more."""
         return self._controller.cache.get(*self.name)
 
     def owned(self, resource: Resource) -> list[Object]:
-        """The cached objects of a watched kind that are mapped to this key."""
+        """Return the cached objects of a watched kind that are mapped to this key."""
         return self._view.cache(resource).by(self._controller.keys, str(self.name))
 
     def cache(self, resource: Resource) -> Cache:
-        """All of a watched kind or the controller's own; with `per_namespace`, what is in the key's namespace."""
+        """Return the cache of a watched kind or the controller's own; with `per_namespace`, that of the key's
+        namespace.
+        """
         return self._view.cache(resource)
 
     @property
     def client(self) -> GuardedClient:
-        """For all else. What it writes passes the guard too, but the caches learn of it from the server only."""
+        """Return the client for everything else. The guard checks its writes too, but caches learn of them from the
+        server only.
+        """
         return self._controller.client
 
     def event(self, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False) -> None:
-        """News about the object, for `kubectl describe`."""
-        if (found := self.object) is not None:
-            self._controller.recorder.record(found, reason, note, action=action, warning=warning)
+        """Record an event about the object, for `kubectl describe`."""
+        if (live := self.object) is not None:
+            self._controller.recorder.record(live, reason, note, action=action, warning=warning)
 
 
 class Controller:
-    """Give it to an `Operator`. `owns` are kinds whose objects have the controller's object as their owner.
+    """One kind and its reconcile function, for an `Operator`. `owns` are kinds whose objects have its object as their
+    owner.
 
     With `per_namespace`, its own kind is followed in all namespaces (or in `namespace`), those of `owns` and `watches`
     only in namespaces that have objects of its own, until `linger` seconds after the last is gone. So rights on them
@@ -108,15 +114,15 @@ class Controller:
         at_end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.name = name
-        self.keys = f"keys of {name}"  # the index of whose pass an object is
+        self.keys = f"keys of {name}"  # name of the index from objects to keys
         self.resource = resource
         self.reconcile = reconcile
-        self.at_end = at_end  # closes what reconcile keeps open between passes
+        self.at_end = at_end  # closes what `reconcile` keeps open between passes
         self.namespace = namespace
         self.per_namespace = per_namespace
         self.linger = linger
         self.seconds = seconds  # that one pass may take
-        self.grace = grace  # that passes under way have at the end
+        self.grace = grace  # that passes under way have to end
         self.workers = workers
         self.queue: Queue[Name] = Queue(backoff)
         self.watches = (
@@ -132,14 +138,14 @@ class Controller:
         self._resync = resync
         self._instruments: Instruments | None = None
         self._takes = False
-        self._resting: dict[Name, float] = {}  # until when, of those whose pass held the process
+        self._resting: dict[Name, float] = {}  # until when the keys rest whose pass held the process
         self._meanwhile: dict[Name, set[int]] = {}  # versions that came while a key was with a worker
         self._idle = asyncio.Event()
 
     def connect(
         self, client: GuardedClient, recorder: Recorder, following: InformerPool, instruments: Instruments, manager: str
     ) -> None:
-        """The operator's part: give it what it works with, and listen to the caches."""
+        """Take what the operator gives the controller to work with, and listen to the caches."""
         self.client, self.recorder, self._instruments, self.manager = client, recorder, instruments, manager
         self._views = Views(
             self.watches,
@@ -153,24 +159,26 @@ class Controller:
         self.cache = self._views.wide[self.resource].cache
 
     async def disconnect(self) -> None:
+        """End the views, and close what `reconcile` keeps open between passes."""
         self._views.close()
         if self.at_end is not None:
             await self.at_end()
 
     @property
     def unwatched(self) -> list[Informer]:
-        """Return what is to be watched everywhere and is not."""
-        return [follower for follower in self._views.wide.values() if not follower.is_watching]
+        """Return the informers that should watch all namespaces (or the controller's own) and do not."""
+        return [informer for informer in self._views.wide.values() if not informer.is_watching]
 
     def may_begin(self, *, late: bool) -> bool:
-        """Whether all that is watched everywhere is known: a child that was not seen yet would be made again.
+        """Return whether the lists of what is watched everywhere are complete.
 
-        Of other kinds than its own not if it is `late`: passes are told then that they are blocked.
+        Passes that begin before would create children again that they have not seen yet. If it is `late`, only the list
+        of the controller's own kind has to be complete: passes are then told that they are blocked.
         """
-        return self.cache.synced and (late or all(one.cache.synced for one in self._views.wide.values()))
+        return self.cache.synced and (late or all(informer.cache.synced for informer in self._views.wide.values()))
 
     def _attach(self, watch: Watch, cache: Cache) -> Callable[[], None]:
-        """Listen to a cache; what it returns ends that."""
+        """Listen to a cache, and return the function that ends it."""
 
         def notice(change: Change) -> None:
             self._notice(watch, change)
@@ -186,19 +194,22 @@ class Controller:
         return detach
 
     def _wake(self, namespace: str) -> None:
-        """What can be seen there changed."""
+        """Queue the keys of a namespace, because what can be seen there changed."""
         if self._takes:
             for name in self.cache.names():
                 if not namespace or name.namespace == namespace:
                     self.queue.add(name, LOW)
 
     def _notice(self, watch: Watch, change: Change) -> None:
-        """A change of anything watched. On stand-by nothing is queued: the first to lead looks at everything."""
+        """Queue the keys that a change of a watched object concerns.
+
+        On stand-by nothing is queued: the first process to lead looks at everything.
+        """
         if not self._takes or not watch.when(change):
             return
         names = set(watch.of(change.object))
         if change.before is not None:
-            names |= set(watch.of(change.before))  # whoever had it before misses it now
+            names |= set(watch.of(change.before))  # the key that it belonged to before misses it now
         for name in names:
             if name in self._meanwhile:
                 self._meanwhile[name].add(change.version)
@@ -206,7 +217,10 @@ class Controller:
                 self.queue.add(name, NORMAL)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead: look at everything once, then at what changes. At `stop`, passes under way may end; cancelled, not."""
+        """Look at everything once, then at what changes, until `stop`.
+
+        At `stop`, passes under way may end; when the Lease is lost, this is cancelled, and they are too.
+        """
         self.queue.clear()
         self._takes = True
         self._look_at_all()
@@ -223,7 +237,7 @@ class Controller:
             self.queue.clear()
 
     async def _finish(self) -> None:
-        """Let the passes under way come to their end, within reason."""
+        """Let the passes under way end, for at most `grace` seconds."""
         self._takes = False
         self.queue.clear()
         self._idle.clear()
@@ -255,7 +269,10 @@ class Controller:
                     self._idle.set()
 
     def _rests_for(self, key: Name) -> float:
-        """Seconds until the next pass may begin: what holds the process once would hold it with each change."""
+        """Return the seconds until the next pass of a key may begin.
+
+        A key whose pass held the process rests: with each change it would hold the process again.
+        """
         rest = self._resting.get(key, 0.0) - time.monotonic()
         if rest <= 0:
             self._resting.pop(key, None)
@@ -266,7 +283,7 @@ class Controller:
         ended: Result | BaseException | None
         request = Request(self, item.key, self.queue.failures(item.key) + 1, view)
         view.told = str(request.blocked or "")
-        seen = self._meanwhile[item.key] = set()
+        versions = self._meanwhile[item.key] = set()
         token = in_pass.set(True)
         try:
             async with asyncio.timeout(self.seconds):
@@ -274,15 +291,15 @@ class Controller:
         except asyncio.CancelledError as problem:
             if _is_cancelled():
                 raise
-            ended = problem  # something that it waited for was cancelled, not this worker
-        except Exception as problem:  # judged below, as every end of a pass is
+            ended = problem  # a task that the pass waited for was cancelled, not this worker
+        except Exception as problem:  # classified below, like every end of a pass
             ended = problem
         finally:
             in_pass.reset(token)
             del self._meanwhile[item.key]
         if isinstance(ended, HeldError):
             self._resting[item.key] = time.monotonic() + REST_SECONDS
-        if seen - request.write.written:  # a pass knows what it wrote itself; all else is a reason to look again
+        if versions - request.write.written:  # a pass knows its own writes; any other change needs another pass
             self.queue.add(item.key, NORMAL)
         verdict = classify(ended, self.seconds)
         match verdict.then:
@@ -296,7 +313,7 @@ class Controller:
             case Requeue.DROP:
                 pass
         if verdict.says:
-            log.warning("%s %s: %s", self.name, item.key, verdict.says, exc_info=_unexpected(ended))
+            log.warning("%s %s: %s", self.name, item.key, verdict.says, exc_info=_unexpected_error(ended))
         if self._instruments is not None:
             self._instruments.saw(self.name, item, ended, verdict, time.monotonic() - began)
 
@@ -306,7 +323,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _unexpected(ended: Any) -> BaseException | None:
-    """A traceback is for errors of the programmer; those on purpose speak for themselves."""
-    known = (FleetError, TerminalError, TimeoutError)
-    return ended if isinstance(ended, Exception) and not isinstance(ended, known) else None
+def _unexpected_error(ended: Any) -> BaseException | None:
+    """Return an error of the programmer, whose traceback is logged; None for errors that are raised on purpose."""
+    expected = (FleetError, TerminalError, TimeoutError)
+    return ended if isinstance(ended, Exception) and not isinstance(ended, expected) else None

@@ -1,8 +1,8 @@
-"""Events for people who use `kubectl describe`: one per happening, counted when it repeats.
+"""Events for users of `kubectl describe`: one per happening, counted when it repeats.
 
-The first is written at once, repetitions only raise its count, and that at most every half minute: a pass that fails
-a thousand times is one line, not a thousand writes. They are news, not state: writing them never delays or fails a
-pass, and what cannot be written is lost.
+The first is written at once; repetitions only raise its count, and that at most every half minute: a pass that fails a
+thousand times is one line, not a thousand writes. Events are news, not state: writing them never delays or fails a
+pass, and an event that cannot be written is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fleet.kube.runtime.guard import NotLeadingError
 
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events", True)
 EVERY = 30.0
-FORGET = 360.0  # silent for so long, the next one is a new happening
+FORGET = 360.0  # seconds without repetition after which the next one is a new happening
 MOST = 4096
 LONGEST_NOTE = 1024  # the API's limit
 
@@ -33,6 +33,8 @@ Happening = tuple[str, str, str, str, str]
 
 @dataclass(slots=True)
 class _Series:
+    """One happening and its repetitions, as one Event."""
+
     path: str
     body: dict[str, Any]
     count: int = 1
@@ -42,7 +44,7 @@ class _Series:
 
 
 class Recorder:
-    """`record(object, "Resized", "3 → 5 members")`; `run()` writes, until cancelled; `flush()` writes what is left."""
+    """Recorder of events: `record(object, "Resized", "3 → 5 members")` takes one, `run()` and `flush()` write them."""
 
     def __init__(
         self, client: Client, controller: str, instance: str, *, clock: Callable[[], float] = time.monotonic
@@ -59,6 +61,7 @@ class Recorder:
     def record(
         self, regarding: dict[str, Any], reason: str, note: str, *, action: str = "Reconcile", warning: bool = False
     ) -> None:
+        """Count a happening, to be written by `run`."""
         metadata = regarding["metadata"]
         kind = "Warning" if warning else "Normal"
         happening = (metadata.get("uid", ""), kind, reason, action, note)
@@ -78,11 +81,12 @@ class Recorder:
         self._news.set()
 
     def pending(self, *, all_of_them: bool = False) -> list[_Series]:
-        """What is to be written now: new ones, and those whose count rose since half a minute or more."""
+        """Return what is to be written now: new events, and those whose count rose half a minute or more ago."""
         now = self._clock()
         return [series for series in self._unwritten.values() if all_of_them or series.due <= now]
 
     async def run(self) -> None:
+        """Write events as they come, until cancelled."""
         while True:
             self._news.clear()
             async with self._writing:
@@ -97,7 +101,8 @@ class Recorder:
                 continue
 
     async def flush(self) -> None:
-        async with self._writing:  # also waits for what `run` is at
+        """Write all events that are not written yet."""
+        async with self._writing:  # also waits for what `run` is writing
             for series in self.pending(all_of_them=True):
                 await self._write(series)
 
@@ -131,7 +136,7 @@ class Recorder:
 
     async def _write(self, series: _Series) -> None:
         if self._unwritten.pop(series.path, None) is None:
-            return  # given up meanwhile: there were too many
+            return  # dropped meanwhile: there were too many
         count, first = series.count, not series.written
         series.written = count
         series.due = self._clock() + EVERY
@@ -143,7 +148,7 @@ class Recorder:
                 answer = await self._client.request(
                     "PATCH", series.path, body=patch, content_type="application/merge-patch+json", expect=(404,)
                 )
-                first = answer.status == 404  # the server has let it go: events live for an hour
+                first = answer.status == 404  # the server has dropped it: events live for an hour
             if first:
                 await self._client.request(
                     "POST", EVENTS.collection(series.body["metadata"]["namespace"]), body=series.body, expect=(409,)

@@ -1,9 +1,9 @@
-"""Writes go through a guard, which is shut the moment the right to write may have ended.
+"""The guard of writes, which is shut the moment that the right to write may have ended.
 
-A process that was frozen and wakes up still believes that it leads. So each write asks the clock, not a flag: the
-guard is open until a time that only a renewed Lease puts off, and that lies well before another process may take
-over. It is asked before each try of a request and once more as the bytes go out (see `wire`), since between the two a
-connection may have had to be made.
+A process that was frozen and wakes up still believes that it leads. So each write asks the clock, not a flag: the guard
+is open until a time that only a renewed Lease puts off, and that lies well before another process may take over. It is
+asked before each try of a request and once more as the bytes go out (see `sender`), since between the two a connection
+may have had to be made.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ READS = frozenset({"GET", "HEAD"})
 
 
 def now() -> float:
-    """Seconds that also pass while the process is stopped or the machine sleeps."""
+    """Return seconds that also pass while the process is stopped or the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class NotLeadingError(Exception):
-    """A write was not sent, because another process may lead by now."""
+    """Error for a write that was not sent, because another process may lead by now."""
 
 
 class Guard:
-    """Open for ever unless an election sets its times."""
+    """Gate of writes, open for ever unless an election sets its times."""
 
     def __init__(self, clock: Callable[[], float] = now) -> None:
         self._clock = clock
@@ -55,13 +55,14 @@ class Guard:
         self._until = -math.inf
 
     def check(self, method: str, path: str) -> None:
+        """Raise NotLeadingError for a write while the guard is shut, except on the paths of the Lease itself."""
         if method in READS or self.is_open or path in self.exempt:
             return
         raise NotLeadingError(f"{method} {path.partition('?')[0]} was not sent: another process may lead by now")
 
 
 class GuardedClient(Client):
-    """A client whose every write passes the guard, also each repetition of one."""
+    """Client whose every write passes the guard, also each repetition of one."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -78,7 +79,9 @@ class GuardedClient(Client):
         try:
             answer = await (super()._once if method in READS else self._guarded)(method, path, data, headers)
         except Exception:
-            self.guard.check(method, path)  # a body that the guard held back broke the connection: say why
+            self.guard.check(
+                method, path
+            )  # the guard may have held the body back, which broke the connection: raise that reason
             self.sent.labels("<error>", method).inc()
             raise
         self.sent.labels(str(answer[0]), method).inc()
@@ -95,7 +98,7 @@ class GuardedClient(Client):
 
 
 class GuardedBody(BytesPayload):
-    """The body of a request by aiohttp; `check` is asked when it goes out, and what it raises breaks the connection."""
+    """Body of a request by aiohttp. Calls `check` when it goes out; what that raises breaks the connection."""
 
     def __init__(self, data: bytes, check: Callable[[], None]) -> None:
         super().__init__(data)

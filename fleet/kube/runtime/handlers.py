@@ -1,13 +1,10 @@
-"""Predicates, mappings, owner references.
+"""Predicates, mappings and owner references. Pure.
 
-Whose pass a change of an object is: its own, its owner's, or that of whoever a label names. Pure.
+A predicate says which changes are worth a pass. A mapping says whose pass a change of an object is: its own, its
+owner's, or that of the object that a label names.
 
-Which changes are worth a pass. A predicate is a function of a change; these are the common ones. Pure.
-
-A manifest that belongs to another object: same name and namespace unless said otherwise, and an owner reference.
-
-Kubernetes deletes it with its owner. What must outlive the owner (volumes, databases) is not made with this, but
-found by a label (`mapping.label`).
+`child_of` makes a manifest that belongs to another object, which Kubernetes deletes with its owner. Objects that must
+outlive the owner (volumes, databases) are not made with it, but found by a label (`label`).
 """
 
 from __future__ import annotations
@@ -22,11 +19,12 @@ Mapping = Callable[[dict[str, Any]], Iterable[Name]]
 
 
 def itself(found: dict[str, Any]) -> Iterable[Name]:
+    """Map an object to itself."""
     return (Name.of(found),)
 
 
 def owner(resource: Resource) -> Mapping:
-    """The object of that kind that controls it, by its ownerReferences; versions of the group do not matter."""
+    """Return a mapping to the object of that kind that controls it, by ownerReferences of any version of the group."""
 
     def controller_of(found: dict[str, Any]) -> Iterable[Name]:
         metadata = found["metadata"]
@@ -39,7 +37,9 @@ def owner(resource: Resource) -> Mapping:
 
 
 def label(name: str) -> Mapping:
-    """The object of the same namespace that the label names: for children that must outlive their owner."""
+    """Return a mapping to the object of the same namespace that the label names: for children that outlive their
+    owner.
+    """
 
     def named_by_label(found: dict[str, Any]) -> Iterable[Name]:
         metadata = found["metadata"]
@@ -58,9 +58,9 @@ def always(change: Change) -> bool:
 
 
 def generation_changed(change: Change) -> bool:
-    """What is wanted changed, not only what is: status and labels leave the generation as it is.
+    """Return whether what is desired changed, not only the state: status and labels leave the generation as it is.
 
-    Asking for deletion raises it. Kinds that have none (ConfigMaps) count every change.
+    A request for deletion raises it. For kinds that have none (ConfigMaps), every change counts.
     """
     if change.before is None or change.after is None:
         return True
@@ -100,6 +100,7 @@ def _differs(change: Change, field: str) -> bool:
 def child_of(
     parent: dict[str, Any], *, name: str = "", labels: dict[str, str] | None = None, **content: Any
 ) -> dict[str, Any]:
+    """Make a manifest with an owner reference to `parent`, with its name and namespace unless given otherwise."""
     own = parent["metadata"]
     reference = {
         "apiVersion": parent["apiVersion"],
