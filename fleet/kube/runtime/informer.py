@@ -1,17 +1,15 @@
-"""Keep caches true to the server.
+"""Informers, which keep caches true to the server, and the pool of those that a process shares.
 
-Keep a cache true to the server, for as long as it takes: list, watch, and start again where that is needed.
+An informer lists, watches, and starts again where that is needed. The list is streamed as the beginning of a watch
+where the server can (Kubernetes 1.32 and newer), since then neither side holds the whole of it at once; else it comes
+in pages. A broken watch goes on where it was; one whose point the server has forgotten (410) lists again, and the cache
+keeps what it has until the new list is complete. Silence is not trusted: bookmarks come each minute, so a connection
+that is silent for longer is dead, whatever TCP thinks. An informer ends only when it is cancelled: missing rights and
+kinds may come, so it asks again, ever more seldom.
 
-The list is streamed as the beginning of a watch where the server can (Kubernetes 1.32 and newer), since then neither
-side holds the whole of it at once; else it comes in pages. A broken watch goes on where it was; one whose point the
-server has forgotten (410) lists again, and the cache keeps what it has until the new list is complete. Silence is
-not trusted: bookmarks come each minute, so a connection that says nothing for longer is dead, whatever TCP thinks.
-Nothing ends it but being cancelled: rights and kinds that are missing may come, so it asks again, ever more seldom.
-
-The followers of a process: one per kind, namespace and labels, shared by all who need it and ended with the last.
-
-They run beside everything else. Networks and servers do not end them, so one that ends by itself has a fault of ours,
-and that ends the process.
+The pool has one informer per kind, namespace and labels, shared by all controllers that need it and ended with the last
+of them. Informers run beside everything else. Networks and servers do not end them, so one that ends by itself has a
+fault of ours, and that ends the process.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ from fleet.kube.runtime.memory_budget import REST_SECONDS, MemoryBudget, Share, 
 SILENCE = 100.0
 RECONNECT = Patience(first=0.2, most=30.0)
 GONE = 410
-NOT_UNDERSTOOD = frozenset({400, 422})  # how servers that cannot stream lists answer to the wish
+NOT_UNDERSTOOD = frozenset({400, 422})  # answers of servers that cannot stream lists
 END_OF_LIST = "k8s.io/initial-events-end"
 LATE = 30.0  # seconds after which a watch that does not go on counts as none
 LONG_ENOUGH = 5.0  # a watch that ends sooner and brought nothing was not ended in the usual course
@@ -49,12 +47,12 @@ log = logging.getLogger(__name__)
 
 
 class _ForgottenError(Exception):
-    """The server does not know the point to go on from any more."""
+    """Error for a point to go on from that the server does not know any more."""
 
 
 @dataclass(slots=True)
 class Informer:
-    """One cache and where its watch is. `problem` is what keeps it from going on; None when all is well.
+    """One cache and the state of its watch. `problem` is what keeps it from going on; None when all is well.
 
     `turns` are called whenever that may have changed, and when the cache is complete.
     """
@@ -64,15 +62,16 @@ class Informer:
     silence: float = SILENCE
     patience: Patience = RECONNECT
     streams_lists: bool = True
-    share: Share = field(default_factory=Share)  # of what may be kept of its namespace
+    share: Share = field(default_factory=Share)  # of the memory for its namespace
     problem: FleetError | None = None
     since: float = 0.0  # when the problem began
     turns: list[Callable[[], None]] = field(default_factory=list)
     lists: int = 0
-    _progress: int = 0  # what came of watches so far: those that bring nothing are retried ever more seldom
+    _progress: int = 0  # count of reports from watches: a watch without any is retried ever more seldom
     _version: str = ""
 
     async def run(self) -> None:
+        """Keep the cache true to the server until cancelled."""
         failures = 0
         while True:
             progress, began = self._progress, time.monotonic()
@@ -109,17 +108,17 @@ class Informer:
         return f"{plural} in {namespace}" if namespace else plural
 
     def denied_for(self, now: float) -> float:
-        """For how many seconds the server has refused to tell."""
+        """Return for how many seconds the server has refused to list or watch; 0 if it does not refuse."""
         return now - self.since if isinstance(self.problem, AccessError) else 0.0
 
     @property
     def is_watching(self) -> bool:
-        """What the cache has is all that there is, as far as anybody can tell. A watch that broke comes back soon."""
+        """Return whether the cache has all objects, as far as is known. A watch that broke a moment ago counts."""
         return self.cache.synced and (self.problem is None or time.monotonic() - self.since < LATE)
 
     @property
     def said(self) -> str:
-        """The problem in the server's own words, where it gave a reason for a refusal."""
+        """Return the problem in the server's own words, if it gave a reason for a refusal."""
         asked = errors.asked("GET", self.cache.resource.collection(self.cache.namespace))
         return self.problem.message.removeprefix(f"{self.client.place}: no right to {asked}: ") if self.problem else ""
 
@@ -133,10 +132,10 @@ class Informer:
         version = ""
         async for page in pages(self.client, self._scope):
             version = page["metadata"]["resourceVersion"]
-            for found in page["items"]:
+            for item in page["items"]:
                 if self.share.is_limited:
-                    self.share.put(Name.of(found), len(orjson.dumps(found)))
-                self.cache.put(found)
+                    self.share.put(Name.of(item), len(orjson.dumps(item)))
+                self.cache.put(item)
         self._complete(version)
 
     def _complete(self, version: str) -> None:
@@ -149,37 +148,37 @@ class Informer:
         self._well(turned=first)
 
     async def _watch(self) -> None:
-        """To the end of one watch, which begins with a list if there was none yet."""
+        """Follow one watch to its end. It begins with a list if there was none yet."""
         query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": self._version}
         query["timeoutSeconds"] = str(random.randint(*WATCH_SECONDS))  # noqa: S311 - jitter
         if not self._version:
             query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
             self.cache.begin()
         async with self.client.stream(self._scope.path(**query), silence=self.silence) as body:
-            async for line in _lines(body):
+            async for line in _read_lines(body):
                 self._take(orjson.loads(line), len(line))
 
     def _take(self, event: dict[str, Any], size: int) -> None:
-        found = event["object"]
+        item = event["object"]
         match event["type"]:
             case "ADDED" | "MODIFIED":
-                self.share.put(Name.of(found), size)
-                self.cache.put(found)
+                self.share.put(Name.of(item), size)
+                self.cache.put(item)
             case "DELETED":
-                self.share.remove(Name.of(found))
-                self.cache.remove(found)
+                self.share.remove(Name.of(item))
+                self.cache.remove(item)
             case "BOOKMARK" if not self._version:
-                if found["metadata"].get("annotations", {}).get(END_OF_LIST) == "true":
-                    self._complete(found["metadata"]["resourceVersion"])
+                if item["metadata"].get("annotations", {}).get(END_OF_LIST) == "true":
+                    self._complete(item["metadata"]["resourceVersion"])
                 return
             case "BOOKMARK":
-                self.cache.advance(found["metadata"]["resourceVersion"])
-            case "ERROR" if found.get("code") == GONE:
+                self.cache.advance(item["metadata"]["resourceVersion"])
+            case "ERROR" if item.get("code") == GONE:
                 raise _ForgottenError
             case _:
-                raise aiohttp.ClientPayloadError(str(found.get("message") or event["type"]))
+                raise aiohttp.ClientPayloadError(str(item.get("message") or event["type"]))
         if self._version:  # until the list is complete there is nothing to go on from
-            self._version = found["metadata"]["resourceVersion"]
+            self._version = item["metadata"]["resourceVersion"]
             self._well()
 
     def _well(self, *, turned: bool = False) -> None:
@@ -209,8 +208,11 @@ class Informer:
             self._failed(refused.error)
 
 
-async def _lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """By hand: `readline` of aiohttp refuses lines of more than its buffer, and objects may be ten times as long."""
+async def _read_lines(body: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Yield the lines of a body.
+
+    `readline` of aiohttp refuses lines longer than its buffer, and objects may be ten times as long.
+    """
     parts: list[bytes] = []
     async for chunk in body.iter_any():
         *whole, rest = chunk.split(b"\n")
@@ -227,13 +229,17 @@ _What = tuple[Resource, str, tuple[tuple[str, str], ...]]
 
 @dataclass(slots=True)
 class _Shared:
+    """An informer, its task, and how many use it."""
+
     follower: Informer
     task: asyncio.Task[None]
     users: int = 0
 
 
 class InformerPool:
-    """`use` and `leave`, as often as one another; `failed` is done when one of them broke."""
+    """Informers of a process, shared by `use` and `leave`, called equally often. `failed` is done when one of them
+    broke.
+    """
 
     def __init__(self, client: Client, manager: str, silence: float = SILENCE) -> None:
         self._client = client
@@ -249,23 +255,26 @@ class InformerPool:
     def use(
         self, resource: Resource, namespace: str, labels: Mapping[str, str], budget: MemoryBudget | None = None
     ) -> Informer:
-        """`budget` is of a follower that is new; who shares it later takes it as it is."""
-        what = (resource, namespace, tuple(sorted(labels.items())))
-        shared = self._shared.get(what)
+        """Return the informer of these objects, and start it if there is none.
+
+        `budget` is for a new informer; a later user takes an existing one with the budget that it has.
+        """
+        key = (resource, namespace, tuple(sorted(labels.items())))
+        shared = self._shared.get(key)
         if shared is None:
             cache = Cache(resource, namespace=namespace, labels=labels, manager=self._manager)
-            follower = Informer(self._client, cache, self._silence, share=Share(budget))
-            shared = self._shared[what] = _Shared(follower, asyncio.create_task(follower.run()))
+            informer = Informer(self._client, cache, self._silence, share=Share(budget))
+            shared = self._shared[key] = _Shared(informer, asyncio.create_task(informer.run()))
             shared.task.add_done_callback(self._ended)
         shared.users += 1
         return shared.follower
 
     def leave(self, follower: Informer) -> None:
-        """Whoever is the last to leave ends the watch, and the cache is gone with it."""
-        what, shared = next((w, s) for w, s in self._shared.items() if s.follower is follower)
+        """Give an informer back; the last user to do so ends its watch, and its cache is gone with it."""
+        key, shared = next((w, s) for w, s in self._shared.items() if s.follower is follower)
         shared.users -= 1
         if not shared.users:
-            del self._shared[what]
+            del self._shared[key]
             self._ending.add(shared.task)
             shared.task.cancel()
 

@@ -1,4 +1,4 @@
-"""One of several processes leads: the holder of a Lease, as all Kubernetes controllers do it.
+"""Leader election: one of several processes leads, the holder of a Lease, as in all Kubernetes controllers.
 
 The others stand by with warm caches. How long a holder has been silent is measured by each candidate with its own
 clock, from when it saw the last renewal, so clocks of machines may differ. The holder's guard shuts a good while
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Which Lease, and its times: those of controller-runtime unless said otherwise."""
+    """Name and times of a Lease: the times are controller-runtime's unless given otherwise."""
 
     namespace: str
     name: str
-    seconds: float = 15.0  # another may take it after so long a silence
+    seconds: float = 15.0  # of silence after which another process may take it
     identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}")
 
     @property
@@ -46,7 +46,8 @@ class Lease:
 
 
 class Election:
-    """`await Election(client, lease).run(lead, stop)`: runs `lead()` while this process leads, until `stop`.
+    """Election by a Lease: `await Election(client, lease).run(lead, stop)` runs `lead()` while this process leads,
+    until `stop`.
 
     `lead` ends by itself soon after `stop`; it is cancelled when the Lease is lost, and started anew when it is won
     again.
@@ -57,25 +58,26 @@ class Election:
         self._lease = lease
         self._path = LEASES.path(lease.namespace, lease.name)
         self._object: dict[str, Any] | None = None
-        self._seen: tuple[Any, float] = (None, 0.0)  # the last renewal that was seen, and when
+        self._seen: tuple[Any, float] = (None, 0.0)  # the last renewal that this process read, and when
         self.leads = False
         client.guard.exempt = frozenset({self._path, LEASES.collection(lease.namespace)})
         client.guard.shut()
 
     async def run(self, lead: Callable[[], Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+        """Stand by and lead in turn, until `stop`."""
         while await self._stand_by(stop):
             log.info("leading as %s", self._lease.identity)
             if await self._lead(lead):
                 return
 
     async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """While the Lease is ours. True when `lead` came to its own end, False when the Lease was lost."""
+        """Run `lead` while the Lease is ours. Return True if it ended by itself, False if the Lease was lost."""
         self.leads = True
         leading, renewing = asyncio.create_task(lead()), asyncio.create_task(self._renew())
         try:
             await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
             if renewing.done() and not leading.done():
-                self._client.guard.shut()  # first of all: what is cancelled may still want to write
+                self._client.guard.shut()  # before the rest: tasks that are being cancelled may still write
                 log.warning("no longer leading: %s", renewing.result())
                 return False
             return True
@@ -90,7 +92,7 @@ class Election:
                     await self._release()
 
     async def _stand_by(self, stop: asyncio.Event) -> bool:
-        """True once we lead, False when asked to stop before."""
+        """Wait until this process leads and return True; return False if it was asked to stop before."""
         while not stop.is_set():
             try:
                 async with asyncio.timeout(self._lease.seconds):
@@ -104,16 +106,17 @@ class Election:
         return False
 
     async def _try(self) -> bool:
-        found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
-        if found.status == 404:
+        """Take the Lease if it is free or its holder has been silent for too long; return whether it is ours."""
+        response = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+        if response.status == 404:
             sent = now()
             body = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": self._spec({})}
             body["metadata"] = {"name": self._lease.name, "namespace": self._lease.namespace}
             path = LEASES.collection(self._lease.namespace)
             answer = await self._client.request("POST", path, body=body, expect=(409,), urgent=True)
             return answer.status == 201 and self._took(answer.body, sent)
-        self._object = found.body
-        spec = found.body.get("spec") or {}
+        self._object = response.body
+        spec = response.body.get("spec") or {}
         renewal = (spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions"))
         if renewal != self._seen[0]:
             self._seen = (renewal, now())
@@ -123,10 +126,11 @@ class Election:
         return now() - self._seen[1] >= silence and await self._write()
 
     async def _write(self, *, holder: str | None = None) -> bool:
-        """Take, renew or give back the Lease that we saw; False when it is somebody else's.
+        """Take, renew or give back the Lease that was last read; return False if another process holds it.
 
-        One that is another than we saw and still ours was renewed by us, and the answer came too late. It is written
-        once more: how long a renewal holds is counted from when it was sent, and of that one nobody knows it.
+        If the Lease has changed since and is still ours, this process renewed it, and the answer came too late. It is
+        written once more: how long a renewal holds is counted from when it was sent, and for that renewal the time is
+        unknown.
         """
         for _ in range(2):
             assert self._object is not None  # noqa: S101 - it was read before
@@ -136,10 +140,10 @@ class Election:
             answer = await self._client.request("PUT", self._path, body=body, expect=(404, 409), urgent=True)
             if answer.status == 200:
                 return self._took(answer.body, sent)
-            found = await self._client.request("GET", self._path, expect=(404,), urgent=True)
-            if found.status == 404 or found.body["spec"].get("holderIdentity") != self._lease.identity:
+            response = await self._client.request("GET", self._path, expect=(404,), urgent=True)
+            if response.status == 404 or response.body["spec"].get("holderIdentity") != self._lease.identity:
                 return False
-            self._object = found.body
+            self._object = response.body
         return False
 
     def _took(self, lease: dict[str, Any], sent: float) -> bool:
@@ -160,7 +164,7 @@ class Election:
         }
 
     async def _renew(self) -> str:
-        """Until it is lost; returns why."""
+        """Renew the Lease until it is lost, and return why."""
         while True:
             await asyncio.sleep(self._lease.renew_every)
             try:
@@ -174,7 +178,9 @@ class Election:
                 return "this process was held up for too long"
 
     async def _release(self) -> None:
-        """So that another need not wait. A failure is no error: the Lease ends by itself."""
+        """Give the Lease back, so that another process need not wait. A failure is no error: the Lease ends by
+        itself.
+        """
         with contextlib.suppress(FleetError, TimeoutError):
             async with asyncio.timeout(self._lease.seconds / 3):
                 await self._write(holder="")

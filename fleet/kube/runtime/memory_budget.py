@@ -1,8 +1,8 @@
-"""How much of one namespace an operator keeps in its memory, which all namespaces share.
+"""The amount of one namespace's objects that an operator keeps in its memory, which all namespaces share. Pure.
 
-Whoever may make objects there can make as many as they like, with any labels. So what caches hold of a namespace has a
-bound, which grows with the objects that the operator is for. Beyond it nothing of a kind is kept: passes there are
-blocked and say why, and those elsewhere go on. Pure.
+A user who may create objects in a namespace can create any number, with any labels. So what caches hold of a namespace
+has a bound, which grows with the objects that the operator is for. Beyond it nothing of a kind is kept: passes there
+are blocked and say why, and those elsewhere go on.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from fleet.kube.runtime.cache import Name
 
 LEAST = 16 << 20  # bytes of JSON, however few objects of the controller's kind there are
 EACH = 256 << 10  # for each of them; an etcd of seven members has about 100 KiB
-REST_SECONDS = 300.0  # until the next look at what was too much
+REST_SECONDS = 300.0  # until objects that were too many are listed again
 
 
 class TooMuchError(ResourceError):
-    """More than may be kept of a namespace."""
+    """Error for more objects than may be kept of a namespace."""
 
 
 class MemoryBudget:
-    """Shared by the followers of one namespace. `objects` counts those that the controller is for."""
+    """Bytes that the informers of one namespace may keep. `objects` counts those that the controller is for."""
 
     def __init__(self, objects: Callable[[], int]) -> None:
         self._objects = objects
@@ -41,7 +41,7 @@ class MemoryBudget:
 
 
 class Share:
-    """What one follower holds of a budget, by object; without a budget anything fits."""
+    """Bytes that one informer uses of a budget, by object; without a budget anything fits."""
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self._budget = budget
@@ -52,7 +52,9 @@ class Share:
         return self._budget is not None
 
     def put(self, name: Name, size: int) -> None:
-        """Raise TooMuchError where it does not fit; nothing counts any more then, since nothing is kept."""
+        """Count an object. Raise TooMuchError if it does not fit; nothing counts any more then, since nothing is
+        kept.
+        """
         if self._budget is None:
             return
         if not self._budget.take(size - self._sizes.get(name, 0)):
@@ -66,13 +68,15 @@ class Share:
         self._sizes[name] = size
 
     def remove(self, name: Name) -> None:
+        """Stop counting an object."""
         if self._budget is not None:
             self._budget.take(-self._sizes.pop(name, 0))
 
     def keep(self, names: set[Name]) -> None:
-        """Only these are there any more."""
+        """Stop counting all objects but these."""
         for name in self._sizes.keys() - names:
             self.remove(name)
 
     def clear(self) -> None:
+        """Stop counting all objects."""
         self.keep(set())

@@ -1,8 +1,8 @@
 """Metrics of controllers and of the service, in Prometheus' own client library. The names are controller-runtime's.
 
-Dashboards and alerts written for operators in Go work as they are. Counters and histograms are the library's; what a
-queue or a service knows anyway is read when Prometheus asks, by `ReadMetric`. Loaded by processes that serve metrics
-only: the library takes 70 ms to import.
+Dashboards and alerts written for operators in Go work as they are. Counters and histograms are the library's; values
+that a queue or a service has anyway are read when Prometheus asks, by `ReadMetric`. Only processes that serve metrics
+load this module: the library takes 70 ms to import.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ReadMetric(Collector):
 
 
 def begin_series(metric: Counter | Histogram, *values: Labels) -> None:
-    """Make a series for each set of label values at 0: the increase by a first event is seen by `rate()` as well."""
+    """Make a series at 0 for each set of label values: `rate()` then sees the increase by a first event as well."""
     for labels in values:
         metric.labels(*labels)
 
@@ -70,7 +70,7 @@ def exposition(collectors: Iterable[Collector]) -> bytes:
 
 
 class _WithoutCreated(Collector):
-    """Collectors without the library's second series for each metric: when it was made. controller-runtime has none."""
+    """Collectors without the library's second series per metric, its creation time: controller-runtime has none."""
 
     def __init__(self, collectors: tuple[Collector, ...]) -> None:
         self._collectors = collectors

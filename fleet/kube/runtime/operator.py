@@ -1,18 +1,15 @@
-"""A process of controllers.
+"""The operator: a process of controllers, with their shared caches, the election, events, metrics, and an orderly
+end.
 
-An address at which a process can be asked how it is; one handler for every path.
+`serving` is the address at which a process answers how it is; one handler serves every path. Any client that reaches
+the address may open connections and send nothing, or very much. So a connection that sends no complete header, or no
+request, is closed after a while; of very many the oldest is closed for the newest, so that a probe of a kubelet is
+always answered; and of a body that was not asked for, little is read.
 
-Anybody who reaches the address may open connections and send nothing, or very much. So a connection that sends no whole
-header, or asks nothing, is closed after a while; of very many the oldest is closed for the newest, so that a probe of a
-kubelet is always answered; and of a body nobody asked for, little is taken.
-
-What a process with hundreds of quiet connections sets for itself: each watch has one, and it mostly waits.
-
-asyncio gives every TLS connection a buffer of 256 KiB, zeroed and so really taken, and asks OpenSSL for as much with
-each read. A record of TLS has 16 KiB at most. Measured with 400 watches: 90 kB a connection instead of 335, and a
+`limit_tls_buffers` is for a process with hundreds of quiet connections: each watch has one, and it mostly waits.
+asyncio gives every TLS connection a buffer of 256 KiB, zeroed and so really allocated, and asks OpenSSL for as much
+with each read. A record of TLS has 16 KiB at most. Measured with 400 watches: 90 kB a connection instead of 335, and a
 third less CPU time to open them. It holds for the whole process, which is why only `Operator.main` does it.
-
-A process of controllers: their shared caches, the election, events, metrics, and an orderly end.
 """
 
 from __future__ import annotations
@@ -45,14 +42,14 @@ from fleet.kube.runtime.reconcile_limits import interrupting, limit_memory
 
 Handle = Callable[[web.BaseRequest], Awaitable[web.Response]]
 MOST_CONNECTIONS = 128
-IDLE = 20.0  # seconds until a header is there whole, and between two requests
-LINGERING = 2.0  # seconds in which the rest of a refused body is read and forgotten, so that the answer arrives
+IDLE = 20.0  # seconds until a header is complete, and between two requests
+LINGERING = 2.0  # seconds in which the rest of a refused body is read and dropped, so that the answer arrives
 HEADERS, HEADER_BYTES = 48, 8190
 BUFFER = 16 * 1024  # bytes of a body that are read ahead
 
 
 class _Server(web.Server):
-    """One that keeps so many connections, and the newest of them."""
+    """Server that keeps `MOST_CONNECTIONS` connections, the newest."""
 
     def connection_made(self, handler: RequestHandler, transport: Transport) -> None:
         super().connection_made(handler, transport)
@@ -62,17 +59,20 @@ class _Server(web.Server):
 
 @contextlib.asynccontextmanager
 async def serving(address: tuple[str, int], handle: Handle) -> AsyncIterator[tuple[str, int]]:
-    """For as long as the block lasts; gives the address that it really has (port 0 is any)."""
+    """Serve requests at an address while the block lasts, and yield the address that it really has (port 0 is any).
+
+    Raise ConfigurationError if it cannot listen there.
+    """
     server = _Server(
         handle,
-        access_log=None,  # probes and scrapes ask for ever, and nothing is to be learnt from it
+        access_log=None,  # probes and scrapes never end, and their log would say nothing
         keepalive_timeout=IDLE,
         lingering_time=LINGERING,
         max_headers=HEADERS,
         max_line_size=HEADER_BYTES,
         max_field_size=HEADER_BYTES,
         read_bufsize=BUFFER,
-        auto_decompress=False,  # a small body would be a large one
+        auto_decompress=False,  # a small body could become a large one
     )
     runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
@@ -91,6 +91,7 @@ TLS_RECORD = 16 * 1024
 
 
 def limit_tls_buffers() -> None:
+    """Limit asyncio's TLS buffers to one record, for the whole process."""
     sslproto.SSLProtocol.max_size = TLS_RECORD
 
 
@@ -99,7 +100,8 @@ FLUSH_SECONDS = 5.0
 
 
 class Operator:
-    """`await Operator("greeter", [controller]).run(client)`, or `.main()` as a program. Once each.
+    """A process of controllers: `await Operator("greeter", [controller]).run(client)`, or `.main()` as a program,
+    once.
 
     `name` is its field manager, its name in events and (with `main`) its user agent. With a `lease`, one of several
     processes works and the others stand by.
@@ -117,8 +119,8 @@ class Operator:
     ) -> None:
         self.name = name
         self.controllers = controllers
-        self.followers: list[Informer] = []  # of what is watched from the beginning
-        self.address: tuple[str, int] | None = None  # where the metrics are, once they are
+        self.followers: list[Informer] = []  # of the kinds that are watched from the beginning
+        self.address: tuple[str, int] | None = None  # where the metrics are served; None before that
         self._lease = lease
         self._metrics = metrics
         self._silence = silence
@@ -127,8 +129,8 @@ class Operator:
         self._stop = asyncio.Event()
         self._began = 0.0
         self._instruments = Instruments(
-            {one.name: one.queue for one in controllers},
-            {one.name: one.workers for one in controllers},
+            {controller.name: controller.queue for controller in controllers},
+            {controller.name: controller.workers for controller in controllers},
             self._leads,
             self._watched,
         )
@@ -138,7 +140,7 @@ class Operator:
         self._stop.set()
 
     async def run(self, client: GuardedClient) -> None:
-        """Until `stop`, or an error that no patience helps with."""
+        """Run the controllers until `stop`, or until an error that waiting cannot mend."""
         instance = self._lease.identity if self._lease else f"{socket.gethostname()}_{os.getpid()}"
         recorder = Recorder(client, self.name, instance)
         self._election = Election(client, self._lease) if self._lease else None  # from here on the guard is shut
@@ -159,7 +161,10 @@ class Operator:
                 await following.close()
 
     def main(self, kubeconfig: Path | None = None, context: str | None = None) -> None:
-        """As a program: in a pod with its service account, elsewhere with a kubeconfig; ends at SIGTERM or SIGINT."""
+        """Run as a program, which ends at SIGTERM or SIGINT.
+
+        It uses the pod's service account in a pod, elsewhere a kubeconfig.
+        """
 
         async def program() -> None:
             loop = asyncio.get_running_loop()
@@ -190,37 +195,41 @@ class Operator:
             await (self._election.run(lead, self._stop) if self._election else lead())
 
     def _watched(self) -> dict[str, bool]:
-        """Return the names, as kubectl has them, of what is watched in all namespaces."""
-        return {one.cache.resource.title: one.is_watching for one in self.followers}
+        """Return, for each kind that is watched in all namespaces, by kubectl's name, whether it is being watched."""
+        return {informer.cache.resource.title: informer.is_watching for informer in self.followers}
 
     def _leads(self) -> bool:
         return self._election.leads if self._election else self._lease is None
 
     async def _control(self, controller: Controller, recorder: Recorder) -> None:
-        """Run a controller as soon as it sees its world. One that does not see it holds up no other, and says so."""
+        """Run a controller as soon as its caches are complete.
+
+        One whose caches are not complete holds up no other, and reports that.
+        """
         if await self._can_begin([controller], recorder):
-            self._tell(controller, recorder)  # begun without a part of what it watches, perhaps
+            self._tell(controller, recorder)  # it may begin although a part of what it watches is missing
             await controller.run(self._stop)
 
     async def _can_begin(self, controllers: Sequence[Controller], recorder: Recorder) -> bool:
-        """Wait until one of them sees its world; False when the process was told to stop before."""
-        told = self._began
+        """Wait until one of them may begin; return False if the process was told to stop before."""
+        reported = self._began
         while not self._stop.is_set():
             now = time.monotonic()
             late = now > self._began + self._sync_seconds
-            if any(one.may_begin(late=late) for one in controllers):
+            if any(controller.may_begin(late=late) for controller in controllers):
                 return True
-            if now > told + self._sync_seconds:
-                told = now
-                for one in controllers:
-                    self._tell(one, recorder)
+            if now > reported + self._sync_seconds:
+                reported = now
+                for controller in controllers:
+                    self._tell(controller, recorder)
             await asyncio.sleep(0.5 if late else 0.02)
         return False
 
     def _tell(self, controller: Controller, recorder: Recorder) -> None:
-        for one in controller.unwatched:
-            why = one.problem.message if one.problem else "the list is not complete"
-            note = f"{one} cannot be watched: {why}; what {controller.name} does waits for that, all else goes on"
+        """Log what a controller cannot watch, and record an event about the Lease."""
+        for informer in controller.unwatched:
+            why = informer.problem.message if informer.problem else "the list is not complete"
+            note = f"{informer} cannot be watched: {why}; what {controller.name} does waits for that, all else goes on"
             log.warning("%s", note)
             if self._lease is not None:
                 metadata = {"name": self._lease.name, "namespace": self._lease.namespace}
@@ -229,7 +238,7 @@ class Operator:
 
     @contextlib.asynccontextmanager
     async def _serving(self, client: GuardedClient) -> AsyncIterator[None]:
-        """/metrics, /healthz (the process runs) and /readyz (its caches are filled)."""
+        """Serve /metrics, /healthz (the process runs) and /readyz (its caches are filled)."""
         if self._metrics is None:
             yield
             return
@@ -240,7 +249,7 @@ class Operator:
                     body=exposition([*self._instruments.all(), client.sent]), content_type="text/plain", charset="utf-8"
                 )
             if request.path == "/readyz":
-                waiting = [str(one) for one in self.followers if not one.is_watching]
+                waiting = [str(informer) for informer in self.followers if not informer.is_watching]
                 return web.Response(status=503 if waiting else 200, text=f"waiting for {waiting}" if waiting else "ok")
             return web.Response(status=200 if request.path == "/healthz" else 404, text="ok")
 

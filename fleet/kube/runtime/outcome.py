@@ -1,8 +1,7 @@
-"""What a reconcile can come to, and its metrics.
+"""Outcomes of a reconcile, what follows from each, and their metrics.
 
-What a pass can come to, and what follows from each: the one place that decides it. Pure.
-
-What is measured, under the names that controller-runtime gave them. Gauges are read when somebody asks.
+`classify` is the one place that decides what follows; it is pure. `Instruments` measures under the names that
+controller-runtime gave; gauges are read when Prometheus asks.
 """
 
 from __future__ import annotations
@@ -29,16 +28,18 @@ from fleet.kube.runtime.queue import Item, Queue
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A pass that went well. With `requeue_after`, there is another in so many seconds (0: at once)."""
+    """Result of a pass that went well. With `requeue_after`, there is another in so many seconds (0: at once)."""
 
     requeue_after: float | None = None
 
 
 class TerminalError(Exception):
-    """Trying again cannot help until the object changes: there is no retry."""
+    """Error for a pass that need not be tried again until the object changes."""
 
 
 class Requeue(Enum):
+    """When the key of a pass that ended comes again."""
+
     WAIT = "until something changes"
     AFTER = "again after the time it asked for"
     BACK_OFF = "again, later with each failure"
@@ -47,14 +48,16 @@ class Requeue(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReconcileOutcome:
+    """What follows from the end of a pass."""
+
     label: str  # of controller_runtime_reconcile_total
     then: Requeue
     after: float = 0.0
-    says: str = ""  # for the log; "" is not worth a line
+    says: str = ""  # message for the log; "" is not logged
 
 
 def classify(ended: Result | BaseException | None, seconds: float) -> ReconcileOutcome:
-    """`ended` is what a pass returned or raised, `seconds` the time it was given."""
+    """Return what follows from a pass that returned or raised `ended`; `seconds` is the time that it was given."""
     match ended:
         case None | Result(requeue_after=None):
             return ReconcileOutcome("success", Requeue.WAIT)
@@ -72,13 +75,13 @@ def classify(ended: Result | BaseException | None, seconds: float) -> ReconcileO
             return ReconcileOutcome("error", Requeue.BACK_OFF, says=str(ended) or type(ended).__name__)
 
 
-LABELS = ("success", "requeue_after", "error")  # of a verdict
+LABELS = ("success", "requeue_after", "error")  # of an outcome
 ONE: Labels = ("controller",)
 QUEUE: Labels = ("controller", "name")
 
 
 class Instruments:
-    """All of an operator's metrics; `queues` maps controllers to their queues."""
+    """All metrics of an operator; `queues` maps controllers to their queues."""
 
     def __init__(
         self,
@@ -127,7 +130,7 @@ class Instruments:
                 begin_series(waits, (name, name))
 
     def saw(self, controller: str, item: Item[Any], ended: Any, verdict: ReconcileOutcome, seconds: float) -> None:
-        """One pass."""
+        """Count one pass."""
         self.passes.labels(controller, verdict.label).inc()
         if verdict.label == "error":
             self.errors.labels(controller).inc()
@@ -140,6 +143,7 @@ class Instruments:
         self.worked.labels(controller, controller).observe(seconds)
 
     def all(self) -> list[Collector]:
+        """Return the metrics, for `exposition`."""
         own = (self.passes, self.errors, self.terminal, self.timeouts, self.seconds, self.waited, self.worked)
         return [*own, *self._gauges]
 
@@ -147,6 +151,8 @@ class Instruments:
 def _gauges(
     queues: Mapping[str, Queue[Any]], workers: Mapping[str, int], leads: Callable[[], bool]
 ) -> Iterator[Collector]:
+    """Make the metrics that are read from queues and workers when Prometheus asks."""
+
     def each(read: Callable[[Queue[Any]], float]) -> Callable[[], list[tuple[Labels, float]]]:
         return lambda: [((name, name), read(queue)) for name, queue in queues.items()]
 

@@ -1,8 +1,8 @@
-"""The queue of what to reconcile: keys, never events, so a hundred changes of one object are one pass.
+"""Queue of keys to reconcile: keys, never events, so a hundred changes of one object are one pass.
 
-A key is in it at most once, and never handed out while a worker still has it: asked for meanwhile, it comes again
-when that worker is done. What is urgent goes first, and within one priority the order is that of arrival. Pure but
-for `get`, which sleeps; the clock is a parameter.
+A key is in it at most once, and never handed out while a worker still has it: added meanwhile, it comes again when that
+worker is done. Urgent keys go first, and within one priority the order is that of arrival. Pure but for `get`, which
+sleeps; the clock is a parameter.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-LOW = -100  # start-up and resync: everything at once, and nothing of it has changed
+LOW = -100  # start-up and resync: all keys at once, and none has changed
 NORMAL = 0
 
 
 class Item(NamedTuple, Generic[K]):
-    """A key for a worker, which says `done(key)` at the end, whatever came of it."""
+    """A key for a worker, which calls `done(key)` at the end, however the pass ended."""
 
     key: K
     priority: int
@@ -32,6 +32,8 @@ class Item(NamedTuple, Generic[K]):
 
 
 class _Place(NamedTuple):
+    """Place of a key in the queue."""
+
     priority: int
     turn: int
     since: float
@@ -39,24 +41,25 @@ class _Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a key waits after its n-th failure in a row: doubling, with jitter, up to `most`."""
+    """Delay of a key after its n-th failure in a row: doubling, with jitter, up to `most`."""
 
     first: float = 0.1
     most: float = 300.0
 
     def delay(self, failures: int, chance: Callable[[], float] = random.random) -> float:
+        """Return the seconds to wait after so many failures in a row."""
         longest = min(self.most, self.first * 2.0 ** min(failures - 1, 40))
         return longest * (0.75 + 0.25 * chance())
 
 
 class Queue(Generic[K]):
-    """`add`, `add_after`, `retry` put keys in; `take` (or `await get()`) and `done` are the workers' side."""
+    """Queue of keys. `add`, `add_after`, `retry` put keys in; workers call `take` (or `await get()`) and `done`."""
 
     def __init__(self, backoff: Backoff | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._backoff = backoff or Backoff()
         self._clock = clock
         self._turns = itertools.count()
-        self._order: list[tuple[int, int, K]] = []  # a heap; places that were given up stay in until they surface
+        self._order: list[tuple[int, int, K]] = []  # a heap; stale places stay in it until they come to the top
         self._queued: dict[K, _Place] = {}
         self._due: list[tuple[float, int, K]] = []  # a heap, likewise
         self._later: dict[K, tuple[float, int]] = {}
@@ -69,41 +72,41 @@ class Queue(Generic[K]):
         self.retries = 0
 
     def __len__(self) -> int:
-        """How many could be taken now, those that became due included."""
+        """Return how many keys could be taken now, including those that became due."""
         self._bring_due()
         return len(self._queued)
 
     def depth(self) -> Counter[int]:
-        """How many wait for a worker, by priority."""
+        """Return how many keys wait for a worker, by priority."""
         self._bring_due()
         return Counter(place.priority for place in self._queued.values())
 
     def running(self) -> list[float]:
-        """For how many seconds each worker has had its key."""
+        """Return for how many seconds each worker has had its key."""
         now = self._clock()
         return [now - since for since in self._working.values()]
 
     def add(self, key: K, priority: int = NORMAL) -> None:
-        """As soon as possible. What was to come later comes now instead."""
+        """Queue a key as soon as possible. If it was to come later, it comes now instead."""
         self.adds += 1
         self._put(key, priority, self._clock())
         self._wake()
 
     def add_after(self, key: K, seconds: float, priority: int = NORMAL) -> None:
-        """Not before so many seconds; of several such wishes the earliest counts."""
+        """Queue a key after so many seconds; of several calls the earliest time counts."""
         if seconds <= 0:
             self.add(key, priority)
             return
         due = self._clock() + seconds
-        known = self._later.get(key)
-        if key in self._queued or (known is not None and known[0] <= due):
+        waiting = self._later.get(key)
+        if key in self._queued or (waiting is not None and waiting[0] <= due):
             return
         self._later[key] = (due, priority)
         heapq.heappush(self._due, (due, next(self._turns), key))
         self._set_alarm()
 
     def retry(self, key: K, priority: int = NORMAL) -> float:
-        """Again after a failure, each time later than the last time; returns the seconds."""
+        """Queue a key again after a failure, each time later than the last time, and return the seconds."""
         self.retries += 1
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = self._backoff.delay(failures)
@@ -114,17 +117,17 @@ class Queue(Generic[K]):
         return self._failures.get(key, 0)
 
     def forgive(self, key: K) -> None:
-        """It went well: the next failure is a first one again."""
+        """Forget a key's failures, because its pass went well: the next failure is a first one again."""
         self._failures.pop(key, None)
 
     def take(self) -> Item[K] | None:
-        """The next key for a worker, or None if there is none now."""
+        """Return the next key for a worker; None if there is none now."""
         self._bring_due()
         while self._order:
             _, turn, key = heapq.heappop(self._order)
             place = self._queued.get(key)
             if place is None or place.turn != turn:
-                continue  # it was raised to another place
+                continue  # its priority was raised, so it has another place
             del self._queued[key]
             now = self._clock()
             self._working[key] = now
@@ -132,7 +135,7 @@ class Queue(Generic[K]):
         return None
 
     def take_also(self, fits: Callable[[K], bool], most: int) -> list[Item[K]]:
-        """Those that wait and fit besides, for a worker that does several at a time."""
+        """Return further keys that wait and fit, for a worker that does several at a time."""
         self._bring_due()
         keys = [key for key in self._queued if fits(key)][:most]
         now = self._clock()
@@ -144,7 +147,7 @@ class Queue(Generic[K]):
         return taken
 
     def done(self, key: K) -> None:
-        """The worker is through with it. If it was asked for meanwhile, it is queued now."""
+        """Take a key back from its worker. If it was added meanwhile, it is queued now."""
         del self._working[key]
         priority = self._again.pop(key, None)
         if priority is not None:
@@ -152,12 +155,12 @@ class Queue(Generic[K]):
             self._wake()
 
     def due_in(self) -> float | None:
-        """Seconds until a key that waits for its time is due; None if none does."""
+        """Return the seconds until a key that waits for its time is due; None if none does."""
         self._drop_stale_dues()
         return max(0.0, self._due[0][0] - self._clock()) if self._due else None
 
     def clear(self) -> None:
-        """Forget all but what workers have: on losing the lead, and at the end."""
+        """Forget all keys but those that workers have: on losing the lead, and at the end."""
         for part in (self._order, self._queued, self._due, self._later, self._again, self._failures):
             part.clear()
         if self._alarm is not None:
@@ -165,7 +168,7 @@ class Queue(Generic[K]):
             self._alarm = None
 
     async def get(self) -> Item[K]:
-        """The next key, as soon as there is one."""
+        """Wait for the next key and return it."""
         while (item := self.take()) is None:
             turn = asyncio.get_running_loop().create_future()
             self._sleeping.append(turn)
@@ -174,7 +177,7 @@ class Queue(Generic[K]):
                 await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
-                    self._wake()  # the call was for a worker, not for this one
+                    self._wake()  # this worker was woken and is cancelled: wake another
                 raise
         return item
 
@@ -185,11 +188,11 @@ class Queue(Generic[K]):
         if key in self._working:
             self._again[key] = max(priority, self._again.get(key, priority))
             return
-        known = self._queued.get(key)
-        if known is not None:
-            if known.priority >= priority:
+        present = self._queued.get(key)
+        if present is not None:
+            if present.priority >= priority:
                 return
-            since = known.since
+            since = present.since
         place = self._queued[key] = _Place(priority, next(self._turns), since)
         heapq.heappush(self._order, (-priority, place.turn, key))
 
@@ -214,7 +217,7 @@ class Queue(Generic[K]):
                 return
 
     def _set_alarm(self) -> None:
-        """Only while a worker sleeps: whoever is busy looks by itself before it sleeps."""
+        """Set the timer for the next due key, if a worker sleeps: a busy worker looks by itself before it sleeps."""
         seconds = self.due_in()
         if seconds is None or not self._sleeping:
             return
