@@ -1,8 +1,8 @@
-"""What one pass may take of the process that all share: time on the CPU without a turn of the loop, and memory.
+"""Limits of what one pass may take of the shared process: CPU time without a turn of the loop, and memory.
 
-Passes are data of others going through code of ours, so one that never ends or grows for ever is thinkable in spite of
-all bounds. A pass that holds the loop is interrupted where it is, by the timer of the process's own CPU time: a process
-that was stopped or a machine that is busy with others is no reason. And memory ends a little before the container's
+Passes put data of users through our code, so one that never ends or grows for ever is possible in spite of all bounds.
+A pass that holds the loop is interrupted where it is, by the timer of the process's own CPU time: a process that was
+stopped or a machine that is busy with other processes is no reason. And memory ends a little before the container's
 limit, where the pass that asks for more gets MemoryError, and not where the kernel ends the process.
 """
 
@@ -18,17 +18,17 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
-HELD_SECONDS = 4  # of CPU that a pass may hold the loop for
+HELD_SECONDS = 4  # of CPU time for which a pass may hold the loop
 REST_SECONDS = 300.0  # before a pass that held it may begin again, whatever changes
-RESERVED = 48 << 20  # bytes of a container's memory that are not ours to fill: code, sockets, the kernel's part
-STACK = 1 << 20  # of a thread; the system's choice is eight times as much, and counts as if it was used
+RESERVED = 48 << 20  # bytes of a container's memory that passes cannot have: code, sockets, the kernel's part
+STACK = 1 << 20  # bytes for a thread; the system's default is eight times as much, and counts as used
 LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 in_pass: ContextVar[bool] = ContextVar("in_pass", default=False)
 
 
 class HeldError(Exception):
-    """A pass held the whole process."""
+    """Error for a pass that held the whole process."""
 
     def __init__(self) -> None:
         super().__init__(f"it held the process for {HELD_SECONDS} s, and rests for {REST_SECONDS:g} s")
@@ -36,7 +36,7 @@ class HeldError(Exception):
 
 @contextlib.contextmanager
 def interrupting(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Interrupt passes that hold the loop, as long as this lasts. Only in the main thread, whose loop it is."""
+    """Interrupt passes that hold the loop, while the block lasts. Only in the main thread, whose loop it is."""
     ticks = 0
 
     def turned() -> None:
@@ -62,9 +62,12 @@ def interrupting(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 def limit_memory(most: int | None = None) -> int | None:
-    """Let no more than `most` bytes be taken: what the container may have, unless given. What the limit is now."""
+    """Limit the process's memory to `most` bytes, or to what the container may have, and return the limit.
+
+    Return None and set no limit if neither is known.
+    """
     if most is None:
-        most = _container()
+        most = _container_limit()
     if most is None:
         return None
     threading.stack_size(STACK)
@@ -72,7 +75,8 @@ def limit_memory(most: int | None = None) -> int | None:
     return most
 
 
-def _container() -> int | None:
+def _container_limit() -> int | None:
+    """Return the container's memory limit less `RESERVED`; None if it has none."""
     try:
         text = LIMIT.read_text().strip()
     except OSError:

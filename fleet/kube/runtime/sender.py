@@ -1,15 +1,13 @@
-"""Guarded writes over their own connections.
+"""Guarded writes over connections of their own, and the parser of their answers.
 
-An answer over HTTP/1.1, put together from the pieces in which it comes. Pure.
+The connections take half the CPU time of a general client, and give certainty about what was sent. Small requests of
+other kinds (probes of an engine) may use them too; none is sent twice automatically. The guard is asked with nothing
+between it and the socket, so that a process that was frozen at any point before does not send. A request without an
+answer says whether it may have reached the server (`BrokenError.sent`).
 
-Strict, because the next answer comes over the same connection: what is not quite as the protocol has it is an error,
-and then the connection is not used again.
-
-Writes, over connections of their own: half the CPU time of a general client, and certainty about what was sent.
-
-Small requests of other kinds (probes of an engine) may go over it too; none is sent twice by itself.
-The guard is asked with nothing between it and the socket, so that a process that was frozen at any point before does
-not send. A request that got no answer says whether it may have reached the server (`BrokenError.sent`).
+The parser puts an answer over HTTP/1.1 together from the pieces in which it comes. It is pure, and strict because the
+next answer comes over the same connection: any deviation from the protocol is an error, and then the connection is not
+used again.
 """
 
 from __future__ import annotations
@@ -29,25 +27,28 @@ BODILESS = frozenset({204, 304})
 
 
 class SenderResponse(NamedTuple):
+    """An answer, and whether its connection can be used again."""
+
     status: int
     headers: dict[str, str]  # names as `Retry-After`
     body: bytes
-    reusable: bool  # the connection can take another request
+    reusable: bool  # whether the connection can take another request
 
 
 class Parser:
-    """Of one answer. `feed` gives it when it is whole, `end` when the connection ended; ValueError if it is none."""
+    """Parser of one answer. ValueError if it is none."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._status = 0
         self._headers: dict[str, str] = {}
         self._keeps = False
-        self._left: int | None = 0  # of the body; None: until the connection ends
+        self._left: int | None = 0  # bytes of the body; None: until the connection ends
         self._chunked = False
         self._parts: list[bytes] = []
 
     def feed(self, data: bytes) -> SenderResponse | None:
+        """Take in a piece. Return the answer if it is complete, else None; raise ValueError if it is none."""
         self._buffer += data
         while not self._status:
             end = self._buffer.find(b"\r\n\r\n")
@@ -66,7 +67,9 @@ class Parser:
         return self._whole()
 
     def end(self) -> SenderResponse:
-        """The other side has closed the connection."""
+        """Return the answer that ends with its connection; raise ValueError if the connection ended before the
+        answer.
+        """
         if not self._status or self._chunked or self._left is not None:
             raise ValueError("the connection ended in the middle of the answer")
         self._parts, self._keeps = [bytes(self._buffer)], False
@@ -74,7 +77,7 @@ class Parser:
         return self._whole()
 
     def _whole(self) -> SenderResponse:
-        # Nobody asked for anything more yet: whatever else came belongs to no request.
+        # No further request was sent yet, so bytes beyond this answer belong to no request.
         return SenderResponse(self._status, self._headers, b"".join(self._parts), self._keeps and not self._buffer)
 
     def _take_head(self, head: str) -> None:
@@ -84,7 +87,7 @@ class Parser:
         if version not in ("HTTP/1.1", "HTTP/1.0") or not 100 <= status <= 599:
             raise ValueError(f"the answer begins with {first[:80]!r}")
         if status < 200:
-            return  # announces the answer
+            return  # an interim response: the answer follows
         headers: dict[str, str] = {}
         for line in lines:
             name, colon, value = line.partition(":")
@@ -116,9 +119,9 @@ class Parser:
             self._left = None
 
     def _take_chunks(self) -> bool:
-        """True when the last has come."""
+        """Take in the chunks that have come; return whether the last one has."""
         while (end := self._buffer.find(b"\r\n")) >= 0:
-            size = _size(self._buffer[:end])
+            size = _chunk_size(self._buffer[:end])
             if not size:
                 return self._take_trailers(end + 2)
             if len(self._buffer) < end + 2 + size + 2:
@@ -142,7 +145,8 @@ class Parser:
         return False
 
 
-def _size(line: bytearray) -> int:
+def _chunk_size(line: bytearray) -> int:
+    """Return the size of a chunk; raise ValueError if the line has none."""
     digits = line.partition(b";")[0].strip()
     if not digits or digits.strip(b"0123456789abcdefABCDEF"):
         raise ValueError(f"a part of the answer has a size of {bytes(line[:80])!r}")
@@ -152,13 +156,13 @@ def _size(line: bytearray) -> int:
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0  # of silence
 PIECE = 64 * 1024
-_SAFE = "/?&=%:@!$'()*+,;~"  # names come from users: none may end the line
+_SAFE = "/?&=%:@!$'()*+,;~"  # names come from users, and none may end the line
 
 Check = Callable[[], None]
 
 
 class Sender:
-    """As many connections as there are requests at once; each is kept for the next one."""
+    """Sender of requests. It has as many connections as there are requests at once; each is kept for the next one."""
 
     def __init__(self, server: str, tls: ssl.SSLContext | None, server_name: str | None, headers: Headers) -> None:
         parts = urlsplit(server)
@@ -172,7 +176,11 @@ class Sender:
         self._closed = False
 
     async def send(self, method: str, path: str, data: bytes, headers: Headers, check: Check) -> SenderResponse:
-        """`check` is asked before each piece goes out. What it raises, this raises; the server has no whole request."""
+        """Send a request and return its answer; `check` is called before each piece goes out.
+
+        If `check` raises, this raises the same, and the server has no complete request. Raise BrokenError if there is
+        no answer.
+        """
         target = quote(f"{self._prefix}{path}", safe=_SAFE)
         try:
             lines = client.header_lines(headers)
@@ -195,7 +203,7 @@ class Sender:
         return answer
 
     def close(self) -> None:
-        """What is under way comes to its end."""
+        """Close the idle connections. Requests under way may end."""
         self._closed = True
         while self._idle:
             self._idle.pop().drop()
@@ -244,6 +252,7 @@ class _Wire(asyncio.Protocol):
         self.is_open = False
 
     async def ask(self, request: bytes, check: Check) -> SenderResponse:
+        """Send a request and return its answer."""
         self._parser = Parser()
         answer: asyncio.Future[SenderResponse] = self._loop.create_future()
         self._answer = answer
@@ -254,11 +263,11 @@ class _Wire(asyncio.Protocol):
                 if self._room is not None:
                     await asyncio.wait((self._room, answer), return_when=asyncio.FIRST_COMPLETED)
                 if answer.done():
-                    break  # refused before it was whole
+                    break  # the server refused before the request was complete
                 check()
                 self._transport.write(request[begin : begin + PIECE])
-            got = await answer
-            return got if self._room is None else got._replace(reusable=False)
+            response = await answer
+            return response if self._room is None else response._replace(reusable=False)
         finally:
             self._answer = None
             self._watchdog.cancel()
@@ -275,7 +284,7 @@ class _Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._heard = self._loop.time()
         if self._answer is None or self._answer.done():
-            self.drop()  # an answer that nobody asked for
+            self.drop()  # an answer without a request
             return
         try:
             answer = self._parser.feed(data)
@@ -312,7 +321,7 @@ class _Wire(asyncio.Protocol):
             self._answer.set_exception(problem)
 
     def _watch(self) -> None:
-        """Silence of the other side, counted from the last byte."""
+        """Fail the request after `READ_SECONDS` of silence of the server, counted from the last byte."""
         if self._answer is None or self._answer.done():
             return
         until = self._heard + READ_SECONDS

@@ -1,15 +1,13 @@
-"""Which caches a reconcile sees.
-
-What a controller sees: a cache for each kind that it watches, and whether it can be relied on.
+"""Views: the caches that a controller's passes see, one for each kind that it watches, and whether they are
+reliable.
 
 There is one view of everything, or (`per_namespace`) one of each namespace that has objects of the controller's kind.
-The latter needs no rights on other kinds beyond those namespaces, so rights can be missing in one of them: passes
-there are told what is missing (`blocked`), all others go on.
+The latter needs no rights on other kinds beyond those namespaces, so rights can be missing in one of them: passes there
+are told what is missing (`blocked`), all others go on.
 
-Which views a controller has: opened with the first object of its kind in a namespace, closed after the last.
-
-What is closed is opened again when it is needed. Closing waits a while, since whoever deletes an object often makes
-the next one, and passes that clean up come after the object.
+`Views` opens a view with the first object of the controller's kind in a namespace, and closes it after the last. A
+closed view is opened again when it is needed. Closing waits a while, since a user who deletes an object often makes the
+next one, and passes that clean up come after the object.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from fleet.kube.runtime.handlers import Predicate, always
 from fleet.kube.runtime.informer import Informer, InformerPool
 from fleet.kube.runtime.memory_budget import MemoryBudget
 
-GRACE = 3.0  # rights often come a moment after the object that needs them
-PATIENCE = 15.0  # for lists that neither end nor fail
+GRACE = 3.0  # seconds: rights often come a moment after the object that needs them
+PATIENCE = 15.0  # seconds for lists that neither end nor fail
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Objects of another kind whose changes matter, and whose: `of` maps one to the keys of the controller's kind."""
+    """Objects of another kind whose changes matter: `of` maps one to the keys of the controller's kind."""
 
     resource: Resource
     of: Mapped
@@ -44,7 +42,10 @@ class Watch:
 
 
 class NoRightsError(AccessError):
-    """The server does not let us see these kinds (plurals) there; `said` is its answer. Namespace "" is all of them."""
+    """Error for kinds (plurals) that the server does not let us see in a namespace ("": in all).
+
+    `said` is the server's answer.
+    """
 
     def __init__(self, namespace: str, kinds: tuple[str, ...], said: str, hint: str | None) -> None:
         where = f"in namespace {namespace}" if namespace else "in the cluster"
@@ -55,7 +56,7 @@ class NoRightsError(AccessError):
 
 
 class NotSeenError(ResourceError):
-    """These kinds (plurals) could not be listed there, for another reason than rights."""
+    """Error for kinds (plurals) that could not be listed in a namespace, for another reason than rights."""
 
     def __init__(self, namespace: str, kinds: tuple[str, ...], said: str) -> None:
         where = f"in namespace {namespace}" if namespace else "in the cluster"
@@ -66,25 +67,25 @@ class NotSeenError(ResourceError):
 
 
 class View:
-    """The caches for the passes of one namespace, or of all."""
+    """Caches for the passes of one namespace, or of all."""
 
     def __init__(self, namespace: str, followers: Mapping[Resource, Informer], opened: float | None = None) -> None:
         self.namespace = namespace
         self.followers = followers
         self.caches = [follower.cache for follower in followers.values()]
         self.passes = 0  # under way
-        self.told: str | None = None  # what passes know of `blocked`
+        self.told: str | None = None  # the last `blocked` that passes knew; None before the first
         self._opened = time.monotonic() if opened is None else opened
 
     def cache(self, resource: Resource) -> Cache:
-        """Raises rather than give a cache that is empty because nothing could be seen."""
+        """Return the cache of a kind; raise rather than return one that is empty because nothing could be seen."""
         follower = self.followers[resource]
         if _reliable(follower, time.monotonic()):
             return follower.cache
         raise self._problem([follower])
 
     def ready_in(self, now: float | None = None) -> float:
-        """Seconds until a pass makes sense, at most: 0 when all is seen, or clearly will not be soon."""
+        """Return the seconds until a pass makes sense, at most: 0 if all is seen, or clearly will not be soon."""
         now = time.monotonic() if now is None else now
         missing = self._missing(now)
         if not missing:
@@ -93,7 +94,7 @@ class View:
         return max(0.0, self._opened + (GRACE if failing else PATIENCE) - now)
 
     def blocked(self, now: float | None = None) -> FleetError | None:
-        """What keeps passes from seeing the world as it is; None when they do."""
+        """Return the error that keeps passes from seeing the present state; None if nothing does."""
         missing = self._missing(time.monotonic() if now is None else now)
         return self._problem(missing) if missing else None
 
@@ -110,7 +111,10 @@ class View:
 
 
 def _reliable(follower: Informer, now: float) -> bool:
-    """It was complete once and is kept so. A broken connection comes back and loses nothing; a refusal lasts."""
+    """Return whether a cache was complete once and is kept so.
+
+    A broken connection comes back and loses nothing; a refusal lasts.
+    """
     return follower.cache.synced and follower.denied_for(now) < GRACE
 
 
@@ -119,7 +123,7 @@ LINGER = 60.0
 
 
 class Views:
-    """`use(namespace)` during a pass. The first watch is that of the controller's own kind."""
+    """Views of one controller: `use(namespace)` during a pass. The first watch is that of the controller's own kind."""
 
     def __init__(
         self,
@@ -132,7 +136,11 @@ class Views:
         attach: Callable[[Watch, Cache], Callable[[], None]],
         wake: Callable[[str], None],
     ) -> None:
-        """`attach` listens to a cache and returns how to end that; `wake` queues the keys of a namespace ("": all)."""
+        """Open the view of everything that is watched in all namespaces.
+
+        `attach` listens to a cache and returns the function that ends it; `wake` queues the keys of a namespace ("":
+        all).
+        """
         self._following = following
         self._linger = linger
         self._attach = attach
@@ -157,6 +165,7 @@ class Views:
 
     @contextlib.contextmanager
     def use(self, namespace: str) -> Iterator[View]:
+        """Give a pass the view of its namespace, which stays open meanwhile."""
         view = self._open(namespace)
         view.passes += 1
         try:
@@ -165,11 +174,12 @@ class Views:
             view.passes -= 1
 
     def close(self) -> None:
+        """Cancel the closing of views that waits."""
         for timer in self._closing.values():
             timer.cancel()
 
     def _moved(self, change: Change) -> None:
-        """An object of the controller's kind came, changed or went."""
+        """Open or close the view of a namespace after an object of the controller's kind came, changed or went."""
         namespace = Name.of(change.object).namespace
         if self._own.has(NAMESPACE, namespace):
             if timer := self._closing.pop(namespace, None):
@@ -202,7 +212,7 @@ class Views:
         return view
 
     def _turned(self, view: View) -> None:
-        """Passes that were blocked run again, as do those that did not know yet that they are."""
+        """Queue the passes of a view whose `blocked` is not what they last knew."""
         if view.ready_in():
             return
         state = str(view.blocked() or "")

@@ -1,16 +1,15 @@
-"""Apply, status, delete for reconcilers.
+"""The writer of reconcilers: apply, write status, delete. Each is one guarded request, and the caches learn of it at
+once.
 
-Did our apply make this version of an object, or had it nothing to change and the server answered with another's?
+Applying is server-side, with the operator's own field manager. An object that is as it should be costs nothing: a
+cached object is compared first, and so is a status. A delete always carries UID and resourceVersion, so it deletes
+exactly the object that was looked at.
 
-A pass is not woken by its own writes, so taking another's change for one's own would lose it. The server says it in
-managedFields: a manager's entry gets a new time with each apply that changed something. Times are in seconds and of
-several servers; where they leave a doubt, the answer is no, which costs one more look and loses nothing. Pure.
-
-The verbs for reconcilers: apply, write status, delete. Each is one guarded request, told to the caches at once.
-
-Applying is server-side, with the operator's own field manager. What is as it should be costs nothing: a cached object
-is compared first, and so is a status. A delete always carries UID and resourceVersion, so it takes away exactly what
-was looked at.
+`made_by_us` tells whether our apply made a version of an object, or had nothing to change and the server answered with
+another client's version. A pass is not woken by its own writes, so taking another's change for one's own would lose it.
+The server shows it in managedFields: a manager's entry gets a new time with each apply that changed something. Times
+are in seconds and of several servers; where they leave a doubt, the answer is no, which costs one more look and loses
+nothing.
 """
 
 from __future__ import annotations
@@ -32,13 +31,16 @@ from fleet.objects.normalise import normalise
 
 
 def made_by_us(before: Object | None, answer: Object, manager: str) -> bool:
-    """`before` is the object as cached when the request was sent, `answer` the server's, with all managedFields."""
+    """Return whether our apply made the version in the answer. Pure.
+
+    `before` is the object as cached when the request was sent, `answer` the server's, with all managedFields.
+    """
     if before is None:
         return False
     entries = answer["metadata"].get("managedFields") or ()
     ours = [entry for entry in entries if entry.get("manager") == manager]
-    known = [entry for entry in before["metadata"].get("managedFields") or () if entry.get("manager") == manager]
-    if not ours or ours == known:
+    cached = [entry for entry in before["metadata"].get("managedFields") or () if entry.get("manager") == manager]
+    if not ours or ours == cached:
         return False
     latest = max(entry.get("time", "") for entry in ours)
     return all(entry.get("time", "") <= latest for entry in entries)
@@ -48,7 +50,7 @@ CREATED = 201
 
 
 class Writer:
-    """For one pass. `written` are the versions that its writes made: they need not wake it again."""
+    """Writer for one pass. `written` are the versions that its writes made: they need not wake it again."""
 
     def __init__(self, client: Client, manager: str, caches: Iterable[Cache]) -> None:
         self.client = client
@@ -57,9 +59,11 @@ class Writer:
         self._caches = caches
 
     async def apply(self, resource: Resource, manifest: Object, *, force: bool = True, subresource: str = "") -> Object:
-        """Server-side apply. With `metadata.uid`, only to that very object; with `resourceVersion`, only as it was.
+        """Send a server-side apply and return the object as the server has it.
 
-        Nothing is sent when the cache has the object and all that we own or want of it is so already.
+        With `metadata.uid`, it applies only to that very object; with `resourceVersion`, only to that version. Nothing
+        is sent if the cache shows that all fields that we own or want are so already. Raise ConflictError if it is
+        another object or it changed.
         """
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
         if not subresource and (found := self._as_wanted(resource, manifest)) is not None:
@@ -82,7 +86,7 @@ class Writer:
         return written
 
     async def status(self, resource: Resource, found: Object, status: dict[str, Any], *, force: bool = True) -> Object:
-        """Make the object's status this, unless it is already."""
+        """Write the object's status, unless it is the same already."""
         if found.get("status") == status:
             return found
         own = found["metadata"]
@@ -90,7 +94,7 @@ class Writer:
         return await self.apply(resource, {"metadata": metadata, "status": status}, force=force, subresource="status")
 
     async def delete(self, resource: Resource, found: Object, *, propagation: str = "Background") -> bool:
-        """Delete the object as it was seen. False when it is gone; ConflictError when it is not that any more."""
+        """Delete the object as it was read. Return False if it is gone; raise ConflictError if it has changed."""
         own = found["metadata"]
         answer = await objects.delete(
             self.client,
@@ -104,20 +108,26 @@ class Writer:
         if answer.status == 409:
             raise self._refusal("delete", resource.path(own.get("namespace", ""), own["name"]), answer)
         if answer.status < 300 and isinstance(answer.body, dict) and answer.body.get("kind") == resource.kind:
-            self._learn(resource, answer.body, True)  # it has finalizers: it stays, marked
+            self._learn(resource, answer.body, True)  # it has finalizers, so it stays, marked as deleted
         return answer.status < 300
 
     def _as_wanted(self, resource: Resource, manifest: Object) -> Object | None:
-        """The cached object if applying would change nothing. Strict: if that is uncertain, the server is asked."""
+        """Return the cached object if applying would change nothing. If that is uncertain, return None: the server is
+        asked.
+        """
         name, own = Name.of(manifest), manifest["metadata"]
         for cache in self._of(resource):
-            found = cache.get(*name)
-            owned = owned_fields(found, self._manager) if found else None
-            if found is None or owned is None or own.get("uid", found["metadata"]["uid"]) != found["metadata"]["uid"]:
+            cached = cache.get(*name)
+            owned = owned_fields(cached, self._manager) if cached else None
+            if (
+                cached is None
+                or owned is None
+                or own.get("uid", cached["metadata"]["uid"]) != cached["metadata"]["uid"]
+            ):
                 continue
             wanted = normalise(manifest)
-            if "resourceVersion" not in own and not compare(wanted, found, owned, key=Key.of(manifest), strict=True):
-                return found
+            if "resourceVersion" not in own and not compare(wanted, cached, owned, key=Key.of(manifest), strict=True):
+                return cached
         return None
 
     def _of(self, resource: Resource) -> Iterable[Cache]:
@@ -125,7 +135,7 @@ class Writer:
         return (cache for cache in self._caches if (cache.resource.group, cache.resource.kind) == kind)
 
     def _cached(self, resource: Resource, name: Name) -> Object | None:
-        return next((found for cache in self._of(resource) if (found := cache.get(*name))), None)
+        return next((cached for cache in self._of(resource) if (cached := cache.get(*name))), None)
 
     def _learn(self, resource: Resource, written: Object, ours: bool) -> None:
         if ours:
