@@ -58,9 +58,9 @@ async def explain_health(
 ) -> dict[Key, str]:
     """Return the causes of unhealthiness that can be found, of at most `MOST` of these objects."""
     workloads = ((key, live.get(key)) for key in keys if (key.group, key.kind) in KINDS)
-    asked = [(key, workload) for key, workload in workloads if workload and _is_open(judge(workload))][:MOST]
-    readings = await gather([_read_causes(client, key, workload) for key, workload in asked])
-    causes = {key: find_cause(workload, reading) for (key, workload), reading in zip(asked, readings, strict=True)}
+    unhealthy = [(key, workload) for key, workload in workloads if workload and _is_open(judge(workload))][:MOST]
+    readings = await gather([_read_causes(client, key, workload) for key, workload in unhealthy])
+    causes = {key: find_cause(workload, reading) for (key, workload), reading in zip(unhealthy, readings, strict=True)}
     return {key: text for key, text in causes.items() if text}
 
 

@@ -124,6 +124,6 @@ async def end_tasks(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         if not task.done():
             task.cancel()
-    for ended in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(ended, Exception):
-            raise ended
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, Exception):
+            raise result

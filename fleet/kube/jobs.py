@@ -67,8 +67,8 @@ async def wait_for_job(client: Client, job: Object, *, seconds: float, tell: Cal
 async def pods_of(client: Client, namespace: str, job: str) -> list[Object]:
     """Return the pods of a Job, the newest first."""
     scope = Scope(PODS, namespace, labels=f"batch.kubernetes.io/job-name={job}")
-    found = [pod async for page in pages(client, scope) for pod in page["items"]]
-    return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+    pods = [pod async for page in pages(client, scope) for pod in page["items"]]
+    return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
 
 def job_output(pods: list[Object]) -> Object | None:

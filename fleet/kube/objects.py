@@ -208,5 +208,5 @@ async def drop_managers(
 
 def owned_by(names: Iterable[str]) -> Callable[[Entry], bool]:
     """Return a predicate for entries of these managers, entries of their status excepted."""
-    named = frozenset(names)
-    return lambda entry: entry.get("manager") in named and not entry.get("subresource")
+    owners = frozenset(names)
+    return lambda entry: entry.get("manager") in owners and not entry.get("subresource")

@@ -205,19 +205,19 @@ def _walk_value(
     if value is None or depth > DEEPEST or schema.get("x-kubernetes-preserve-unknown-fields"):
         return
     types = _allowed_types(schema)
-    if types and not any(_is_of_type(value, one) for one in types):
-        expected = " or ".join(_TYPES.get(one, one) for one in types)
+    if types and not any(_is_of_type(value, item) for item in types):
+        expected = " or ".join(_TYPES.get(item, item) for item in types)
         yield _type_mistake(value, path, expected, is_text="string" in types, shown=shown)
     elif isinstance(value, dict):
         yield from _walk_object(value, schema, options, path, name=name, shown=shown, depth=depth + 1)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-        for position, one in enumerate(value):
-            yield from _walk_value(one, schema["items"], options, f"{path}[{position}]", shown=shown, depth=depth + 1)
+        for position, item in enumerate(value):
+            yield from _walk_value(item, schema["items"], options, f"{path}[{position}]", shown=shown, depth=depth + 1)
     elif isinstance(value, str) and options.created and not _is_allowed(value, schema, options):
-        allowed = [one for one in schema["enum"] if isinstance(one, str)]
-        given = f", and has {value[:40]!r}" if shown else ""
+        allowed = [item for item in schema["enum"] if isinstance(item, str)]
+        detail = f", and has {value[:40]!r}" if shown else ""
         hint = suggestion(value, allowed) if shown else None
-        yield Mistake(path, f"needs one of {list_words(allowed)} there{given}", hint)
+        yield Mistake(path, f"needs one of {list_words(allowed)} there{detail}", hint)
 
 
 def _walk_object(
@@ -231,15 +231,15 @@ def _walk_object(
     depth: int,
 ) -> Iterator[Mistake]:
     """Yield the mistakes in an object. `name` is that of the schema, "" if it has none."""
-    fields, others = schema.get("properties"), schema.get("additionalProperties")
+    fields, additional = schema.get("properties"), schema.get("additionalProperties")
     for field, member in value.items():
         if isinstance(fields, dict) and field in fields:
             yield from _walk_value(
                 member, fields[field], options, paths.child_path(path, field), shown=shown, depth=depth
             )
-        elif isinstance(others, dict):
-            yield from _walk_value(member, others, options, paths.child_path(path, field), shown=shown, depth=depth)
-        elif isinstance(fields, dict) and fields and not others:
+        elif isinstance(additional, dict):
+            yield from _walk_value(member, additional, options, paths.child_path(path, field), shown=shown, depth=depth)
+        elif isinstance(fields, dict) and fields and not additional:
             yield Mistake(paths.child_path(path, field), f"has no field {field!r} there", suggestion(field, fields))
     for field in _required_fields(schema, name, options):
         if field not in value and (path or field != "status"):  # a status is written by its controller
@@ -273,10 +273,10 @@ def _is_allowed(value: str, schema: Mapping[str, Any], options: _CheckOptions) -
 def _type_mistake(value: Any, path: str, expected: str, *, is_text: bool, shown: bool) -> Mistake:
     scalar = shown and isinstance(value, bool | int | float | str)
     text = {True: "true", False: "false"}.get(value, value) if isinstance(value, bool) else value
-    given = f"{_NAMES.get(type(value), 'something else')}" + (f" ({str(text)[:40]})" if scalar else "")
+    actual = f"{_NAMES.get(type(value), 'something else')}" + (f" ({str(text)[:40]})" if scalar else "")
     quoted = is_text and isinstance(value, bool | int | float)
     hint = (f'in quotes it is text: "{str(text)[:40]}"' if shown else "in quotes it is text") if quoted else None
-    return Mistake(path, f"needs {expected} there, and has {given}", hint)
+    return Mistake(path, f"needs {expected} there, and has {actual}", hint)
 
 
 def _allowed_types(schema: Mapping[str, Any]) -> tuple[str, ...]:

@@ -205,10 +205,10 @@ class Client:
         """
         from email.utils import parsedate_to_datetime  # noqa: PLC0415 - for Leases only
 
-        date, then = self._dated
+        date, received = self._dated
         if date is None:
             return datetime.datetime.now(tz=datetime.UTC)
-        return parsedate_to_datetime(date) + datetime.timedelta(seconds=time.monotonic() - then)
+        return parsedate_to_datetime(date) + datetime.timedelta(seconds=time.monotonic() - received)
 
     async def request(
         self,
@@ -233,7 +233,7 @@ class Client:
             headers["Content-Type"] = content_type
         if accept is not None:
             headers["Accept"] = accept
-        begun = time.monotonic()
+        began = time.monotonic()
         attempt, renewed, repeated = 0, False, False
         while True:
             attempt += 1
@@ -242,7 +242,7 @@ class Client:
                     status, answer_headers, raw = await self._once(method, path, data, headers)
             except OSError as problem:  # TimeoutError is one
                 wait = limits.retry_delay(attempt, None, self._patience)
-                if not may_pass(problem) or self._out_of_patience(begun, wait):
+                if not may_pass(problem) or self._out_of_patience(began, wait):
                     raise errors.error_of_connection(self.place, errors.asked(method, path), problem) from problem
                 repeated = repeated or not isinstance(problem, BrokenError) or problem.sent
                 await asyncio.sleep(wait)
@@ -266,7 +266,7 @@ class Client:
             wait = limits.retry_delay(attempt, limits.retry_after(answer_headers.get("Retry-After")), self._patience)
             if status == 500 and refused(status, errors.error_text(_decode(raw))):
                 raise errors.error_of_response(self.place, errors.asked(method, path), status, _decode(raw))
-            if not limits.is_worth_retrying(status, attempt, self._patience) or self._out_of_patience(begun, wait):
+            if not limits.is_worth_retrying(status, attempt, self._patience) or self._out_of_patience(began, wait):
                 raise errors.error_of_response(self.place, errors.asked(method, path), status, _decode(raw))
             repeated = repeated or status in limits.UNSETTLED
             await asyncio.sleep(wait)
@@ -313,11 +313,11 @@ class Client:
                 headers = await self._authorized({})
                 response = await stack.enter_async_context(self._aiohttp().stream(path, headers, silence))
             if response.status >= 300:
-                what, body = errors.asked("GET", path), _decode(await response.read())
+                context, body = errors.asked("GET", path), _decode(await response.read())
                 if response.status < 400:
                     location = response.headers.get("Location") or ""
-                    raise errors.error_of_redirect(self.place, what, response.status, location)
-                error = errors.error_of_response(self.place, what, response.status, body)
+                    raise errors.error_of_redirect(self.place, context, response.status, location)
+                error = errors.error_of_response(self.place, context, response.status, body)
                 raise StreamRefusedError(response.status, error)
             yield response.content
 
@@ -326,7 +326,7 @@ class Client:
         """Yield a connection both ways, for commands in pods. It does not count towards the concurrency limit."""
         import aiohttp  # noqa: PLC0415 - slow to load, see session
 
-        what, renewed = errors.asked("GET", path), False
+        context, renewed = errors.asked("GET", path), False
         async with contextlib.AsyncExitStack() as stack:
             while True:
                 headers = await self._authorized({"Accept": "*/*"})  # a request for JSON is refused
@@ -340,9 +340,9 @@ class Client:
                         continue
                     # This answer has no body. To a plain request the server gives the reason, and runs nothing.
                     answer = await self.request("GET", path, accept="*/*", expect=(refused.status,))
-                    raise errors.error_of_response(self.place, what, refused.status, answer.body) from refused
+                    raise errors.error_of_response(self.place, context, refused.status, answer.body) from refused
                 except OSError as problem:
-                    raise errors.error_of_connection(self.place, what, problem) from problem
+                    raise errors.error_of_connection(self.place, context, problem) from problem
             yield socket
 
     async def _authorized(self, headers: Headers) -> Headers:

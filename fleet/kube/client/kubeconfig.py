@@ -63,9 +63,9 @@ class Access:
     def plugin(self) -> dict[str, Any] | None:
         """Return the program that gives credentials; None if the user has others, which kubectl prefers."""
         values = self.user.values
-        others = ("token", "tokenFile", "username", "client-certificate", "client-certificate-data")
+        preferred = ("token", "tokenFile", "username", "client-certificate", "client-certificate-data")
         plugin = values.get("exec")
-        return None if not plugin or any(values.get(name) for name in others) else cast(dict[str, Any], plugin)
+        return None if not plugin or any(values.get(name) for name in preferred) else cast(dict[str, Any], plugin)
 
     @property
     def local_fields(self) -> tuple[str, ...]:

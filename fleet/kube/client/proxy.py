@@ -24,13 +24,13 @@ def choose_proxy(server: str, own: str, environment: Mapping[str, str]) -> str |
         return _check_proxy(own, "the kubeconfig's proxy-url")
     scheme = urlsplit(server).scheme
     name = f"{scheme.upper()}_PROXY"
-    named = environment.get(name) or environment.get(name.lower()) or ""
-    if not named or not _is_proxied(server, environment.get("NO_PROXY") or environment.get("no_proxy") or ""):
+    proxy = environment.get(name) or environment.get(name.lower()) or ""
+    if not proxy or not _is_proxied(server, environment.get("NO_PROXY") or environment.get("no_proxy") or ""):
         return None
     if scheme == "http" and environment.get("REQUEST_METHOD"):
         raise ValueError("HTTP_PROXY is not used in a CGI program, where whoever asks may have set it")
-    parts = urlsplit(named)
-    return _check_proxy(named if parts.scheme and parts.netloc else f"http://{named}", name)
+    parts = urlsplit(proxy)
+    return _check_proxy(proxy if parts.scheme and parts.netloc else f"http://{proxy}", name)
 
 
 def _check_proxy(url: str, origin: str) -> str:

@@ -166,10 +166,10 @@ class Cache:
         """End a list: drop the objects that it did not have, unless this process created them after the list's
         moment.
         """
-        seen, self._seen = self._seen or set(), None
+        listed, self._seen = self._seen or set(), None
         self._version = _parse_version(version)
         for name, cached in list(self._objects.items()):
-            if name not in seen and version_of(cached) <= self._version:
+            if name not in listed and version_of(cached) <= self._version:
                 self._drop(name, cached)
         self.synced = True
 

@@ -119,8 +119,10 @@ class Informer:
     @property
     def said(self) -> str:
         """Return the problem in the server's own words, if it gave a reason for a refusal."""
-        asked = errors.asked("GET", self.cache.resource.collection(self.cache.namespace))
-        return self.problem.message.removeprefix(f"{self.client.place}: no right to {asked}: ") if self.problem else ""
+        context = errors.asked("GET", self.cache.resource.collection(self.cache.namespace))
+        return (
+            self.problem.message.removeprefix(f"{self.client.place}: no right to {context}: ") if self.problem else ""
+        )
 
     @property
     def _scope(self) -> Scope:

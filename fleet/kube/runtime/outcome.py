@@ -118,7 +118,7 @@ class Instruments:
                 "fleet_operator_kind_watched",
                 "1 while all objects of a kind are seen; 0: nothing is done about them.",
                 ("kind",),
-                lambda: [((kind,), float(seen)) for kind, seen in watched().items()],
+                lambda: [((kind,), float(is_watched)) for kind, is_watched in watched().items()],
             ),
         ]
 

@@ -106,8 +106,8 @@ class View:
         kinds = tuple(follower.cache.resource.plural for follower in denied or missing)
         if denied and denied[0].problem:
             return NoRightsError(self.namespace, kinds, denied[0].said, denied[0].problem.hint)
-        said = next((follower.said for follower in missing if follower.problem), "the lists are not complete yet")
-        return NotSeenError(self.namespace, kinds, said)
+        reason = next((follower.said for follower in missing if follower.problem), "the lists are not complete yet")
+        return NotSeenError(self.namespace, kinds, reason)
 
 
 def _reliable(follower: Informer, now: float) -> bool:
@@ -145,7 +145,7 @@ class Views:
         self._linger = linger
         self._attach = attach
         self._wake = wake
-        self._local = [one for one in watches[1:] if per_namespace and one.resource.namespaced]
+        self._local = [local for local in watches[1:] if per_namespace and local.resource.namespaced]
         self._undo: dict[str, list[Callable[[], None]]] = {}
         self._views: dict[str, View] = {}
         self._closing: dict[str, asyncio.TimerHandle] = {}

@@ -66,8 +66,8 @@ class Writer:
         another object or it changed.
         """
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
-        if not subresource and (found := self._as_wanted(resource, manifest)) is not None:
-            return found
+        if not subresource and (cached := self._as_wanted(resource, manifest)) is not None:
+            return cached
         path = resource.path(manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
         if subresource:
             path = f"{path}/{subresource}"
