@@ -24,7 +24,7 @@ not remember anything between calls, and must be able to run at any time.
     if __name__ == "__main__":
         operator.main()
 
-What the runtime provides, one idea per module:
+What the runtime sees to, one idea per module:
 
 - `informer`: lists and watches that survive failures of networks and servers, into a `cache` with indexes
 - `views`: which caches a pass has, of everything or of its own namespace, and what follows from missing rights
