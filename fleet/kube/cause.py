@@ -114,8 +114,9 @@ def _explain_pod(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> str:
 
 
 def _waiting_detail(container: dict[str, Any], waiting: dict[str, Any]) -> str:
-    """Return why a container waits. One that crashes again and again gives its reason as its own output, which is not
-    shown: only its exit code is.
+    """Return why a container waits.
+
+    One that crashes again and again gives its reason as its own output, which is not shown: only its exit code is.
     """
     if waiting["reason"] == "CrashLoopBackOff":
         text = _describe_exit(container)

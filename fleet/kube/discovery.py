@@ -1,5 +1,6 @@
-"""The kinds that a server serves: group and kind → versions, plural, scope. Two requests (aggregated discovery),
-cached.
+"""The kinds that a server serves: group and kind → versions, plural, scope.
+
+They are read with two requests (aggregated discovery) and cached.
 
 A kind that is not listed counts as absent only when the server is sure: a group whose own server does not answer is
 marked stale, and asking for a kind in it raises an error rather than saying that there is none.

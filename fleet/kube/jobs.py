@@ -72,9 +72,7 @@ async def pods_of(client: Client, namespace: str, job: str) -> list[Object]:
 
 
 def job_output(pods: list[Object]) -> Object | None:
-    """Return the JSON object that a container of these pods wrote as its termination message when it succeeded; else
-    None.
-    """
+    """Return the JSON object in the termination message of a container that succeeded; None if there is none."""
     for pod in pods:
         for status in _container_statuses(pod):
             terminated = (status.get("state") or {}).get("terminated") or {}

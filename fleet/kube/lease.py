@@ -1,5 +1,6 @@
-"""One Lease per stack and cluster: its holder, command line or service, is the only one that may change the stack
-there.
+"""One Lease per stack and cluster: only its holder may change the stack there.
+
+Holders are the command line and the service alike.
 
 A Lease that is held is renewed in the background. When it is lost, what runs under it is stopped at once, because
 another process may be changing the stack already. Times are the API server's, so clocks of machines may differ.
@@ -85,8 +86,9 @@ class Lease:
             await asyncio.sleep(random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     async def _try(self) -> bool:
-        """Take the Lease if it is free and return True; else return False, with `_object` being the other holder's
-        Lease.
+        """Take the Lease if it is free and return True; else return False.
+
+        `_object` is then the other holder's Lease.
         """
         answer = await self._create()
         if answer is not None:

@@ -94,8 +94,9 @@ async def apply(
     manager: str = MANAGER,
     **metadata: str,
 ) -> Response:
-    """Send a server-side apply, with `metadata` (uid, resourceVersion) as preconditions. Return 404, 409 and 422
-    too.
+    """Send a server-side apply, and return its answer, also with status 404, 409 or 422.
+
+    `metadata` (uid, resourceVersion) are preconditions.
 
     The server refuses an object with another UID with 422 (the UID is immutable), and one that is gone with 409. With
     `dry`, it does everything except storing the object.

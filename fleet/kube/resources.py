@@ -15,9 +15,7 @@ NAMESPACES = Resource("", "v1", "Namespace", "namespaces", False)
 
 
 async def make_namespace(client: Client) -> None:
-    """Create the namespace if it is missing; leave an existing one as it is. Raise ResourceError if it cannot be
-    created.
-    """
+    """Create the namespace if it is missing; leave an existing one as it is. Raise ResourceError if it fails."""
     labels = {"app.kubernetes.io/managed-by": "fleet"}
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
     answer = await apply(client, NAMESPACES, manifest, force=False, resourceVersion=NEVER)

@@ -82,9 +82,7 @@ class _CheckOptions(NamedTuple):
 
 
 async def openapi_document(client: Client, which: GroupVersion) -> Document | None:
-    """Return the schemas of a group and version; None if the server does not give them. They are read once per
-    client.
-    """
+    """Return the schemas of a group and version, read once per client; None if the server does not give them."""
     documents = _documents.setdefault(client, {})
     if which not in documents:
         group, version = which
@@ -98,8 +96,7 @@ async def openapi_document(client: Client, which: GroupVersion) -> Document | No
 
 
 async def schema_error(client: Client, made: Plan, changing: Iterable[GroupKind] = ()) -> ConfigurationError | None:
-    """Return the error for the first object of a plan that its kind's schema does not allow; None if all are
-    allowed.
+    """Return the error for the first object of a plan that its kind's schema does not allow; None if there is none.
 
     A kind that the plan itself defines has the schema of that definition. Other kinds that are `changing`, because
     another stack of the run writes their definition, are not judged: which of the two comes first is open.
@@ -319,8 +316,9 @@ def _is_whole(value: Any) -> bool:
 
 
 def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return the schema that a reference, or the only part of an `allOf`, stands for, with its name ("": it has
-    none).
+    """Return the schema that a reference, or the only part of an `allOf`, stands for, with its name.
+
+    The name is "" if it has none.
 
     Return `{}`, which allows anything, if it stands for nothing.
     """

@@ -101,9 +101,7 @@ class Response:
 
 
 class Client:
-    """Connection to one cluster: `async with Client.of(kubeconfig, context) as client:`, then `request`,
-    `fleet.kube.objects`.
-    """
+    """Connection to one cluster: `async with Client.of(kubeconfig, context) as client:`."""
 
     def __init__(
         self,
@@ -221,8 +219,7 @@ class Client:
         expect: Collection[int] = (),
         urgent: bool = False,
     ) -> Response:
-        """Send a request, again while that may help, until there is an answer. Return successes and statuses in
-        `expect`.
+        """Send a request, again while that may help, and return an answer that is a success or in `expect`.
 
         Raise a FleetError for every other status and if no answer came in time. An `urgent` request (renewing a Lease)
         does not wait for the concurrency limit.

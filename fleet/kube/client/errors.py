@@ -69,8 +69,9 @@ class UnansweredError(ResourceError):
 
 
 class UnreachableError(UnansweredError):
-    """Error for a request without any answer: the server is away, or the network. A failure in an answer is not
-    this.
+    """Error for a request without any answer: the server is away, or the network to it is.
+
+    A failure that the server answers with is another error.
     """
 
 

@@ -69,9 +69,7 @@ class Access:
 
     @property
     def local_fields(self) -> tuple[str, ...]:
-        """Return the fields that run a program or read a file of this machine, whether or not another one is
-        preferred.
-        """
+        """Return the fields that run a program or read a file of this machine, even if another one is preferred."""
         user, cluster = self.user.values, self.cluster.values
         provider = user.get("auth-provider") or {}
         options = provider.get("config") or {} if isinstance(provider, dict) else {}
@@ -98,8 +96,9 @@ class Access:
         return headers
 
     def checked(self) -> Access:
-        """Return this access. Raise ValueError or TypeError for what kubectl refuses: of two answers, neither is
-        taken.
+        """Return this access. Raise ValueError or TypeError for what kubectl refuses.
+
+        Of two answers to one question, neither is taken.
         """
         _check_types(self.cluster.values, "cluster")
         _check_types(self.user.values, "user")

@@ -94,9 +94,7 @@ class Session:
 
 
 def _refuse_redirects() -> aiohttp.TraceConfig:
-    """Return traces that end a redirected websocket with the answer that points elsewhere: aiohttp has no option for
-    it.
-    """
+    """Return traces that end a redirected websocket with the redirecting answer: aiohttp has no option for that."""
 
     async def stay(
         session: aiohttp.ClientSession, context: SimpleNamespace, answer: aiohttp.TraceRequestRedirectParams

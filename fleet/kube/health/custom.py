@@ -1,5 +1,6 @@
-"""Health of custom resources, and of any kind without a judge of its own: by conditions as most controllers write
-them.
+"""Health of custom resources, and of any kind without a judge of its own.
+
+They are judged by their conditions, as most controllers write them.
 """
 
 from __future__ import annotations

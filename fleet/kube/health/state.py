@@ -115,8 +115,9 @@ def said(one: dict[str, Any] | None) -> str:
 
 
 def not_observed(found: dict[str, Any]) -> Health | None:
-    """Return the health Progressing if the status is about an older spec, because the controller has not seen the
-    present one.
+    """Return the health Progressing if the status is about an older spec; else None.
+
+    The controller has not seen the present spec yet.
     """
     observed = status_of(found).get("observedGeneration")
     generation = found["metadata"].get("generation")

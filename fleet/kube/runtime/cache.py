@@ -64,8 +64,9 @@ class _Ahead:
 
 
 class Cache:
-    """Cached objects. `get`, `all`, `by` read; the informer calls `put`, `remove`, `begin`, `finish`, a writer
-    `learn`.
+    """Cached objects of one kind.
+
+    Readers call `get`, `all` and `by`; the informer `put`, `remove`, `begin` and `finish`; a writer `learn`.
     """
 
     def __init__(
@@ -163,9 +164,7 @@ class Cache:
         self._version = max(self._version, _parse_version(version))
 
     def finish(self, version: str) -> None:
-        """End a list: drop the objects that it did not have, unless this process created them after the list's
-        moment.
-        """
+        """End a list: drop the objects that it did not have, unless this process created them after its moment."""
         listed, self._seen = self._seen or set(), None
         self._version = _parse_version(version)
         for name, cached in list(self._objects.items()):

@@ -1,5 +1,4 @@
-"""The controller: one kind of object, what else its passes look at, and the function that brings about what is
-desired.
+"""The controller: one kind of object, what else its passes look at, and the function that reconciles it.
 
 Its parts are in the modules beside: a change in a cache passes a predicate, is mapped to a key, waits in the queue and
 becomes a pass; `outcome.classify` says what follows. Passes of one key never overlap, those of different keys do.
@@ -59,15 +58,17 @@ class Request:
         return self._view.cache(resource).by(self._controller.keys, str(self.name))
 
     def cache(self, resource: Resource) -> Cache:
-        """Return the cache of a watched kind or the controller's own; with `per_namespace`, that of the key's
-        namespace.
+        """Return the cache of a watched kind or the controller's own.
+
+        With `per_namespace`, that of another kind has the objects in the key's namespace.
         """
         return self._view.cache(resource)
 
     @property
     def client(self) -> GuardedClient:
-        """Return the client for everything else. The guard checks its writes too, but caches learn of them from the
-        server only.
+        """Return the client, for everything else.
+
+        The guard checks its writes too, but the caches learn of them from the server only.
         """
         return self._controller.client
 
@@ -78,8 +79,9 @@ class Request:
 
 
 class Controller:
-    """One kind and its reconcile function, for an `Operator`. `owns` are kinds whose objects have its object as their
-    owner.
+    """One kind and its reconcile function, for an `Operator`.
+
+    `owns` are kinds whose objects have the controller's object as their owner.
 
     With `per_namespace`, its own kind is followed in all namespaces (or in `namespace`), those of `owns` and `watches`
     only in namespaces that have objects of its own, until `linger` seconds after the last is gone. So rights on them

@@ -37,8 +37,9 @@ def owner(resource: Resource) -> Mapping:
 
 
 def label(name: str) -> Mapping:
-    """Return a mapping to the object of the same namespace that the label names: for children that outlive their
-    owner.
+    """Return a mapping to the object of the same namespace that the label names.
+
+    It is for children that must outlive their owner.
     """
 
     def named_by_label(found: dict[str, Any]) -> Iterable[Name]:

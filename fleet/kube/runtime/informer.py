@@ -239,8 +239,9 @@ class _Shared:
 
 
 class InformerPool:
-    """Informers of a process, shared by `use` and `leave`, called equally often. `failed` is done when one of them
-    broke.
+    """Informers of a process, shared by their users.
+
+    Each `use` is followed by one `leave`. `failed` is done when one of the informers broke.
     """
 
     def __init__(self, client: Client, manager: str, silence: float = SILENCE) -> None:

@@ -46,8 +46,9 @@ class Lease:
 
 
 class Election:
-    """Election by a Lease: `await Election(client, lease).run(lead, stop)` runs `lead()` while this process leads,
-    until `stop`.
+    """Election by a Lease: `await Election(client, lease).run(lead, stop)`.
+
+    Runs `lead()` while this process leads, until `stop`.
 
     `lead` ends by itself soon after `stop`; it is cancelled when the Lease is lost, and started anew when it is won
     again.
@@ -178,8 +179,9 @@ class Election:
                 return "this process was held up for too long"
 
     async def _release(self) -> None:
-        """Give the Lease back, so that another process need not wait. A failure is no error: the Lease ends by
-        itself.
+        """Give the Lease back, so that another process need not wait.
+
+        A failure is no error: the Lease ends by itself.
         """
         with contextlib.suppress(FleetError, TimeoutError):
             async with asyncio.timeout(self._lease.seconds / 3):

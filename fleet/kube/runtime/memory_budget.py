@@ -52,8 +52,9 @@ class Share:
         return self._budget is not None
 
     def put(self, name: Name, size: int) -> None:
-        """Count an object. Raise TooMuchError if it does not fit; nothing counts any more then, since nothing is
-        kept.
+        """Count an object. Raise TooMuchError if it does not fit.
+
+        Nothing counts any more then, since nothing is kept.
         """
         if self._budget is None:
             return

@@ -1,5 +1,4 @@
-"""The operator: a process of controllers, with their shared caches, the election, events, metrics, and an orderly
-end.
+"""The operator: a process of controllers, with shared caches, election, events, metrics, and an orderly end.
 
 `serving` is the address at which a process answers how it is; one handler serves every path. Any client that reaches
 the address may open connections and send nothing, or very much. So a connection that sends no complete header, or no
@@ -100,8 +99,7 @@ FLUSH_SECONDS = 5.0
 
 
 class Operator:
-    """A process of controllers: `await Operator("greeter", [controller]).run(client)`, or `.main()` as a program,
-    once.
+    """A process of controllers: `await Operator("greeter", [controller]).run(client)`, or `.main()`; once.
 
     `name` is its field manager, its name in events and (with `main`) its user agent. With a `lease`, one of several
     processes works and the others stand by.

@@ -67,9 +67,7 @@ class Parser:
         return self._whole()
 
     def end(self) -> SenderResponse:
-        """Return the answer that ends with its connection; raise ValueError if the connection ended before the
-        answer.
-        """
+        """Return the answer that ends with its connection; raise ValueError if it is not complete."""
         if not self._status or self._chunked or self._left is not None:
             raise ValueError("the connection ended in the middle of the answer")
         self._parts, self._keeps = [bytes(self._buffer)], False

@@ -1,5 +1,4 @@
-"""Views: the caches that a controller's passes see, one for each kind that it watches, and whether they are
-reliable.
+"""Views: the caches of all kinds that a controller's passes see, and whether they are reliable.
 
 There is one view of everything, or (`per_namespace`) one of each namespace that has objects of the controller's kind.
 The latter needs no rights on other kinds beyond those namespaces, so rights can be missing in one of them: passes there

@@ -1,5 +1,6 @@
-"""The writer of reconcilers: apply, write status, delete. Each is one guarded request, and the caches learn of it at
-once.
+"""The writer of reconcilers: apply, write status, delete.
+
+Each is one guarded request, and the caches learn of it at once.
 
 Applying is server-side, with the operator's own field manager. An object that is as it should be costs nothing: a
 cached object is compared first, and so is a status. A delete always carries UID and resourceVersion, so it deletes
@@ -112,9 +113,7 @@ class Writer:
         return answer.status < 300
 
     def _as_wanted(self, resource: Resource, manifest: Object) -> Object | None:
-        """Return the cached object if applying would change nothing. If that is uncertain, return None: the server is
-        asked.
-        """
+        """Return the cached object if applying would change nothing; None if that is uncertain: the server is asked."""
         name, own = Name.of(manifest), manifest["metadata"]
         for cache in self._of(resource):
             cached = cache.get(*name)
